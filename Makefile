@@ -1,0 +1,117 @@
+# `make demo` and `make test` do all the set-up on a fresh clone; a second run installs nothing.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+
+TORCH := torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3)
+NATIVE := $(wildcard src/framelift/native/*)
+# Arguments for `make bench` and `make test`, for example BENCH="--quick --only calls" TEST="-k closures".
+BENCH ?=
+TEST ?=
+
+.PHONY: help demo test lint bench test-torchless setup clean distclean
+
+help:
+	@echo "make demo            capture, compile and run a Hugging Face model"
+	@echo "make test            lint, types, layer rules and tests"
+	@echo "make lint            the first three of those"
+	@echo "make bench           the comparison with torch.compile"
+	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
+	@echo "make clean           remove builds and caches; make distclean: the environments too"
+
+demo: setup
+	@$(BIN)/python examples/demo.py
+
+test: lint
+	@$(BIN)/python -m pytest -n 2 $(TEST)
+
+lint: setup
+	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: setup
+	@$(BIN)/python -m bench $(BENCH)
+
+test-torchless:
+	@$(FIND_PYTHON)
+	version=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	venv=.venv-torchless-$$version
+	if [ ! -f $$venv/.made ]; then
+	  $(NEED_COMPILERS)
+	  $(call MAKE_VENV,$$venv)
+	  $$venv/bin/pip install -q setuptools bytecode pytest hypothesis || $(call SAY,$(NO_INDEX))
+	  touch $$venv/.made
+	fi
+	FRAMELIFT_TORCHLESS=1 $$venv/bin/python setup.py -q build_ext --inplace
+	# The tests' own conftest files end at tests/torchless: those above it may import torch.
+	PYTHONPATH=src $$venv/bin/python -m pytest --confcutdir=tests/torchless tests/torchless $(TEST)
+
+clean:
+	@rm -rf build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -f src/framelift/*.so $(VENV)/.built
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean
+	@rm -rf $(VENV) .venv-torchless-*
+
+# Set-up, one stamp per step: the environment, torch, the package with its tools, the extensions.
+
+setup: $(VENV)/.built
+
+$(VENV)/.made:
+	@$(FIND_PYTHON)
+	$(NEED_COMPILERS)
+	$(call MAKE_VENV,$(VENV))
+	touch $@
+
+$(VENV)/.torch: $(VENV)/.made
+	@$(BIN)/pip install setuptools wheel || $(call SAY,$(NO_INDEX))
+	$(BIN)/pip install $(TORCH) || $(call SAY,$(NO_INDEX))
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml
+	@$(BIN)/pip install --no-build-isolation -e .[dev] || $(call SAY,$(NO_INSTALL))
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed setup.py $(NATIVE)
+	@$(BIN)/python setup.py -q build_ext --inplace
+	touch $@
+
+# What may be missing is said in one sentence.
+
+SAY = { echo "framelift: $(1)" >&2; exit 1; }
+NO_INDEX := pip could not install a package (its message is above): check that it can reach a package index.
+NO_INSTALL := installing or building the package failed: the first error above says why.
+
+# Leaves in $python the first candidate that runs and is CPython 3.11 or 3.12. A pyenv shim may exist for a
+# version that is installed but not selected, hence the second try.
+define FIND_PYTHON
+probe='import sys; assert sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 13)'
+python=
+for candidate in $(CANDIDATES); do
+  for pyenv in "" "$$(pyenv latest "$${candidate#python}" 2>/dev/null || true)"; do
+    python=$$(PYENV_VERSION=$$pyenv "$$candidate" -c "$$probe; print(sys.executable)" 2>/dev/null) && break 2
+  done
+done
+[ -n "$$python" ] || $(call SAY,no CPython 3.11 or 3.12 among: $(CANDIDATES). Install one or name it with PYTHON=/path/to/python3.11.)
+endef
+
+define NEED_COMPILERS
+include=$$("$$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+[ -f "$$include/Python.h" ] || \
+  $(call SAY,$$python has no C headers (Python.h): install the development package of that Python (python3-dev or python3-devel).)
+echo 'int main() {}' | $(CC) -x c -fsyntax-only - 2>/dev/null || \
+  $(call SAY,no C compiler ($(CC)): install one such as gcc or name it with CC=...)
+echo 'int main() {}' | $(CXX) -x c++ -std=c++20 -fsyntax-only - 2>/dev/null || \
+  $(call SAY,no C++20 compiler ($(CXX)): install one such as g++ or name it with CXX=...)
+endef
+
+MAKE_VENV = "$$python" -m venv $(1) || \
+  $(call SAY,$$python cannot make a virtual environment: install its venv module (python3-venv).)

@@ -1,0 +1,1 @@
+"""Comparison with `torch.compile` of the same torch: `make bench`, or `python -m bench --help`."""

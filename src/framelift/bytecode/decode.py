@@ -1,0 +1,76 @@
+"""Decodes a code object once into what the interpreter's loop wants.
+
+An instruction becomes a pair `(handler, argument)`: the handler is the function that implements
+the opcode, the argument is already what it needs (a name, a constant, a slot number, the index of
+the jump target). Inline caches and EXTENDED_ARG are gone; indices count real instructions.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any, NamedTuple
+
+if sys.version_info >= (3, 12):
+    from framelift.bytecode import python312 as version
+else:
+    from framelift.bytecode import python311 as version
+
+Handler = Callable[[Any, Any], Any]
+
+VARARGS, VARKEYWORDS = 0x04, 0x08
+
+
+class ExceptionEntry(NamedTuple):
+    """A row of the exception table: instructions `start <= i < end` are handled at `target`."""
+
+    start: int
+    end: int
+    target: int
+    depth: int
+    push_lasti: bool
+
+
+class Decoded:
+    """A code object ready to be interpreted."""
+
+    __slots__ = ("argcount", "code", "exceptions", "instructions", "n_args", "n_fast", "names", "ops", "simple")
+
+    def __init__(self, code: CodeType, handlers: Mapping[str, Handler]) -> None:
+        self.code = code
+        raw = list(dis.get_instructions(code))
+        self.instructions = [i for i in raw if i.opname not in ("CACHE", "EXTENDED_ARG")]
+        index = {instruction.offset: n for n, instruction in enumerate(self.instructions)}
+        following = index[len(code.co_code)] = len(self.instructions)
+        for instruction in reversed(raw):
+            # the offset of a prefix or of a cache stands for the instruction that follows it
+            following = index.setdefault(instruction.offset, following)
+        self.names = slot_names(code)
+        self.n_fast = len(self.names)
+        flags = code.co_flags
+        self.argcount = code.co_argcount
+        self.n_args = code.co_argcount + code.co_kwonlyargcount + bool(flags & VARARGS) + bool(flags & VARKEYWORDS)
+        self.simple = self.n_args == code.co_argcount
+        self.ops: list[tuple[Handler, Any]] = []
+        for instruction in self.instructions:
+            name, argument = version.normalise(instruction, code, index)
+            self.ops.append((handlers[name], argument))
+        self.exceptions = [
+            ExceptionEntry(index[e.start], index[e.end], index[e.target], e.depth, e.lasti)
+            for e in dis._parse_exception_table(code)  # type: ignore[attr-defined]
+        ]
+
+    def handler_at(self, at: int) -> ExceptionEntry | None:
+        """The handler of the instruction `at`; CPython's table holds at most one for each."""
+        for entry in self.exceptions:
+            if entry.start <= at < entry.end:
+                return entry
+        return None
+
+
+def slot_names(code: CodeType) -> list[str]:
+    """The names of the frame's slots, in order: arguments, locals, cells, free variables."""
+    cells = [name for name in code.co_cellvars if name not in code.co_varnames]
+    return [*code.co_varnames, *cells, *code.co_freevars]

@@ -1,0 +1,71 @@
+"""What is particular to CPython 3.12's instructions."""
+
+from __future__ import annotations
+
+import dis
+from types import CodeType
+from typing import Any
+
+RENAMED = {
+    "JUMP_BACKWARD": "JUMP_FORWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD",
+    "LOAD_FAST_CHECK": "LOAD_FAST",
+    "LOAD_FROM_DICT_OR_DEREF": "LOAD_FROM_MAPPING_OR_DEREF",
+    "LOAD_FROM_DICT_OR_GLOBALS": "LOAD_FROM_MAPPING_OR_GLOBALS",
+}
+"""Opcodes that mean the same to the interpreter, which knows neither direction nor interrupts."""
+
+SEND_POPS_RECEIVER = False
+"""SEND leaves the receiver below the result when it has ended; END_SEND removes it."""
+
+INTRINSICS_1 = (
+    "INVALID",
+    "PRINT_EXPR",
+    "IMPORT_STAR",
+    "STOPITERATION_ERROR",
+    "ASYNC_GEN_WRAP",
+    "UNARY_POSITIVE",
+    "LIST_TO_TUPLE",
+    "TYPEVAR",
+    "PARAMSPEC",
+    "TYPEVARTUPLE",
+    "SUBSCRIPT_GENERIC",
+    "TYPEALIAS",
+)
+INTRINSICS_2 = (
+    "INVALID",
+    "PREP_RERAISE_STAR",
+    "TYPEVAR_WITH_BOUND",
+    "TYPEVAR_WITH_CONSTRAINTS",
+    "SET_FUNCTION_TYPE_PARAMS",
+)
+
+
+def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
+    """The handler's name and its argument."""
+    name, arg, value = instruction.opname, instruction.arg or 0, instruction.argval
+    if name.startswith("INSTRUMENTED_"):
+        name = name.removeprefix("INSTRUMENTED_")
+    if name == "LOAD_GLOBAL":
+        return ("LOAD_GLOBAL_CALLABLE" if arg & 1 else name), value
+    if name == "LOAD_ATTR":
+        return ("LOAD_METHOD" if arg & 1 else name), code.co_names[arg >> 1]
+    if name == "LOAD_SUPER_ATTR":
+        return ("LOAD_SUPER_METHOD" if arg & 1 else name), (code.co_names[arg >> 2], bool(arg & 2))
+    if name == "CALL_INTRINSIC_1":
+        return INTRINSICS_1[arg], arg
+    if name == "CALL_INTRINSIC_2":
+        return INTRINSICS_2[arg], arg
+    if name == "COMPARE_OP":
+        return name, dis.cmp_op[arg >> 4]
+    if name == "FOR_ITER":
+        return name, index[value] + 1  # past END_FOR: the handler has already dropped the iterator
+    if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+        return RENAMED.get(name, name), index[value]
+    if name == "KW_NAMES":
+        return name, code.co_consts[arg]
+    if instruction.opcode in dis.haslocal or instruction.opcode in dis.hasfree:
+        return RENAMED.get(name, name), arg
+    if instruction.opcode in dis.hasconst or instruction.opcode in dis.hasname:
+        return RENAMED.get(name, name), value
+    return RENAMED.get(name, name), arg

@@ -1,0 +1,84 @@
+"""Whose code is it? Decides, once per code object, what the frame hook does with its frames.
+
+In run mode the frames of user code are looked up and captured; the standard library's, torch's and
+Framelift's own run as usual (what they call is looked at again). While a trace runs, Python code is
+interpreted down to C, except for what is listed here as a leaf: code that must run untouched,
+together with everything below it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FunctionType
+
+from framelift import _frame
+
+LEAVES = {
+    "framelift": "the interpreter must not interpret itself",
+    "torch": "the functional and tensor API is what graphs are made of",
+    "sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
+    "mpmath": "the same",
+    "importlib": "the import system; modules are imported once, for real",
+    "_frozen_importlib": "the same",
+    "_frozen_importlib_external": "the same",
+    "re": "compiles patterns into a cache of its own",
+    "sre_compile": "the same",
+    "sre_parse": "the same",
+    "typing": "runtime typing objects are immutable and cached",
+    "linecache": "reads source files",
+    "traceback": "looks at real frames",
+    "threading": "synchronises real threads",
+    "encodings": "codecs are looked up and cached by the interpreter",
+    "tokenize": "reads source files",
+}
+"""Top-level module or package -> why its functions are never interpreted."""
+
+INLINED = (
+    "torch.nn.modules",
+    "torch.nn.utils",
+    "torch.nn.init",
+    "torch.optim",
+    "torch.distributions",
+    "torch.utils._pytree",
+    "torch.utils._contextlib",
+    "torch.utils.checkpoint",
+    "torch.testing",
+)
+"""Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
+
+
+def module_name(fn: FunctionType) -> str:
+    return fn.__globals__.get("__name__") or ""
+
+
+def within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def is_leaf(name: str) -> bool:
+    return name.partition(".")[0] in LEAVES and not within(name, INLINED)
+
+
+def is_user_code(name: str) -> bool:
+    top = name.partition(".")[0]
+    return name == "__main__" or not (top in LEAVES or top in sys.stdlib_module_names)
+
+
+def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
+    """(what run mode does, what a trace does) with frames of this code."""
+    name = module_name(fn)
+    run = _frame.LOOK if is_user_code(name) else _frame.SKIP
+    return run, _frame.LEAF if is_leaf(name) else _frame.INTERPRET
+
+
+def interprets(fn: FunctionType) -> bool:
+    """Whether a trace interprets the function; remembered with its code."""
+    code = fn.__code__
+    intercept = _frame.get_decision(code)[1]
+    if not intercept:
+        run, intercept = decide(fn, code)
+        _frame.set_decision(code, run, intercept)
+    return intercept == _frame.INTERPRET
+
+
+_frame.set_callbacks(decide, None)

@@ -1,0 +1,225 @@
+"""Calling things.
+
+A Python function becomes a frame that the loop pushes: its arguments are bound by CPython itself
+(`_frame.bind`), so a wrong call raises CPython's own TypeError. What is implemented in C is called
+for real, with the hook in force, once the world has licensed it; a few builtins that ask about
+the calling frame, or look into objects, are served here instead (the SERVED table).
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
+from typing import Any
+
+from framelift import _frame
+from framelift.core.sentinels import MISSING, UNSET
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import decoded
+from framelift.world.pending import Pending, opened
+
+SERVED: dict[Any, Any] = {}
+"""Callable -> function(frame, args, kwargs) that does its job under the interpreter."""
+
+
+def serve(*callables: Any) -> Any:
+    def register(handler: Any) -> Any:
+        for fn in callables:
+            SERVED[fn] = handler
+        return handler
+
+    return register
+
+
+LOOKED_UP = (BuiltinFunctionType, type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
+
+
+def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """The result of a call, or the Frame that will produce it."""
+    if type(fn) is Pending:
+        fn = fn.open()
+    cls = type(fn)
+    if cls is MethodType:
+        return call(f, fn.__func__, [fn.__self__, *args], kwargs)
+    if cls in LOOKED_UP:
+        served = SERVED.get(fn)
+        if served is not None:
+            return served(f, args, kwargs or {})
+        if cls is FunctionType:
+            return call_function(f, fn, args, kwargs)
+        if cls is type and "__new__" not in fn.__dict__:
+            made = call_class(f, fn, args, kwargs)
+            if made is not MISSING:
+                return made
+    elif cls is functools.partial:
+        return call(f, fn.func, [*fn.args, *args], {**fn.keywords, **(kwargs or {})} or None)
+    else:
+        method = f.world.special(fn, "__call__")
+        if type(method) is MethodType and type(method.__func__) is FunctionType:
+            return call_function(f, method.__func__, [method.__self__, *args], kwargs)
+    return f.world.call_native(f, fn, args, kwargs)
+
+
+def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    if not f.world.interprets(fn):
+        return f.world.call_native(f, fn, args, kwargs)
+    code = decoded(fn.__code__)
+    if kwargs is None and code.simple and len(args) == code.argcount:
+        return Frame(f.machine, fn, code, args)
+    bound = _frame.bind(fn, tuple(args), kwargs)
+    return Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+
+
+def call_class(f: Frame, cls: type, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """An ordinary class: the object is made here and `__init__` runs as a frame of its own."""
+    if f.world.class_attribute(cls, "__new__") is not object.__new__:
+        return MISSING
+    init = f.world.class_attribute(cls, "__init__")
+    if type(init) is not FunctionType or cls.__flags__ & ABSTRACT or not f.world.interprets(init):
+        return MISSING
+    made = object.__new__(cls)
+    frame = call_function(f, init, [made, *args], kwargs)
+    frame.instead = made
+    return frame
+
+
+ABSTRACT = 1 << 20
+"""Py_TPFLAGS_IS_ABSTRACT: instantiating raises, in words that are CPython's to choose."""
+
+
+# ---- what asks about the calling frame
+
+
+@serve(super)
+def serve_super(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args or kwargs:
+        return super(*[opened(x) for x in args], **kwargs)
+    return zero_argument_super(f)
+
+
+def zero_argument_super(f: Frame) -> Any:
+    code = f.code.code
+    if not code.co_argcount:
+        raise RuntimeError("super(): no arguments")
+    first = f.fast[0]
+    if first is UNSET:
+        raise RuntimeError("super(): arg[0] deleted")
+    if code.co_varnames[0] in code.co_cellvars:
+        try:
+            first = first.cell_contents
+        except ValueError:
+            first = UNSET
+        if first is UNSET:
+            raise RuntimeError("super(): arg[0] deleted")
+    if "__class__" not in code.co_freevars:
+        raise RuntimeError("super(): __class__ cell not found")
+    cell = f.fast[f.code.names.index("__class__")]
+    try:
+        cls = cell.cell_contents
+    except ValueError:
+        cls = UNSET
+    if cls is UNSET:
+        raise RuntimeError("super(): empty __class__ cell")
+    return super(opened(cls), opened(first))
+
+
+@serve(builtins.locals)
+def serve_locals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args or kwargs:
+        return f.world.call_native(f, builtins.locals, args, kwargs)
+    return local_variables(f)
+
+
+def local_variables(f: Frame) -> Any:
+    if f.namespace is not None:
+        return f.namespace
+    found = {}
+    code = f.code.code
+    cells = {*code.co_cellvars, *code.co_freevars}
+    for name, value in zip(f.code.names, f.fast, strict=True):
+        if name in cells and value is not UNSET:
+            try:
+                value = value.cell_contents
+            except ValueError:
+                value = UNSET
+        if value is not UNSET:
+            found[name] = value
+    return found
+
+
+@serve(builtins.globals)
+def serve_globals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.globals_value(f.globals)
+
+
+@serve(builtins.vars)
+def serve_vars(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args or kwargs:
+        return f.world.vars_of(f, args, kwargs)
+    return local_variables(f)
+
+
+@serve(builtins.dir)
+def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args or kwargs:
+        return f.world.call_native(f, builtins.dir, args, kwargs)
+    return sorted(local_variables(f))
+
+
+def serve_evaluator(evaluator: Any) -> None:
+    @serve(evaluator)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        args = [opened(x) for x in args]
+        if len(args) == 1 or (len(args) > 1 and args[1] is None):
+            local = args[2] if len(args) > 2 and args[2] is not None else local_variables(f)
+            args = [args[0], f.world.globals_value(f.globals), local]
+        return f.world.call_native(f, evaluator, args, kwargs)
+
+
+serve_evaluator(builtins.eval)
+serve_evaluator(builtins.exec)
+
+
+@serve(builtins.getattr)
+def serve_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs or not 2 <= len(args) <= 3 or not isinstance(opened(args[1]), str):
+        return f.world.call_native(f, builtins.getattr, args, kwargs)
+    try:
+        return f.world.load_attr(args[0], opened(args[1]))
+    except AttributeError:
+        if len(args) == 2:
+            raise
+    return args[2]
+
+
+@serve(builtins.hasattr)
+def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
+        return f.world.call_native(f, builtins.hasattr, args, kwargs)
+    try:
+        f.world.load_attr(args[0], opened(args[1]))
+    except AttributeError:
+        return False
+    return True
+
+
+@serve(builtins.setattr)
+def serve_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 3 or not isinstance(opened(args[1]), str):
+        return f.world.call_native(f, builtins.setattr, args, kwargs)
+    f.world.store_attr(args[0], opened(args[1]), args[2])
+
+
+@serve(builtins.delattr)
+def serve_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
+        return f.world.call_native(f, builtins.delattr, args, kwargs)
+    f.world.delete_attr(args[0], opened(args[1]))
+
+
+@serve(builtins.iter)
+def serve_iter(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 1:
+        return f.world.call_native(f, builtins.iter, args, kwargs)
+    return f.world.iterate(args[0])

@@ -1,0 +1,65 @@
+"""An activation of a Python function that the interpreter runs: real stack, locals and cells."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from framelift.bytecode import Decoded
+from framelift.core.sentinels import MISSING, UNSET
+
+if TYPE_CHECKING:
+    from framelift.interpreter.generators import Suspended
+    from framelift.interpreter.machine import Machine
+    from framelift.world.plain import PlainWorld
+
+
+class Frame:
+    """`fast` holds the slots as CPython lays them out: arguments, locals, cells, free variables."""
+
+    __slots__ = (
+        "back",
+        "code",
+        "fast",
+        "func",
+        "generator",
+        "globals",
+        "instead",
+        "ip",
+        "kwnames",
+        "machine",
+        "names",
+        "namespace",
+        "stack",
+        "value",
+        "world",
+    )
+
+    def __init__(self, machine: Machine, func: FunctionType, code: Decoded, arguments: list[Any]) -> None:
+        self.machine = machine
+        self.world: PlainWorld = machine.world
+        self.func = func
+        self.code = code
+        missing = code.n_fast - len(arguments)
+        self.fast = arguments + [UNSET] * missing if missing else arguments
+        self.stack: list[Any] = []
+        self.ip = 0
+        self.globals = func.__globals__
+        self.names = machine.world.names(self.globals)
+        self.namespace: Any = None
+        """Where a class body or `exec` keeps its names; None in functions."""
+        self.kwnames: tuple[str, ...] = ()
+        self.back: Frame | None = None
+        self.generator: Suspended | None = None
+        self.instead: Any = MISSING
+        """What the caller gets in place of the returned value (the object, for an `__init__`)."""
+        self.value: Any = None
+        """What the frame returned, yielded or re-raises, beside the signal that says which."""
+
+    @property
+    def line(self) -> int | None:
+        positions = self.code.instructions[self.ip].positions
+        return positions.lineno if positions else None
+
+    def __repr__(self) -> str:
+        return f"<frame {self.code.code.co_qualname} line {self.line}>"

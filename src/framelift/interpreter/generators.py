@@ -1,0 +1,413 @@
+"""Generators, coroutines and asynchronous generators that the interpreter owns.
+
+They are driven by C code and by the interpreter alike, through the protocol methods, and claim to
+be what they stand for: `__class__` says `types.GeneratorType`, so `isinstance` and `inspect` agree.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from framelift import _frame
+from framelift.bytecode.decode import version
+from framelift.core.sentinels import MISSING
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import YIELD, raise_as_is
+
+CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
+
+
+class Suspended:
+    """A frame that stops at each `yield`; what generators of all kinds have in common."""
+
+    kind = "generator"
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        frame.generator = self
+        self.state = CREATED
+        self.__name__ = frame.func.__name__
+        self.__qualname__ = frame.func.__qualname__
+        self.own_exception: BaseException | None = None
+        """The exception it is handling, kept while it is suspended inside an `except`."""
+        self.callers_exception: BaseException | None = None
+
+    def resume(self, value: Any = None, error: BaseException | None = None) -> Any:
+        """The next value yielded; StopIteration(result) when it returns."""
+        if self.state is RUNNING:
+            raise ValueError(f"{self.kind} already executing")
+        if self.state is CLOSED:
+            if error is not None:
+                raise_as_is(error)
+            if self.kind == "coroutine":
+                raise RuntimeError("cannot reuse already awaited coroutine")
+            raise StopIteration
+        frame = self.frame
+        if error is None:
+            if self.state is CREATED and value is not None:
+                raise TypeError(f"can't send non-None value to a just-started {self.kind}")
+            frame.stack.append(value)
+        elif self.state is CREATED:
+            self.finish()
+            raise_as_is(error)
+        else:
+            frame.ip -= 1
+        return self.step(frame, error)
+
+    def step(self, frame: Frame, error: BaseException | None) -> Any:
+        self.state = RUNNING
+        self.callers_exception = _frame.swap_handled(None)
+        _frame.swap_handled(self.own_exception or self.callers_exception)
+        finished = True
+        failure: BaseException | None = None
+        signal = None
+        try:
+            signal = frame.machine.run(frame, error)
+            finished = signal is not YIELD
+        except BaseException as raised:
+            failure = raised
+        handled = _frame.swap_handled(self.callers_exception)
+        self.own_exception = None if finished or handled is self.callers_exception else handled
+        self.callers_exception = None
+        if finished:
+            self.finish()
+        else:
+            self.state = SUSPENDED
+        if failure is not None:
+            raise_as_is(self.escaping(failure))
+        if finished:
+            raise StopIteration() if signal is None else StopIteration(signal)
+        return frame.value
+
+    def escaping(self, error: BaseException) -> BaseException:
+        """PEP 479: a StopIteration that leaves the body would end the caller's loop silently."""
+        wrong = StopIteration if isinstance(error, StopIteration) else None
+        if self.kind == "async generator" and isinstance(error, StopAsyncIteration):
+            wrong = StopAsyncIteration  # type: ignore[assignment]
+        if wrong is None or version.SEND_POPS_RECEIVER is False:
+            return error  # on 3.12 the bytecode itself does this
+        replaced = RuntimeError(f"{self.kind} raised {wrong.__name__}")
+        replaced.__cause__ = replaced.__context__ = error
+        return replaced
+
+    def finish(self) -> None:
+        self.state = CLOSED
+        self.frame.stack.clear()
+        self.frame.fast = []
+
+    # ---- the protocol that generators and coroutines share
+
+    def send(self, value: Any) -> Any:
+        return self.resume(value)
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        return self.throw_in(as_thrown(kind, value, traceback))
+
+    def throw_in(self, error: BaseException) -> Any:
+        inner = self.delegate()
+        if inner is not MISSING and self.state is SUSPENDED:
+            if isinstance(error, GeneratorExit):
+                failure: BaseException | None = None
+                try:
+                    self.running(close_iterator, inner)
+                except BaseException as raised:
+                    failure = raised
+                return self.resume(error=failure or error)
+            thrower = getattr(inner, "throw", MISSING)
+            if thrower is not MISSING:
+                return self.throw_into(inner, thrower, error)
+        return self.resume(error=error)
+
+    def throw_into(self, inner: Any, thrower: Any, error: BaseException) -> Any:
+        failure: BaseException
+        try:
+            return self.running(_frame.native, thrower, error)
+        except StopIteration as ended:
+            failure = ended
+        except BaseException as raised:
+            failure = raised
+        if isinstance(failure, StopIteration) and version.SEND_POPS_RECEIVER:
+            frame = self.frame
+            frame.stack.pop()
+            frame.ip = frame.code.ops[frame.ip - 2][1]  # where the SEND loop ends
+            return self.resume(failure.value)
+        return self.resume(error=failure)
+
+    def running(self, fn: Any, *args: Any) -> Any:
+        self.state = RUNNING
+        try:
+            return fn(*args)
+        finally:
+            self.state = SUSPENDED
+
+    def delegate(self) -> Any:
+        """What a suspended `yield from` or `await` is waiting for; MISSING otherwise."""
+        if self.state is not SUSPENDED:
+            return MISSING
+        instruction = self.frame.code.instructions[self.frame.ip]
+        waits = instruction.opname == "RESUME" and (instruction.arg or 0) & 3 >= 2
+        return self.frame.stack[-1] if waits else MISSING
+
+    def close(self) -> None:
+        if self.state is CREATED:
+            self.finish()
+        if self.state is CLOSED:
+            return
+        try:
+            self.throw_in(GeneratorExit())
+        except (GeneratorExit, StopIteration):
+            return
+        raise RuntimeError(f"{self.kind} ignored GeneratorExit")
+
+    def __del__(self) -> None:
+        if self.state is SUSPENDED and self.frame.world.runs_finalisers:
+            self.close()
+
+
+def as_thrown(kind: Any, value: Any, traceback: Any) -> BaseException:
+    if traceback is not None and not isinstance(traceback, types.TracebackType):
+        raise TypeError("throw() third argument must be a traceback object")
+    if isinstance(kind, BaseException):
+        if value is not None:
+            raise TypeError("instance exception may not have a separate value")
+        error = kind
+    elif isinstance(kind, type) and issubclass(kind, BaseException):
+        if isinstance(value, kind):
+            error = value
+        elif value is None:
+            error = _frame.native(kind)
+        else:
+            error = _frame.native(kind, *value) if isinstance(value, tuple) else _frame.native(kind, value)
+    else:
+        raise TypeError(f"exceptions must be classes or instances deriving from BaseException, not {type(kind).__name__}")
+    return error
+
+
+def close_iterator(iterator: Any) -> None:
+    closer = getattr(iterator, "close", None)
+    if closer is not None:
+        _frame.native(closer)
+
+
+class Generator(Suspended):
+    """Stands for a `types.GeneratorType`."""
+
+    __class__ = property(lambda self: types.GeneratorType)  # type: ignore[assignment]
+
+    def __iter__(self) -> Generator:
+        return self
+
+    def __next__(self) -> Any:
+        # C is asking, so it may look into what it gets
+        return self.frame.world.for_c(self.resume())
+
+    @property
+    def gi_running(self) -> bool:
+        return self.state is RUNNING
+
+    @property
+    def gi_yieldfrom(self) -> Any:
+        inner = self.delegate()
+        return None if inner is MISSING else inner
+
+    @property
+    def gi_suspended(self) -> bool:
+        return self.state is SUSPENDED
+
+    @property
+    def gi_code(self) -> types.CodeType:
+        return self.frame.code.code
+
+    @property
+    def gi_frame(self) -> Any:
+        return None if self.state is CLOSED else self.frame
+
+    def __repr__(self) -> str:
+        return f"<generator object {self.__qualname__} at {id(self):#x}>"
+
+
+class Coroutine(Suspended):
+    """Stands for a `types.CoroutineType`."""
+
+    kind = "coroutine"
+    __class__ = property(lambda self: types.CoroutineType)  # type: ignore[assignment]
+
+    def __await__(self) -> CoroutineIterator:
+        return CoroutineIterator(self)
+
+    @property
+    def cr_running(self) -> bool:
+        return self.state is RUNNING
+
+    @property
+    def cr_await(self) -> Any:
+        inner = self.delegate()
+        return None if inner is MISSING else inner
+
+    @property
+    def cr_code(self) -> types.CodeType:
+        return self.frame.code.code
+
+    @property
+    def cr_frame(self) -> Any:
+        return None if self.state is CLOSED else self.frame
+
+    cr_origin = None
+
+    def __repr__(self) -> str:
+        return f"<coroutine object {self.__qualname__} at {id(self):#x}>"
+
+
+class CoroutineIterator:
+    """What `coroutine.__await__()` gives."""
+
+    def __init__(self, coroutine: Coroutine) -> None:
+        self.send = coroutine.send
+        self.throw = coroutine.throw
+        self.close = coroutine.close
+
+    def __iter__(self) -> CoroutineIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+
+class Yielded:
+    """A value that an asynchronous generator yields, told apart from what it awaits."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class AsyncGenerator(Suspended):
+    """Stands for a `types.AsyncGeneratorType`."""
+
+    kind = "async generator"
+    __class__ = property(lambda self: types.AsyncGeneratorType)  # type: ignore[assignment]
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.ag_running = False
+
+    def __aiter__(self) -> AsyncGenerator:
+        return self
+
+    def __anext__(self) -> AsyncStep:
+        return AsyncStep(self, lambda value: self.resume(value), "anext")
+
+    def asend(self, value: Any) -> AsyncStep:
+        return AsyncStep(self, lambda first: self.resume(value if first is None else first), "asend")
+
+    def athrow(self, kind: Any, value: Any = None, traceback: Any = None) -> AsyncStep:
+        return AsyncStep(self, lambda _: self.throw_in(as_thrown(kind, value, traceback)), "athrow")
+
+    def aclose(self) -> AsyncStep:
+        return AsyncStep(self, self.start_closing, "aclose")
+
+    def start_closing(self, _: Any) -> Any:
+        if self.state is CREATED:
+            self.finish()
+        if self.state is CLOSED:
+            raise StopIteration
+        return self.throw_in(GeneratorExit())
+
+    def __del__(self) -> None:
+        pass  # an event loop's hooks finalise asynchronous generators; without one they are dropped
+
+    @property
+    def ag_await(self) -> Any:
+        inner = self.delegate()
+        return None if inner is MISSING else inner
+
+    @property
+    def ag_code(self) -> types.CodeType:
+        return self.frame.code.code
+
+    @property
+    def ag_frame(self) -> Any:
+        return None if self.state is CLOSED else self.frame
+
+    def __repr__(self) -> str:
+        return f"<async_generator object {self.__qualname__} at {id(self):#x}>"
+
+
+class AsyncStep:
+    """The awaitable that one step of an asynchronous generator is."""
+
+    def __init__(self, generator: AsyncGenerator, first: Any, name: str) -> None:
+        self.generator = generator
+        self.first = first
+        self.name = name
+        self.state = CREATED
+
+    def __await__(self) -> AsyncStep:
+        return self
+
+    __iter__ = __await__
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        if self.state is CLOSED:
+            raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
+        if self.state is CREATED:
+            self.check_free()
+            self.state = SUSPENDED
+            self.generator.ag_running = True
+            return self.outcome(self.first, value)
+        return self.outcome(self.generator.resume, value)
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        if self.state is CLOSED:
+            raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
+        self.state = SUSPENDED
+        return self.outcome(self.generator.throw_in, as_thrown(kind, value, traceback))
+
+    def close(self) -> None:
+        self.state = CLOSED
+
+    def check_free(self) -> None:
+        if self.generator.ag_running:
+            self.state = CLOSED
+            verb = {"anext": "anext(): ", "asend": "anext(): "}.get(self.name, f"{self.name}(): ")
+            raise RuntimeError(f"{verb}asynchronous generator is already running")
+
+    def spelled(self) -> str:
+        return "__anext__()/asend()" if self.name in ("anext", "asend") else "aclose()/athrow()"
+
+    def outcome(self, step: Any, value: Any) -> Any:
+        """Turns what the body did into what `await` sees."""
+        failure: BaseException
+        try:
+            result = step(value)
+        except StopIteration:
+            failure = StopIteration() if self.name == "aclose" else StopAsyncIteration()
+        except (GeneratorExit, StopAsyncIteration) as raised:
+            failure = StopIteration() if self.name == "aclose" else raised
+        except BaseException as raised:
+            failure = raised
+        else:
+            if type(result) is not Yielded:
+                return result
+            if self.name == "aclose":
+                failure = RuntimeError("async generator ignored GeneratorExit")
+            else:
+                failure = StopIteration(result.value)
+        self.state = CLOSED
+        self.generator.ag_running = False
+        raise_as_is(failure)
+
+
+def made_generator(frame: Frame) -> Suspended:
+    flags = frame.code.code.co_flags
+    if flags & inspect.CO_COROUTINE:
+        return Coroutine(frame)
+    if flags & inspect.CO_ASYNC_GENERATOR:
+        return AsyncGenerator(frame)
+    return Generator(frame)

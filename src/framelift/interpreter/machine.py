@@ -1,0 +1,176 @@
+"""The loop that runs frames.
+
+`Machine.run(frame)` runs a frame, and those it calls, until it returns or yields. A handler does
+its operation on the real stack and tells the loop what comes next by what it returns:
+
+- None: the next instruction;
+- an int: jump there;
+- a Frame: run it, its result is pushed on the caller's stack;
+- RETURN, YIELD or RERAISE, with the value in `frame.value`.
+
+Frames that C code enters arrive at `Machine.enter`, through the frame hook. The exception that the
+program is handling is CPython's own state (`_frame.swap_handled`), so `sys.exc_info`, implicit
+chaining and bare `raise` are right wherever they happen, in C too.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FunctionType
+from typing import Any
+
+from framelift import _frame
+from framelift.bytecode import Decoded
+from framelift.core.sentinels import MISSING, Sentinel
+from framelift.interpreter.frame import Frame
+from framelift.world.plain import PlainWorld
+
+RETURN = Sentinel("RETURN")
+YIELD = Sentinel("YIELD")
+RERAISE = Sentinel("RERAISE")
+
+HANDLERS: dict[str, Any] = {}
+"""Opcode -> handler; filled by `framelift.interpreter.opcodes`."""
+
+_decoded: dict[CodeType, Decoded] = {}
+
+
+def decoded(code: CodeType) -> Decoded:
+    found = _decoded.get(code)
+    if found is None:
+        if len(_decoded) >= 4096:
+            _decoded.clear()
+        found = _decoded[code] = Decoded(code, HANDLERS)
+    return found
+
+
+class Machine:
+    """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
+
+    def __init__(self, world: PlainWorld) -> None:
+        self.world = world
+        self.frame: Frame | None = None
+        """The innermost frame: where a break, or an error, is reported."""
+        self.depth = 0
+        self.limit = sys.getrecursionlimit()
+        self.instructions = 0
+
+    def call(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls `fn` as C would: its frame comes back through the hook."""
+        before = _frame.set_interceptor(self.enter)
+        handled = _frame.swap_handled(None)
+        _frame.swap_handled(handled)
+        try:
+            return _frame.native(fn, *args, **kwargs)
+        finally:
+            _frame.swap_handled(handled)
+            _frame.set_interceptor(before)
+
+    def enter(self, func: FunctionType, arguments: list[Any], namespace: Any) -> Any:
+        """A frame entered from C, its arguments bound by CPython."""
+        frame = Frame(self, func, decoded(func.__code__), self.world.defaults_of(func, arguments))
+        frame.namespace = namespace
+        return self.run(frame)
+
+    def run(self, base: Frame, error: BaseException | None = None) -> Any:
+        """What `base` returns; or YIELD, and what it yields is in `base.value`.
+
+        With `error` the frame goes on by that being raised where it stands.
+        """
+        base.back = outer = self.frame
+        frame = base
+        depth = self.depth
+        self.depth += 1
+        handled = _frame.swap_handled(None)
+        _frame.swap_handled(handled)
+        try:
+            if self.depth > self.limit:
+                raise RecursionError("maximum recursion depth exceeded")
+            while True:
+                self.frame = frame
+                if error is not None:
+                    found = self.unwind(frame, base, error)
+                    if found is None:
+                        break
+                    frame = self.frame = found
+                    error = None
+                ops = frame.code.ops
+                ip = frame.ip
+                try:
+                    while True:
+                        handler, argument = ops[ip]
+                        frame.ip = ip
+                        signal = handler(frame, argument)
+                        if signal is None:
+                            ip += 1
+                        elif type(signal) is int:
+                            ip = signal
+                        else:
+                            break
+                except BaseException as raised:
+                    error = raised
+                    continue
+                if type(signal) is Frame:
+                    self.depth += 1
+                    if self.depth > self.limit:
+                        self.depth -= 1
+                        error = RecursionError("maximum recursion depth exceeded")
+                        continue
+                    signal.back = frame
+                    frame = signal
+                elif signal is RERAISE:
+                    error = frame.value
+                    frame.value = None
+                elif frame is base:
+                    if signal is YIELD:
+                        frame.ip += 1
+                        return YIELD
+                    return frame.value
+                else:
+                    value, instead = frame.value, frame.instead
+                    self.depth -= 1
+                    frame = frame.back  # type: ignore[assignment]
+                    if instead is not MISSING:
+                        if value is not None:
+                            error = TypeError(f"__init__() should return None, not '{type(value).__name__}'")
+                            continue
+                        value = instead
+                    frame.stack.append(value)
+                    frame.ip += 1
+        finally:
+            self.frame = outer
+            self.depth = depth
+            _frame.swap_handled(handled)
+        try:
+            raise_as_is(error)  # type: ignore[arg-type]
+        finally:
+            del error
+
+    def unwind(self, frame: Frame, base: Frame, error: BaseException) -> Frame | None:
+        """The frame whose handler takes the error, its stack prepared; None: it leaves `base`."""
+        if not self.world.catchable(error):
+            return None
+        while True:
+            entry = frame.code.handler_at(frame.ip)
+            if entry is not None:
+                del frame.stack[entry.depth :]
+                if entry.push_lasti:
+                    frame.stack.append(frame.ip)
+                error.__traceback__ = None  # it shows Framelift's frames, and would keep them alive
+                frame.stack.append(error)
+                frame.ip = entry.target
+                return frame
+            if frame is base:
+                return None
+            frame = frame.back  # type: ignore[assignment]
+            self.depth -= 1
+
+
+def raise_as_is(error: BaseException) -> Any:
+    """Raises without the implicit chaining that a `raise` statement does."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
+        del error, context

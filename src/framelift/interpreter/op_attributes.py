@@ -1,0 +1,96 @@
+"""Attributes, `super`, imports."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+from framelift.core.sentinels import NULL
+from framelift.interpreter.calls import zero_argument_super
+from framelift.interpreter.frame import Frame
+from framelift.world.pending import opened
+
+
+def LOAD_ATTR(f: Frame, name: str) -> None:
+    f.stack[-1] = f.world.load_attr(f.stack[-1], name)
+
+
+def LOAD_METHOD(f: Frame, name: str) -> None:
+    """Pushes the pair (function, self), or (NULL, attribute)."""
+    f.stack[-1:] = f.world.load_method(f.stack[-1], name)
+
+
+def STORE_ATTR(f: Frame, name: str) -> None:
+    target = f.stack.pop()
+    f.world.store_attr(target, name, f.stack.pop())
+
+
+def DELETE_ATTR(f: Frame, name: str) -> None:
+    f.world.delete_attr(f.stack.pop(), name)
+
+
+def LOAD_SUPER_ATTR(f: Frame, argument: tuple[str, bool]) -> None:
+    name, _ = argument
+    start, cls, made_by = (f.stack.pop() for _ in range(3))
+    made_by = opened(made_by)
+    if made_by is super:
+        made = super(opened(cls), opened(start)) if argument[1] else zero_argument_super(f)
+    else:
+        made = f.world.operate(made_by, *((cls, start) if argument[1] else ()))
+    f.stack.append(f.world.load_attr(made, name))
+
+
+def LOAD_SUPER_METHOD(f: Frame, argument: tuple[str, bool]) -> None:
+    LOAD_SUPER_ATTR(f, argument)
+    f.stack.insert(-1, NULL)
+
+
+# ---- imports
+
+
+def IMPORT_NAME(f: Frame, name: str) -> None:
+    from_list = opened(f.stack.pop())
+    level = opened(f.stack.pop())
+    f.stack.append(f.world.import_name(name, f.globals, f.namespace, from_list, level))
+
+
+def IMPORT_FROM(f: Frame, name: str) -> None:
+    module = f.stack[-1]
+    try:
+        value = f.world.load_attr(module, name)
+    except AttributeError:
+        value = NULL
+    if value is NULL:
+        value = submodule(opened(module), name)
+    f.stack.append(value)
+
+
+def submodule(module: Any, name: str) -> Any:
+    package = getattr(module, "__name__", None)
+    found = sys.modules.get(f"{package}.{name}")
+    if found is not None:
+        return found
+    path = getattr(module, "__file__", None)
+    initialising = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    if initialising:
+        text = (
+            f"cannot import name {name!r} from partially initialized module {package!r} "
+            f"(most likely due to a circular import) ({path})"
+        )
+    else:
+        text = f"cannot import name {name!r} from {package or '<unknown module name>'!r} ({path or 'unknown location'})"
+    raise ImportError(text, name=package, path=path)
+
+
+def IMPORT_STAR(f: Frame, _: Any) -> None:
+    module = opened(f.stack.pop())
+    names = getattr(module, "__all__", None)
+    for name in [n for n in vars(module) if not n.startswith("_")] if names is None else names:
+        f.namespace[name] = getattr(module, name)
+    if sys.version_info >= (3, 12):
+        f.stack.append(None)
+
+
+def LOAD_BUILD_CLASS(f: Frame, _: Any) -> None:
+    f.stack.append(builtins.__build_class__)

@@ -1,0 +1,136 @@
+"""Calls and the making of functions."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from framelift.core.sentinels import NULL
+from framelift.interpreter.calls import call
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.op_containers import describe_callable, is_iterable
+from framelift.world.pending import opened
+
+
+def KW_NAMES(f: Frame, names: tuple[str, ...]) -> None:
+    f.kwnames = names
+
+
+def CALL(f: Frame, n: int) -> Frame | None:
+    stack = f.stack
+    if n:
+        args = stack[-n:]
+        del stack[-n:]
+    else:
+        args = []
+    fn = stack.pop()
+    method = stack.pop()
+    if method is not NULL:
+        args.insert(0, fn)
+        fn = method
+    kwargs = None
+    if f.kwnames:
+        names = f.kwnames
+        f.kwnames = ()
+        kwargs = dict(zip(names, args[-len(names) :], strict=True))
+        del args[-len(names) :]
+    return push_result(f, call(f, fn, args, kwargs))
+
+
+def CALL_FUNCTION_EX(f: Frame, flags: int) -> Frame | None:
+    kwargs = opened(f.stack.pop()) if flags & 1 else None
+    star = opened(f.stack.pop())
+    fn = opened(f.stack.pop())
+    f.stack.pop()
+    if type(star) is not tuple and not is_iterable(star):
+        raise TypeError(f"{describe_callable(fn)} argument after * must be an iterable, not {type(star).__name__}")
+    return push_result(f, call(f, fn, f.world.elements(star), dict(kwargs) if kwargs else None))
+
+
+def push_result(f: Frame, result: Any) -> Frame | None:
+    if type(result) is Frame:
+        return result
+    f.stack.append(result)
+    return None
+
+
+def MAKE_FUNCTION(f: Frame, flags: int) -> None:
+    stack = f.stack
+    code = stack.pop()
+    closure = stack.pop() if flags & 8 else None
+    annotations = stack.pop() if flags & 4 else None
+    kwdefaults = stack.pop() if flags & 2 else None
+    defaults = stack.pop() if flags & 1 else None
+    fn = FunctionType(code, f.globals, code.co_name, defaults, closure)
+    fn.__module__ = f.globals.get("__name__", "")
+    if kwdefaults is not None:
+        fn.__kwdefaults__ = kwdefaults
+    if annotations is not None:
+        fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
+    stack.append(fn)
+
+
+# ---- type parameters (3.12)
+
+
+def TYPEVAR(f: Frame, _: Any) -> None:
+    import typing
+
+    f.stack[-1] = typing.TypeVar(f.stack[-1], infer_variance=True)  # type: ignore[misc,call-arg]
+
+
+def PARAMSPEC(f: Frame, _: Any) -> None:
+    import typing
+
+    f.stack[-1] = typing.ParamSpec(f.stack[-1], infer_variance=True)  # type: ignore[misc,call-arg]
+
+
+def TYPEVARTUPLE(f: Frame, _: Any) -> None:
+    import typing
+
+    f.stack[-1] = typing.TypeVarTuple(f.stack[-1])  # type: ignore[misc]
+
+
+def SUBSCRIPT_GENERIC(f: Frame, _: Any) -> None:
+    import typing
+
+    f.stack[-1] = typing.Generic[f.stack[-1]]  # type: ignore[index]
+
+
+def SET_FUNCTION_TYPE_PARAMS(f: Frame, _: Any) -> None:
+    parameters = f.stack.pop()
+    f.stack[-1].__type_params__ = parameters
+
+
+def lazy_type_parameter(f: Frame, source: str, names: dict[str, Any]) -> Any:
+    """A lazily evaluated bound or alias can only be made by CPython's own syntax."""
+    scope = dict(names)
+    exec(source, scope)
+    return scope["made"]
+
+
+def TYPEVAR_WITH_BOUND(f: Frame, _: Any) -> None:
+    bound = f.stack.pop()
+    f.stack[-1] = lazy_type_parameter(
+        f, f"def made[{f.stack[-1]}: bound()](): pass\nmade = made.__type_params__[0]", {"bound": bound}
+    )
+
+
+def TYPEVAR_WITH_CONSTRAINTS(f: Frame, _: Any) -> None:
+    constraints = f.stack.pop()
+    count = len(constraints())
+    items = ", ".join(f"constraints()[{i}]" for i in range(count))
+    f.stack[-1] = lazy_type_parameter(
+        f, f"def made[{f.stack[-1]}: ({items},)](): pass\nmade = made.__type_params__[0]", {"constraints": constraints}
+    )
+
+
+def TYPEALIAS(f: Frame, _: Any) -> None:
+    name, parameters, compute = f.stack[-1]
+    import typing
+
+    scope = {"compute": compute}
+    alias = lazy_type_parameter(f, f"type {name} = compute()\nmade = {name}", scope)
+    if parameters is not None:
+        alias = typing.TypeAliasType(name, alias.__value__, type_params=parameters)  # type: ignore[attr-defined]
+    f.stack[-1] = alias

@@ -1,0 +1,173 @@
+"""Building and unpacking containers. Elements move; keys and set members are looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framelift.core.sentinels import MISSING, NULL
+from framelift.interpreter.frame import Frame
+from framelift.world.pending import opened
+
+
+def popn(stack: list[Any], n: int) -> list[Any]:
+    if not n:
+        return []
+    taken = stack[-n:]
+    del stack[-n:]
+    return taken
+
+
+def BUILD_TUPLE(f: Frame, n: int) -> None:
+    f.stack.append(tuple(popn(f.stack, n)))
+
+
+def BUILD_LIST(f: Frame, n: int) -> None:
+    f.stack.append(popn(f.stack, n))
+
+
+def BUILD_SET(f: Frame, n: int) -> None:
+    built: set[Any] = set()
+    for value in popn(f.stack, n):
+        f.world.operate(set.add, built, f.world.key(value))
+    f.stack.append(built)
+
+
+def BUILD_MAP(f: Frame, n: int) -> None:
+    values = popn(f.stack, 2 * n)
+    built: dict[Any, Any] = {}
+    for at in range(0, 2 * n, 2):
+        f.world.store_item(built, values[at], values[at + 1])
+    f.stack.append(built)
+
+
+def BUILD_CONST_KEY_MAP(f: Frame, n: int) -> None:
+    keys = f.stack.pop()
+    f.stack.append(dict(zip(keys, popn(f.stack, n), strict=True)))
+
+
+def LIST_TO_TUPLE(f: Frame, _: Any) -> None:
+    f.stack[-1] = tuple(f.stack[-1])
+
+
+def LIST_APPEND(f: Frame, n: int) -> None:
+    value = f.stack.pop()
+    f.stack[-n].append(value)
+
+
+def SET_ADD(f: Frame, n: int) -> None:
+    value = f.world.key(f.stack.pop())
+    f.world.operate(set.add, f.stack[-n], value)
+
+
+def MAP_ADD(f: Frame, n: int) -> None:
+    value = f.stack.pop()
+    key = f.stack.pop()
+    f.world.store_item(f.stack[-n], key, value)
+
+
+def LIST_EXTEND(f: Frame, n: int) -> None:
+    iterable = opened(f.stack.pop())
+    if not is_iterable(iterable):
+        raise TypeError(f"Value after * must be an iterable, not {type(iterable).__name__}")
+    f.stack[-n].extend(f.world.elements(iterable))
+
+
+def is_iterable(value: Any) -> bool:
+    cls = type(value)
+    return getattr(cls, "__iter__", None) is not None or hasattr(cls, "__getitem__")
+
+
+def SET_UPDATE(f: Frame, n: int) -> None:
+    iterable = opened(f.stack.pop())
+    target = f.stack[-n]
+    for value in f.world.elements(iterable):
+        f.world.operate(set.add, target, f.world.key(value))
+
+
+def DICT_UPDATE(f: Frame, n: int) -> None:
+    mapping = opened(f.stack.pop())
+    if not is_mapping(mapping):
+        raise TypeError(f"'{type(mapping).__name__}' object is not a mapping")
+    f.world.operate(dict.update, f.stack[-n], mapping)
+
+
+def DICT_MERGE(f: Frame, n: int) -> None:
+    """`f(**a, **b)`: like an update, but a key that is there already is the caller's mistake."""
+    mapping = opened(f.stack.pop())
+    target = f.stack[-n]
+    callee = f.stack[-(n + 2)]
+    if not is_mapping(mapping):
+        raise TypeError(
+            f"{describe_callable(opened(callee))} argument after ** must be a mapping, not {type(mapping).__name__}"
+        )
+    merged: dict[Any, Any] = {}
+    f.world.operate(dict.update, merged, mapping)
+    for key in merged:
+        if key in target:
+            name = describe_callable(opened(callee))
+            raise TypeError(f"{name} got multiple values for keyword argument '{key}'")
+    target.update(merged)
+
+
+def is_mapping(value: Any) -> bool:
+    return isinstance(value, dict) or hasattr(type(value), "keys")
+
+
+def describe_callable(fn: Any) -> str:
+    """A callable's name as CPython's messages about wrong calls have it."""
+    if fn is NULL:
+        return "function"
+    name = getattr(fn, "__qualname__", None)
+    if name is None:
+        return str(fn)
+    module = getattr(fn, "__module__", None)
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
+
+
+# ---- unpacking
+
+
+def UNPACK_SEQUENCE(f: Frame, n: int) -> None:
+    value = opened(f.stack.pop())
+    if type(value) in (tuple, list):
+        values = value
+        if len(values) > n:
+            raise ValueError(f"too many values to unpack (expected {n})")
+    else:
+        iterator = unpacking(f, value)
+        values = []
+        while len(values) < n:
+            item = f.world.advance(iterator)
+            if item is MISSING:
+                break
+            values.append(item)
+        else:
+            if f.world.advance(iterator) is not MISSING:
+                raise ValueError(f"too many values to unpack (expected {n})")
+    if len(values) < n:
+        raise ValueError(f"not enough values to unpack (expected {n}, got {len(values)})")
+    f.stack.extend(reversed(values))
+
+
+def UNPACK_EX(f: Frame, counts: int) -> None:
+    before, after = counts & 0xFF, counts >> 8
+    iterator = unpacking(f, opened(f.stack.pop()))
+    values: list[Any] = []
+    while len(values) < before:
+        item = f.world.advance(iterator)
+        if item is MISSING:
+            least = f"at least {before + after}" if after else f"at least {before}"
+            raise ValueError(f"not enough values to unpack (expected {least}, got {len(values)})")
+        values.append(item)
+    rest = f.world.elements(iterator)
+    if len(rest) < after:
+        got = before + len(rest)
+        raise ValueError(f"not enough values to unpack (expected at least {before + after}, got {got})")
+    cut = len(rest) - after
+    f.stack.extend(reversed([*values, rest[:cut], *rest[cut:]]))
+
+
+def unpacking(f: Frame, value: Any) -> Any:
+    if not is_iterable(value):
+        raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object")
+    return f.world.iterate(value)

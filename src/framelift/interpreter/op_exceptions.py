@@ -1,0 +1,187 @@
+"""Raising, handling, exception groups, `with`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framelift import _frame
+from framelift.core.sentinels import MISSING, Sentinel
+from framelift.interpreter.calls import call
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import RERAISE as RERAISE_SIGNAL
+from framelift.interpreter.op_calls import push_result
+from framelift.world.pending import opened
+
+
+def LOAD_ASSERTION_ERROR(f: Frame, _: Any) -> None:
+    f.stack.append(AssertionError)
+
+
+def RAISE_VARARGS(f: Frame, n: int) -> Sentinel | None:
+    if n == 0:
+        handled = current(f)
+        if handled is None:
+            raise RuntimeError("No active exception to reraise")
+        f.value = handled
+        return RERAISE_SIGNAL
+    cause = opened(f.stack.pop()) if n == 2 else MISSING
+    error = as_exception(f, opened(f.stack.pop()), "exceptions must derive from BaseException")
+    if cause is None:
+        error.__cause__ = None
+    elif cause is not MISSING:
+        error.__cause__ = as_exception(f, cause, "exception causes must derive from BaseException")
+    raise error
+
+
+def as_exception(f: Frame, value: Any, otherwise: str) -> BaseException:
+    if isinstance(value, type) and issubclass(value, BaseException):
+        made = f.world.operate(value)
+        if not isinstance(made, BaseException):
+            raise TypeError(
+                f"calling {value!r} should have returned an instance of BaseException, not {type(made)!r}"
+            )
+        return made
+    if isinstance(value, BaseException):
+        return value
+    raise TypeError(otherwise)
+
+
+def current(f: Frame) -> BaseException | None:
+    handled = _frame.swap_handled(None)
+    _frame.swap_handled(handled)
+    return handled
+
+
+def PUSH_EXC_INFO(f: Frame, _: Any) -> None:
+    error = f.stack.pop()
+    before = _frame.swap_handled(error)
+    if f.generator is not None and before is f.generator.callers_exception:
+        before = None  # a generator's own stack of handled exceptions starts empty
+    f.stack.append(before)
+    f.stack.append(error)
+
+
+def POP_EXCEPT(f: Frame, _: Any) -> None:
+    before = f.stack.pop()
+    if before is None and f.generator is not None:
+        before = f.generator.callers_exception
+    _frame.swap_handled(before)
+
+
+def RERAISE(f: Frame, _: Any) -> Sentinel:
+    f.value = f.stack.pop()
+    return RERAISE_SIGNAL
+
+
+CATCHING = "catching classes that do not inherit from BaseException is not allowed"
+
+
+def CHECK_EXC_MATCH(f: Frame, _: Any) -> None:
+    wanted = opened(f.stack.pop())
+    classes = wanted if isinstance(wanted, tuple) else (wanted,)
+    if not all(isinstance(opened(c), type) and issubclass(opened(c), BaseException) for c in classes):
+        raise TypeError(CATCHING)
+    # exception matching is by the MRO alone: it never asks __instancecheck__
+    mro = type(f.stack[-1]).__mro__
+    f.stack.append(any(opened(c) in mro for c in classes))
+
+
+# ---- exception groups
+
+
+def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
+    wanted = opened(f.stack.pop())
+    error = f.stack.pop()
+    classes = tuple(opened(c) for c in wanted) if isinstance(wanted, tuple) else (wanted,)
+    if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
+        raise TypeError(CATCHING)
+    if any(issubclass(c, BaseExceptionGroup) for c in classes):
+        raise TypeError("catching ExceptionGroup with except* is not allowed. Use except instead.")
+    rest: BaseException | None
+    if isinstance(error, classes):
+        match = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
+        rest = None
+    elif isinstance(error, BaseExceptionGroup):
+        match, rest = f.world.operate(error.split, classes)
+    else:
+        match, rest = None, error
+    if match is None:
+        f.stack.append(error if rest is None else rest)
+        f.stack.append(None)
+        return
+    f.stack.append(rest)
+    f.stack.append(match)
+    _frame.swap_handled(match)
+
+
+def PREP_RERAISE_STAR(f: Frame, _: Any) -> None:
+    raised = f.stack.pop()
+    f.stack[-1] = to_reraise(f.stack[-1], raised)
+
+
+def to_reraise(original: BaseException, results: list[BaseException | None]) -> BaseException | None:
+    """What is left to raise after all `except*` clauses: new exceptions, and what nobody handled."""
+    errors = [e for e in results if e is not None]
+    if not errors:
+        return None
+    if not isinstance(original, BaseExceptionGroup):
+        return errors[0]
+    reraised = [e for e in errors if part_of(e, original)]
+    raised = [e for e in errors if not part_of(e, original)]
+    kept: set[int] = set()
+    for error in reraised:
+        kept.update(map(id, leaves(error)))
+    rest = original.split(lambda e: id(e) in kept)[0] if kept else None
+    if not raised:
+        return rest
+    if rest is not None:
+        raised.append(rest)
+    return raised[0] if len(raised) == 1 else BaseExceptionGroup("", raised)
+
+
+def part_of(error: BaseException, original: BaseException) -> bool:
+    return (
+        isinstance(error, BaseExceptionGroup)
+        and error.__cause__ is original.__cause__
+        and error.__context__ is original.__context__
+        and getattr(error, "__notes__", None) is getattr(original, "__notes__", None)
+    )
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+    return [error]
+
+
+# ---- with
+
+
+def BEFORE_WITH(f: Frame, _: Any) -> Frame | None:
+    manager = f.stack.pop()
+    enter, leave = context_methods(f, manager, "__enter__", "__exit__", "context manager protocol")
+    f.stack.append(leave)
+    return push_result(f, call(f, enter, [], None))
+
+
+def BEFORE_ASYNC_WITH(f: Frame, _: Any) -> Frame | None:
+    manager = f.stack.pop()
+    enter, leave = context_methods(f, manager, "__aenter__", "__aexit__", "asynchronous context manager protocol")
+    f.stack.append(leave)
+    return push_result(f, call(f, enter, [], None))
+
+
+def context_methods(f: Frame, manager: Any, enter: str, leave: str, protocol: str) -> tuple[Any, Any]:
+    name = type(opened(manager)).__name__
+    entering = f.world.special(manager, enter)
+    if entering is MISSING:
+        raise TypeError(f"'{name}' object does not support the {protocol}")
+    leaving = f.world.special(manager, leave)
+    if leaving is MISSING:
+        raise TypeError(f"'{name}' object does not support the {protocol} (missed {leave} method)")
+    return entering, leaving
+
+
+def WITH_EXCEPT_START(f: Frame, _: Any) -> Frame | None:
+    error = f.stack[-1]
+    return push_result(f, call(f, f.stack[-4], [type(error), error, error.__traceback__], None))

@@ -1,0 +1,171 @@
+"""Generators, `yield from`, `await`, asynchronous iteration."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from framelift.bytecode.decode import version
+from framelift.core.sentinels import MISSING, Sentinel
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.generators import Coroutine, Suspended, Yielded, made_generator
+from framelift.interpreter.machine import RERAISE, RETURN, YIELD
+from framelift.world.pending import opened
+
+
+def RETURN_GENERATOR(f: Frame, _: Any) -> Sentinel:
+    f.value = made_generator(detached(f))
+    return RETURN
+
+
+def detached(f: Frame) -> Frame:
+    """The frame that the generator keeps: it goes on behind RETURN_GENERATOR."""
+    kept = Frame(f.machine, f.func, f.code, f.fast)
+    kept.ip = f.ip + 1
+    return kept
+
+
+def YIELD_VALUE(f: Frame, _: Any) -> Sentinel:
+    f.value = f.stack.pop()
+    return YIELD
+
+
+def ASYNC_GEN_WRAP(f: Frame, _: Any) -> None:
+    f.stack[-1] = Yielded(f.stack[-1])
+
+
+def GET_YIELD_FROM_ITER(f: Frame, _: Any) -> None:
+    value = opened(f.stack[-1])
+    if isinstance(value, types.CoroutineType):
+        if not f.code.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE):
+            raise TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")
+    elif not isinstance(value, types.GeneratorType):
+        value = f.world.iterate(value)
+    f.stack[-1] = value
+
+
+def SEND(f: Frame, end: int) -> int | None:
+    value = f.stack.pop()
+    receiver = f.stack[-1]
+    try:
+        f.stack.append(send(f, receiver, value))
+        return None
+    except StopIteration as ended:
+        result = ended.value
+    if version.SEND_POPS_RECEIVER:
+        f.stack[-1] = result
+    else:
+        f.stack.append(result)
+    return end
+
+
+def send(f: Frame, receiver: Any, value: Any) -> Any:
+    if issubclass(type(receiver), Suspended):
+        return receiver.send(value)
+    if value is None:
+        return f.world.operate(next, receiver)
+    return f.world.operate(receiver.send, value)
+
+
+def END_SEND(f: Frame, _: Any) -> None:
+    del f.stack[-2]
+
+
+def CLEANUP_THROW(f: Frame, _: Any) -> Sentinel | None:
+    """3.12: an exception came out of the sub-iterator that one was thrown into."""
+    error = f.stack[-1]
+    if isinstance(error, StopIteration):
+        f.stack[-3:] = [None, error.value]
+        return None
+    f.value = error
+    return RERAISE
+
+
+def STOPITERATION_ERROR(f: Frame, _: Any) -> None:
+    """3.12: PEP 479, done by the bytecode of generators."""
+    error = f.stack[-1]
+    flags = f.code.code.co_flags
+    message = None
+    if isinstance(error, StopIteration):
+        kind = "async generator" if flags & inspect.CO_ASYNC_GENERATOR else "generator"
+        message = f"{'coroutine' if flags & inspect.CO_COROUTINE else kind} raised StopIteration"
+    elif flags & inspect.CO_ASYNC_GENERATOR and isinstance(error, StopAsyncIteration):
+        message = "async generator raised StopAsyncIteration"
+    if message is not None:
+        replaced = RuntimeError(message)
+        replaced.__cause__ = replaced.__context__ = error
+        f.stack[-1] = replaced
+
+
+# ---- await
+
+
+def GET_AWAITABLE(f: Frame, where: int) -> None:
+    value = opened(f.stack[-1])
+    if isinstance(value, types.CoroutineType):
+        if type(value) is Coroutine and value.delegate() is not MISSING:
+            raise RuntimeError("coroutine is being awaited already")
+        f.stack[-1] = value
+        return
+    if isinstance(value, types.GeneratorType) and value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE:
+        f.stack[-1] = value
+        return
+    awaiting = f.world.special(value, "__await__")
+    if awaiting is MISSING:
+        text = {
+            1: "'async with' received an object from __aenter__ that does not implement __await__: {}",
+            2: "'async with' received an object from __aexit__ that does not implement __await__: {}",
+        }.get(where, "object {} can't be used in 'await' expression")
+        raise TypeError(text.format(type(value).__name__))
+    iterator = f.world.operate(awaiting)
+    if isinstance(iterator, types.CoroutineType):
+        raise TypeError("__await__() returned a coroutine")
+    if not hasattr(type(iterator), "__next__"):
+        raise TypeError(f"__await__() returned non-iterator of type '{type(iterator).__name__}'")
+    f.stack[-1] = iterator
+
+
+# ---- asynchronous iteration
+
+
+def GET_AITER(f: Frame, _: Any) -> None:
+    value = opened(f.stack[-1])
+    method = f.world.special(value, "__aiter__")
+    if method is MISSING:
+        raise TypeError(f"'async for' requires an object with __aiter__ method, got {type(value).__name__}")
+    iterator = f.world.operate(method)
+    if not hasattr(type(iterator), "__anext__"):
+        raise TypeError(
+            f"'async for' received an object from __aiter__ that does not implement __anext__: "
+            f"{type(iterator).__name__}"
+        )
+    f.stack[-1] = iterator
+
+
+def GET_ANEXT(f: Frame, _: Any) -> None:
+    iterator = f.stack[-1]
+    method = f.world.special(iterator, "__anext__")
+    if method is MISSING:
+        raise TypeError(f"'async for' requires an iterator with __anext__ method, got {type(iterator).__name__}")
+    f.stack.append(f.world.operate(method))
+    try:
+        GET_AWAITABLE(f, 0)
+    except TypeError as raised:
+        failure = raised
+    else:
+        return
+    replaced = TypeError(
+        f"'async for' received an invalid object from __anext__: {type(f.stack[-1]).__name__}"
+    )
+    replaced.__cause__ = failure
+    raise replaced
+
+
+def END_ASYNC_FOR(f: Frame, _: Any) -> Sentinel | None:
+    error = f.stack.pop()
+    if isinstance(error, StopAsyncIteration):
+        f.stack.pop()
+        return None
+    f.value = error
+    return RERAISE

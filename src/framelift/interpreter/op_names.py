@@ -1,0 +1,229 @@
+"""Stack, locals, cells, globals and namespaces."""
+
+from __future__ import annotations
+
+from types import CellType
+from typing import Any
+
+from framelift.core.sentinels import MISSING, NULL, UNSET
+from framelift.interpreter.frame import Frame
+from framelift.world.pending import opened
+
+# ---- the stack
+
+
+def NOP(f: Frame, _: Any) -> None:
+    pass
+
+
+RESUME = NOP
+
+
+def POP_TOP(f: Frame, _: Any) -> None:
+    f.stack.pop()
+
+
+def PUSH_NULL(f: Frame, _: Any) -> None:
+    f.stack.append(NULL)
+
+
+def COPY(f: Frame, n: int) -> None:
+    f.stack.append(f.stack[-n])
+
+
+def SWAP(f: Frame, n: int) -> None:
+    stack = f.stack
+    stack[-1], stack[-n] = stack[-n], stack[-1]
+
+
+def LOAD_CONST(f: Frame, value: Any) -> None:
+    f.stack.append(value)
+
+
+# ---- locals
+
+
+def LOAD_FAST(f: Frame, slot: int) -> None:
+    value = f.fast[slot]
+    if value is UNSET:
+        raise unbound_local(f, slot)
+    f.stack.append(value)
+
+
+def STORE_FAST(f: Frame, slot: int) -> None:
+    f.fast[slot] = f.stack.pop()
+
+
+def DELETE_FAST(f: Frame, slot: int) -> None:
+    if f.fast[slot] is UNSET:
+        raise unbound_local(f, slot)
+    f.fast[slot] = UNSET
+
+
+def LOAD_FAST_AND_CLEAR(f: Frame, slot: int) -> None:
+    f.stack.append(f.fast[slot])
+    f.fast[slot] = UNSET
+
+
+def unbound_local(f: Frame, slot: int) -> UnboundLocalError:
+    name = f.code.names[slot]
+    return UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+
+
+# ---- cells
+
+
+def MAKE_CELL(f: Frame, slot: int) -> None:
+    value = f.fast[slot]
+    f.fast[slot] = CellType() if value is UNSET else CellType(value)
+
+
+def COPY_FREE_VARS(f: Frame, n: int) -> None:
+    f.fast[len(f.fast) - n :] = f.world.cells(f.func)
+
+
+def LOAD_CLOSURE(f: Frame, slot: int) -> None:
+    f.stack.append(f.fast[slot])
+
+
+def LOAD_DEREF(f: Frame, slot: int) -> None:
+    try:
+        value = f.fast[slot].cell_contents
+    except ValueError:
+        value = UNSET
+    if value is UNSET:
+        raise unbound_cell(f, slot)
+    f.stack.append(value)
+
+
+def STORE_DEREF(f: Frame, slot: int) -> None:
+    f.fast[slot].cell_contents = f.stack.pop()
+
+
+def DELETE_DEREF(f: Frame, slot: int) -> None:
+    cell = f.fast[slot]
+    try:
+        cell.cell_contents
+    except ValueError:
+        empty = True
+    else:
+        empty = False
+    if empty:
+        raise unbound_cell(f, slot)
+    del cell.cell_contents
+
+
+def unbound_cell(f: Frame, slot: int) -> NameError:
+    if slot < f.code.n_fast - len(f.code.code.co_freevars):
+        return unbound_local(f, slot)
+    name = f.code.names[slot]
+    return NameError(
+        f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope",
+        name=name,
+    )
+
+
+# ---- globals
+
+
+def LOAD_GLOBAL(f: Frame, name: str) -> None:
+    value = f.names.get(name, MISSING)
+    if value is MISSING:
+        value = f.world.load_global(f.globals, name)
+    f.stack.append(value)
+
+
+def LOAD_GLOBAL_CALLABLE(f: Frame, name: str) -> None:
+    f.stack.append(NULL)
+    value = f.names.get(name, MISSING)
+    if value is MISSING:
+        value = f.world.load_global(f.globals, name)
+    f.stack.append(value)
+
+
+def STORE_GLOBAL(f: Frame, name: str) -> None:
+    f.world.store_global(f.globals, name, f.stack.pop())
+
+
+def DELETE_GLOBAL(f: Frame, name: str) -> None:
+    f.world.delete_global(f.globals, name)
+
+
+# ---- the namespace of class bodies and exec
+
+
+def LOAD_NAME(f: Frame, name: str) -> None:
+    value = from_namespace(f, f.namespace, name)
+    if value is MISSING:
+        LOAD_GLOBAL(f, name)
+    else:
+        f.stack.append(value)
+
+
+def STORE_NAME(f: Frame, name: str) -> None:
+    f.world.operate(namespace_set, f.namespace, name, f.stack.pop())
+
+
+def DELETE_NAME(f: Frame, name: str) -> None:
+    try:
+        f.world.operate(namespace_delete, f.namespace, name)
+    except KeyError:
+        found = False
+    else:
+        found = True
+    if not found:
+        raise NameError(f"name '{name}' is not defined", name=name)
+
+
+def LOAD_LOCALS(f: Frame, _: Any) -> None:
+    f.stack.append(f.namespace)
+
+
+def LOAD_FROM_NAMESPACE_OR_DEREF(f: Frame, slot: int) -> None:
+    value = from_namespace(f, f.namespace, f.code.names[slot])
+    if value is MISSING:
+        LOAD_DEREF(f, slot)
+    else:
+        f.stack.append(value)
+
+
+def LOAD_FROM_MAPPING_OR_DEREF(f: Frame, slot: int) -> None:
+    value = from_namespace(f, opened(f.stack.pop()), f.code.names[slot])
+    if value is MISSING:
+        LOAD_DEREF(f, slot)
+    else:
+        f.stack.append(value)
+
+
+def LOAD_FROM_MAPPING_OR_GLOBALS(f: Frame, name: str) -> None:
+    value = from_namespace(f, opened(f.stack.pop()), name)
+    if value is MISSING:
+        LOAD_GLOBAL(f, name)
+    else:
+        f.stack.append(value)
+
+
+def SETUP_ANNOTATIONS(f: Frame, _: Any) -> None:
+    if from_namespace(f, f.namespace, "__annotations__") is MISSING:
+        f.world.operate(namespace_set, f.namespace, "__annotations__", {})
+
+
+def from_namespace(f: Frame, namespace: Any, name: str) -> Any:
+    if type(namespace) is dict:
+        return namespace.get(name, MISSING)
+    try:
+        return f.world.operate(namespace_get, namespace, name)
+    except KeyError:
+        return MISSING
+
+
+def namespace_get(namespace: Any, name: str) -> Any:
+    return namespace[name]
+
+
+def namespace_set(namespace: Any, name: str, value: Any) -> None:
+    namespace[name] = value
+
+
+def namespace_delete(namespace: Any, name: str) -> None:
+    del namespace[name]

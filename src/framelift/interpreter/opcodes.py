@@ -1,0 +1,29 @@
+"""The table of handlers: every opcode of CPython 3.11 and 3.12, in one module per purpose."""
+
+from __future__ import annotations
+
+from framelift.interpreter import (
+    op_attributes,
+    op_calls,
+    op_containers,
+    op_control,
+    op_exceptions,
+    op_generators,
+    op_names,
+    op_operators,
+    op_patterns,
+)
+from framelift.interpreter.machine import HANDLERS
+
+for module in (
+    op_names,
+    op_operators,
+    op_attributes,
+    op_containers,
+    op_control,
+    op_calls,
+    op_exceptions,
+    op_generators,
+    op_patterns,
+):
+    HANDLERS.update({name: value for name, value in vars(module).items() if name.isupper() and callable(value)})

@@ -1,0 +1,738 @@
+/* framelift._frame: the frame-evaluation hook (PEP 523). Knows nothing of torch.
+ *
+ * A thread is in one of three modes:
+ *
+ *   OFF        Python frames run as if this module did not exist.
+ *   RUN        a compiled call is in progress: each fresh frame is looked at for an entry to run instead.
+ *   INTERCEPT  C code runs on behalf of a trace: each fresh frame goes to the thread's interceptor.
+ *
+ * call(), native() and untouched() call a function in one of these modes. What happens to a frame
+ * depends on the decision kept with its code object; the `decide` callback makes it at first sight.
+ * The hook is installed only while some call(), native() or bind() is on some thread's stack, and
+ * everything of ours that it calls is called in mode OFF.
+ *
+ * No recursion is counted here. What replaces a frame runs in mode OFF, so coming back to the hook takes
+ * another call(), native() or bind(), and CPython counts calls of C functions as it counts frames.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE 1
+#include <Python.h>
+#undef _PyGC_FINALIZED /* 3.11 defines it both publicly and, differently, internally */
+#include "internal/pycore_frame.h"
+#include "opcode.h"
+
+#include <stdbool.h>
+
+typedef _PyInterpreterFrame Frame;
+
+/* ---- What differs between CPython versions ---- */
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+#define request_code_extra_index PyUnstable_Eval_RequestCodeExtraIndex
+#define code_get_extra PyUnstable_Code_GetExtra
+#define code_set_extra PyUnstable_Code_SetExtra
+
+static inline PyObject *frame_function(Frame *frame) { return frame->f_funcobj; }
+
+/* From 3.12 on the evaluator owns the frame: it has to clear it and pop it from the thread's data stack,
+ * with functions that libpython does not export. So a frame that is not to run is given this code, whose
+ * one instruction returns, and the default evaluator disposes of it. Without a RESUME the code polls no
+ * signals, is never instrumented for tracing or monitoring, and its frame counts as incomplete: nobody
+ * sees it. It fits every frame: how many locals to clear is in frame->stacktop, and it uses no stack. */
+static PyObject *return_at_once;
+
+static int init_version(void)
+{
+    const char instructions[] = {RETURN_CONST, 0};
+    PyObject *empty = (PyObject *)PyCode_NewEmpty("<framelift>", "<replaced frame>", 1);
+    if (empty == NULL) {
+        return -1;
+    }
+    PyObject *replace = PyObject_GetAttrString(empty, "replace");
+    PyObject *none = PyTuple_New(0);
+    PyObject *fields = Py_BuildValue("{s:y#,s:(O),s:y#}", "co_code", instructions, (Py_ssize_t)2,
+                                     "co_consts", Py_None, "co_exceptiontable", "", (Py_ssize_t)0);
+    if (replace != NULL && none != NULL && fields != NULL) {
+        return_at_once = PyObject_Call(replace, none, fields);
+    }
+    Py_XDECREF(fields);
+    Py_XDECREF(none);
+    Py_XDECREF(replace);
+    Py_DECREF(empty);
+    return return_at_once == NULL ? -1 : 0;
+}
+
+/* Disposes of a frame that has not been started. A pending exception stays pending. */
+static void discard_frame(PyThreadState *ts, Frame *frame)
+{
+    PyObject *pending = PyErr_GetRaisedException();
+    PyCodeObject *code = frame->f_code;
+    frame->f_code = (PyCodeObject *)Py_NewRef(return_at_once);
+    frame->prev_instr = _PyCode_CODE(frame->f_code) - 1;
+    PyObject *nothing = _PyEval_EvalFrameDefault(ts, frame, 0);
+    if (nothing == NULL) {
+        /* Too deep a recursion: the frame has been cleared and popped nevertheless. */
+        PyErr_Clear();
+    }
+    Py_XDECREF(nothing);
+    Py_DECREF(code);
+    PyErr_SetRaisedException(pending);
+}
+
+#else
+
+#define request_code_extra_index _PyEval_RequestCodeExtraIndex
+#define code_get_extra _PyCode_GetExtra
+#define code_set_extra _PyCode_SetExtra
+
+static inline PyObject *frame_function(Frame *frame) { return (PyObject *)frame->f_func; }
+
+static int init_version(void) { return 0; }
+
+/* Until 3.11 the evaluator's caller clears and pops the frame. */
+static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (void)frame; }
+
+#endif
+
+/* ---- State ---- */
+
+enum Mode { OFF, RUN, INTERCEPT };
+enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK };
+enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET };
+
+typedef struct {
+    enum Mode mode;
+    PyObject *interceptor; /* owned, or NULL */
+    PyObject *binding;     /* borrowed: the function whose next frame bind() waits for */
+    Frame *chained;        /* the innermost frame handed to another evaluator */
+} Thread;
+
+static _Thread_local Thread this_thread;
+
+typedef PyObject *(*Dispatch)(PyObject *cache, PyObject *func, PyObject *const *locals, Py_ssize_t nlocals);
+
+#define DISPATCH_CAPSULE "framelift._guards.dispatch"
+
+static Py_ssize_t active;          /* how many calls that need the hook are in progress, in all threads */
+static _PyFrameEvalFunction previous; /* the evaluator that was there before the hook */
+static PyObject *decide_callback;  /* owned, or NULL, as the next two */
+static PyObject *missed_callback;
+static PyObject *dispatch_capsule;
+static Dispatch dispatch;
+
+/* ---- What is kept with a code object ---- */
+
+typedef struct {
+    enum Run run;
+    enum Intercept intercept;
+} Decision;
+
+typedef struct {
+    Decision decision;
+    PyObject *cache; /* owned, or NULL */
+} CodeExtra;
+
+static Py_ssize_t extra_index;
+
+/* CPython calls this when the code object dies, with NULL where another user of extras has made room. */
+static void free_extra(void *extra)
+{
+    if (extra != NULL) {
+        Py_XDECREF(((CodeExtra *)extra)->cache);
+        PyMem_Free(extra);
+    }
+}
+
+/* The extra of a code object, NULL if it has none. Once made it lives as long as the code object. */
+static inline CodeExtra *find_extra(PyObject *code)
+{
+    void *extra = NULL;
+    code_get_extra(code, extra_index, &extra); /* fails only for what is no code object */
+    return extra;
+}
+
+static CodeExtra *make_extra(PyObject *code)
+{
+    CodeExtra *extra = find_extra(code);
+    if (extra != NULL) {
+        return extra;
+    }
+    extra = PyMem_Calloc(1, sizeof(CodeExtra));
+    if (extra == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (code_set_extra(code, extra_index, extra) < 0) {
+        PyMem_Free(extra);
+        return NULL;
+    }
+    return extra;
+}
+
+static bool is_code(PyObject *obj)
+{
+    if (!PyCode_Check(obj)) {
+        PyErr_Format(PyExc_TypeError, "expected a code object, not %.200s", Py_TYPE(obj)->tp_name);
+        return false;
+    }
+    return true;
+}
+
+static int remember_decision(PyObject *code, Decision decision)
+{
+    CodeExtra *extra = make_extra(code);
+    if (extra == NULL) {
+        return -1;
+    }
+    extra->decision = decision;
+    return 0;
+}
+
+static bool check_decision(int run, int intercept)
+{
+    if (run < RUN_UNDECIDED || run > LOOK || intercept < INTERCEPT_UNDECIDED || intercept > INTERPRET) {
+        PyErr_Format(PyExc_ValueError, "no such decision: (%d, %d)", run, intercept);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Frames ---- */
+
+/* A generator's frame comes to the evaluator at each resumption, a thrown-into one with an exception:
+ * only a frame that has not begun may be replaced. */
+static inline bool is_fresh(Frame *frame, int throwflag)
+{
+    return !throwflag && frame->owner == FRAME_OWNED_BY_THREAD;
+}
+
+/* The arguments, as CPython has bound them. Cells are made by the frame's first instructions, so an
+ * argument that will live in a cell is here still as itself. */
+static PyObject *bound_arguments(Frame *frame)
+{
+    PyCodeObject *code = frame->f_code;
+    Py_ssize_t count = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+                       !!(code->co_flags & CO_VARKEYWORDS);
+    PyObject *arguments = PyList_New(count);
+    if (arguments != NULL) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyList_SET_ITEM(arguments, i, Py_NewRef(frame->localsplus[i]));
+        }
+    }
+    return arguments;
+}
+
+/* The namespace that a class body or exec() runs in; None for a function. */
+static PyObject *frame_namespace(Frame *frame)
+{
+    bool is_function = (frame->f_code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) != 0;
+    return is_function || frame->f_locals == NULL ? Py_None : frame->f_locals;
+}
+
+/* Another evaluator that came after us may chain to the hook, and by the time the hook is
+ * installed again it may itself be `previous`: this_thread.chained stops the two from calling
+ * each other forever. */
+static inline PyObject *run_frame(PyThreadState *ts, Frame *frame, int throwflag)
+{
+    if (previous == _PyEval_EvalFrameDefault) {
+        return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+    }
+    Thread *thread = &this_thread;
+    Frame *outer = thread->chained;
+    thread->chained = frame;
+    PyObject *result = previous(ts, frame, throwflag);
+    thread->chained = outer;
+    return result;
+}
+
+static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread)
+{
+    enum Mode mode = thread->mode;
+    thread->mode = OFF;
+    PyObject *result = run_frame(ts, frame, 0);
+    thread->mode = mode;
+    return result;
+}
+
+/* Ends a fresh frame without running it, with this result or, if NULL, the pending exception. */
+static inline PyObject *replace_frame(PyThreadState *ts, Frame *frame, PyObject *result)
+{
+    discard_frame(ts, frame);
+    return result;
+}
+
+/* ---- Calls out of the hook ---- */
+
+/* Any of them may drop the reference that the callable is known by (set_callbacks, set_interceptor). */
+static PyObject *call_out(Thread *thread, PyObject *callable, PyObject *const *args, Py_ssize_t nargs)
+{
+    enum Mode mode = thread->mode;
+    thread->mode = OFF;
+    Py_INCREF(callable);
+    PyObject *result = PyObject_Vectorcall(callable, args, nargs, NULL);
+    Py_DECREF(callable);
+    thread->mode = mode;
+    return result;
+}
+
+static int ask_for_decision(Thread *thread, Frame *frame, Decision *decision)
+{
+    PyObject *args[] = {frame_function(frame), (PyObject *)frame->f_code};
+    PyObject *answer = call_out(thread, decide_callback, args, 2);
+    if (answer == NULL) {
+        return -1;
+    }
+    int run, intercept;
+    int parsed = PyTuple_Check(answer) && PyArg_ParseTuple(answer, "ii", &run, &intercept);
+    if (!parsed && !PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "decide must return a tuple of two ints, not %.200s",
+                     Py_TYPE(answer)->tp_name);
+    }
+    Py_DECREF(answer);
+    if (!parsed || !check_decision(run, intercept)) {
+        return -1;
+    }
+    /* set_decision() may have decided one half before: that stands. */
+    decision->run = decision->run != RUN_UNDECIDED ? decision->run : (enum Run)run;
+    decision->intercept = decision->intercept != INTERCEPT_UNDECIDED ? decision->intercept : (enum Intercept)intercept;
+    return remember_decision((PyObject *)frame->f_code, *decision);
+}
+
+/* The decision for the frame's code; a half that nobody decides lets the frame run, looking below it. */
+static inline int decide(Thread *thread, Frame *frame, Decision *decision)
+{
+    CodeExtra *extra = find_extra((PyObject *)frame->f_code);
+    *decision = extra != NULL ? extra->decision : (Decision){RUN_UNDECIDED, INTERCEPT_UNDECIDED};
+    bool decided = thread->mode == RUN ? decision->run != RUN_UNDECIDED
+                                       : decision->intercept != INTERCEPT_UNDECIDED;
+    return decided || decide_callback == NULL ? 0 : ask_for_decision(thread, frame, decision);
+}
+
+/* Tries the entries of the frame's code. NULL without an exception: none of them holds. */
+static PyObject *run_entry(Thread *thread, Frame *frame)
+{
+    CodeExtra *extra = find_extra((PyObject *)frame->f_code);
+    if (extra == NULL || extra->cache == NULL || dispatch == NULL) {
+        return NULL;
+    }
+    PyObject *cache = Py_NewRef(extra->cache); /* the call may replace it */
+    enum Mode mode = thread->mode;
+    thread->mode = OFF;
+    PyObject *result = dispatch(cache, frame_function(frame), frame->localsplus, frame->f_code->co_nlocalsplus);
+    thread->mode = mode;
+    Py_DECREF(cache);
+    return result;
+}
+
+/* What the `missed` callback wants instead of the frame: None, or a tuple (callable, args). */
+static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
+{
+    PyObject *arguments = bound_arguments(frame);
+    if (arguments == NULL) {
+        return NULL;
+    }
+    PyObject *args[] = {frame_function(frame), arguments};
+    PyObject *answer = call_out(thread, missed_callback, args, 2);
+    Py_DECREF(arguments);
+    if (answer != NULL && answer != Py_None &&
+        !(PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2 && PyTuple_Check(PyTuple_GET_ITEM(answer, 1)))) {
+        PyErr_Format(PyExc_TypeError, "missed must return None or a tuple (callable, args), not %.200R", answer);
+        Py_CLEAR(answer);
+    }
+    return answer;
+}
+
+/* Runs something instead of the frame. Returns false if there is nothing to run: the frame itself must. */
+static bool run_instead(Thread *thread, Frame *frame, PyObject **result)
+{
+    *result = run_entry(thread, frame);
+    if (*result != NULL || PyErr_Occurred()) {
+        return true;
+    }
+    if (missed_callback == NULL) {
+        return false;
+    }
+    PyObject *answer = ask_for_replacement(thread, frame);
+    if (answer == Py_None) {
+        Py_DECREF(answer);
+        return false;
+    }
+    if (answer != NULL) {
+        PyObject *args = PyTuple_GET_ITEM(answer, 1);
+        *result = call_out(thread, PyTuple_GET_ITEM(answer, 0), ((PyTupleObject *)args)->ob_item,
+                           PyTuple_GET_SIZE(args));
+        Py_DECREF(answer);
+    }
+    return true;
+}
+
+static PyObject *call_interceptor(Thread *thread, Frame *frame)
+{
+    PyObject *arguments = bound_arguments(frame);
+    if (arguments == NULL) {
+        return NULL;
+    }
+    PyObject *args[] = {frame_function(frame), arguments, frame_namespace(frame)};
+    PyObject *result = call_out(thread, thread->interceptor, args, 3);
+    Py_DECREF(arguments);
+    return result;
+}
+
+/* ---- The hook ---- */
+
+static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *thread)
+{
+    Decision decision;
+    if (decide(thread, frame, &decision) < 0) {
+        return replace_frame(ts, frame, NULL);
+    }
+    PyObject *result;
+    switch (decision.run) {
+    case SKIP_ALL:
+        return run_frame_untouched(ts, frame, thread);
+    case LOOK:
+        return run_instead(thread, frame, &result) ? replace_frame(ts, frame, result) : run_frame(ts, frame, 0);
+    default:
+        return run_frame(ts, frame, 0);
+    }
+}
+
+static PyObject *evaluate_in_intercept_mode(PyThreadState *ts, Frame *frame, Thread *thread)
+{
+    Decision decision;
+    if (decide(thread, frame, &decision) < 0) {
+        return replace_frame(ts, frame, NULL);
+    }
+    if (decision.intercept == LEAF) {
+        return run_frame_untouched(ts, frame, thread);
+    }
+    if (decision.intercept == INTERPRET && thread->interceptor != NULL) {
+        return replace_frame(ts, frame, call_interceptor(thread, frame));
+    }
+    return run_frame(ts, frame, 0);
+}
+
+static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag);
+
+/* Between bind() and the frame that it waits for, other frames can come: __eq__ of a keyword that is a
+ * subclass of str, a finalizer. Nothing below them is what bind() waits for. */
+static PyObject *evaluate_while_binding(PyThreadState *ts, Frame *frame, int throwflag, Thread *thread)
+{
+    PyObject *func = thread->binding;
+    thread->binding = NULL;
+    if (is_fresh(frame, throwflag) && frame_function(frame) == func) {
+        return replace_frame(ts, frame, bound_arguments(frame));
+    }
+    PyObject *result = evaluate(ts, frame, throwflag);
+    thread->binding = func;
+    return result;
+}
+
+static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
+{
+    Thread *thread = &this_thread;
+    if (frame == thread->chained) {
+        return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+    }
+    if (thread->binding != NULL) {
+        return evaluate_while_binding(ts, frame, throwflag, thread);
+    }
+    if (thread->mode == OFF || !is_fresh(frame, throwflag)) {
+        return run_frame(ts, frame, throwflag);
+    }
+    return thread->mode == RUN ? evaluate_in_run_mode(ts, frame, thread)
+                               : evaluate_in_intercept_mode(ts, frame, thread);
+}
+
+/* ---- Installing it ---- */
+
+/* Looks at the evaluator each time, not only at the first: somebody may have put another one in since. */
+static inline void enter_hook(void)
+{
+    active++;
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(interp);
+    if (current != evaluate) {
+        previous = current;
+        _PyInterpreterState_SetEvalFrameFunc(interp, evaluate);
+    }
+}
+
+/* An evaluator that was installed over the hook stays: it is not ours to remove. */
+static inline void leave_hook(void)
+{
+    if (--active == 0) {
+        PyInterpreterState *interp = PyInterpreterState_Get();
+        if (_PyInterpreterState_GetEvalFrameFunc(interp) == evaluate) {
+            _PyInterpreterState_SetEvalFrameFunc(interp, previous);
+        }
+    }
+}
+
+/* ---- Python functions: calls in a mode ---- */
+
+static inline PyObject *call_in_mode(enum Mode mode, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 1) {
+        PyErr_SetString(PyExc_TypeError, "expected a function to call as the first argument");
+        return NULL;
+    }
+    Thread *thread = &this_thread;
+    enum Mode outer = thread->mode;
+    thread->mode = mode;
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, nargs - 1, kwnames);
+    thread->mode = outer;
+    return result;
+}
+
+static PyObject *frame_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    enter_hook();
+    PyObject *result = call_in_mode(RUN, args, nargs, kwnames);
+    leave_hook();
+    return result;
+}
+
+static PyObject *frame_native(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    enter_hook();
+    PyObject *result = call_in_mode(INTERCEPT, args, nargs, kwnames);
+    leave_hook();
+    return result;
+}
+
+static PyObject *frame_untouched(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_in_mode(OFF, args, nargs, kwnames);
+}
+
+/* ---- Python functions: binding ---- */
+
+static PyObject *call_to_bind(PyObject *func, PyObject *args, PyObject *kwargs)
+{
+    Thread *thread = &this_thread;
+    thread->binding = func;
+    PyObject *arguments = PyObject_Call(func, args, kwargs);
+    bool taken = thread->binding == NULL;
+    thread->binding = NULL;
+    if (arguments != NULL && !taken) {
+        Py_DECREF(arguments);
+        PyErr_SetString(PyExc_RuntimeError, "another frame evaluator ran the function that was to be bound");
+        return NULL;
+    }
+    return arguments;
+}
+
+static PyObject *frame_bind(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!_PyArg_CheckPositional("bind", nargs, 3, 3)) {
+        return NULL;
+    }
+    PyObject *kwargs = Py_IsNone(args[2]) ? NULL : args[2];
+    if (!PyFunction_Check(args[0]) || !PyTuple_Check(args[1]) || (kwargs != NULL && !PyDict_Check(kwargs))) {
+        PyErr_SetString(PyExc_TypeError, "bind() takes a Python function, a tuple and a dict or None");
+        return NULL;
+    }
+    enter_hook();
+    PyObject *arguments = call_to_bind(args[0], args[1], kwargs);
+    leave_hook();
+    return arguments;
+}
+
+/* ---- Python functions: callbacks ---- */
+
+static inline PyObject *none_to_null(PyObject *obj) { return Py_IsNone(obj) ? NULL : Py_NewRef(obj); }
+
+static inline PyObject *null_to_none(PyObject *obj) { return obj == NULL ? Py_NewRef(Py_None) : obj; }
+
+static PyObject *frame_set_interceptor(PyObject *module, PyObject *interceptor)
+{
+    PyObject *old = this_thread.interceptor;
+    this_thread.interceptor = none_to_null(interceptor);
+    return null_to_none(old);
+}
+
+static PyObject *frame_set_callbacks(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!_PyArg_CheckPositional("set_callbacks", nargs, 2, 2)) {
+        return NULL;
+    }
+    Py_XSETREF(decide_callback, none_to_null(args[0]));
+    Py_XSETREF(missed_callback, none_to_null(args[1]));
+    Py_RETURN_NONE;
+}
+
+static PyObject *frame_set_dispatch(PyObject *module, PyObject *capsule)
+{
+    void *function = NULL;
+    if (!Py_IsNone(capsule)) {
+        function = PyCapsule_GetPointer(capsule, DISPATCH_CAPSULE);
+        if (function == NULL) {
+            return NULL;
+        }
+    }
+    dispatch = (Dispatch)function;
+    Py_XSETREF(dispatch_capsule, none_to_null(capsule));
+    Py_RETURN_NONE;
+}
+
+/* ---- Python functions: what is kept with a code object ---- */
+
+static PyObject *frame_get_cache(PyObject *module, PyObject *code)
+{
+    if (!is_code(code)) {
+        return NULL;
+    }
+    CodeExtra *extra = find_extra(code);
+    return null_to_none(extra == NULL ? NULL : Py_XNewRef(extra->cache));
+}
+
+static PyObject *frame_set_cache(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!_PyArg_CheckPositional("set_cache", nargs, 2, 2) || !is_code(args[0])) {
+        return NULL;
+    }
+    CodeExtra *extra = make_extra(args[0]);
+    if (extra == NULL) {
+        return NULL;
+    }
+    Py_XSETREF(extra->cache, none_to_null(args[1]));
+    Py_RETURN_NONE;
+}
+
+static PyObject *frame_get_decision(PyObject *module, PyObject *code)
+{
+    if (!is_code(code)) {
+        return NULL;
+    }
+    CodeExtra *extra = find_extra(code);
+    return extra == NULL ? Py_BuildValue("ii", RUN_UNDECIDED, INTERCEPT_UNDECIDED)
+                         : Py_BuildValue("ii", extra->decision.run, extra->decision.intercept);
+}
+
+static PyObject *frame_set_decision(PyObject *module, PyObject *args)
+{
+    PyObject *code;
+    int run, intercept;
+    if (!PyArg_ParseTuple(args, "O!ii:set_decision", &PyCode_Type, &code, &run, &intercept) ||
+        !check_decision(run, intercept) || remember_decision(code, (Decision){run, intercept}) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *frame_clear(PyObject *module, PyObject *code)
+{
+    if (!is_code(code)) {
+        return NULL;
+    }
+    CodeExtra *extra = find_extra(code);
+    if (extra != NULL) {
+        extra->decision = (Decision){RUN_UNDECIDED, INTERCEPT_UNDECIDED};
+        Py_CLEAR(extra->cache);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- Python functions: the state of things ---- */
+
+static PyObject *frame_mode(PyObject *module, PyObject *unused) { return PyLong_FromLong(this_thread.mode); }
+
+static PyObject *frame_active(PyObject *module, PyObject *unused) { return PyLong_FromSsize_t(active); }
+
+static PyObject *frame_installed(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(_PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluate);
+}
+
+static PyObject *frame_swap_handled(PyObject *module, PyObject *exception)
+{
+    if (!Py_IsNone(exception) && !PyExceptionInstance_Check(exception)) {
+        PyErr_Format(PyExc_TypeError, "expected an exception or None, not %.200s", Py_TYPE(exception)->tp_name);
+        return NULL;
+    }
+    PyObject *old = PyErr_GetHandledException();
+    PyErr_SetHandledException(Py_IsNone(exception) ? NULL : exception);
+    return null_to_none(old);
+}
+
+/* ---- The module ---- */
+
+#define FASTCALL_KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
+#define FASTCALL(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+
+static PyMethodDef methods[] = {
+    {"call", FASTCALL_KEYWORDS(frame_call), "Call a function in mode RUN."},
+    {"native", FASTCALL_KEYWORDS(frame_native), "Call a function in mode INTERCEPT."},
+    {"untouched", FASTCALL_KEYWORDS(frame_untouched), "Call a function in mode OFF."},
+    {"bind", FASTCALL(frame_bind),
+     "bind(func, args, kwargs, /)\n--\n\n"
+     "The values of a Python function's parameters, in the order of its locals, without running it."},
+    {"set_interceptor", frame_set_interceptor, METH_O,
+     "set_interceptor(interceptor, /)\n--\n\n"
+     "Set what this thread calls in place of an INTERPRET frame; returns the old one."},
+    {"set_callbacks", FASTCALL(frame_set_callbacks),
+     "set_callbacks(decide, missed, /)\n--\n\n"
+     "Set what decides about a code object and what is called when no entry of a LOOK frame holds."},
+    {"set_dispatch", frame_set_dispatch, METH_O,
+     "set_dispatch(capsule, /)\n--\n\nSet the C function that tries the entries of a code object."},
+    {"get_cache", frame_get_cache, METH_O, "get_cache(code, /)\n--\n\nThe cache kept with a code object."},
+    {"set_cache", FASTCALL(frame_set_cache),
+     "set_cache(code, cache, /)\n--\n\nKeep a cache with a code object, as long as that lives."},
+    {"get_decision", frame_get_decision, METH_O,
+     "get_decision(code, /)\n--\n\nThe (run, intercept) decisions about a code object."},
+    {"set_decision", frame_set_decision, METH_VARARGS,
+     "set_decision(code, run, intercept, /)\n--\n\nDecide about a code object."},
+    {"clear", frame_clear, METH_O, "clear(code, /)\n--\n\nForget decisions and cache of a code object."},
+    {"mode", frame_mode, METH_NOARGS, "mode()\n--\n\nThe mode of this thread."},
+    {"active", frame_active, METH_NOARGS, "active()\n--\n\nHow many calls that need the hook are in progress."},
+    {"installed", frame_installed, METH_NOARGS, "installed()\n--\n\nWhether the hook is the frame evaluator."},
+    {"swap_handled", frame_swap_handled, METH_O,
+     "swap_handled(exception, /)\n--\n\nSet the exception that this thread is handling; returns the old one."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "framelift._frame",
+    .m_doc = "The frame-evaluation hook.",
+    .m_size = -1,
+    .m_methods = methods,
+};
+
+static int add_constants(PyObject *module)
+{
+    static const struct {
+        const char *name;
+        long value;
+    } constants[] = {
+        {"OFF", OFF},   {"RUN", RUN},   {"INTERCEPT", INTERCEPT}, {"UNDECIDED", RUN_UNDECIDED},
+        {"SKIP", SKIP}, {"SKIP_ALL", SKIP_ALL}, {"LOOK", LOOK},
+        {"LEAF", LEAF}, {"THROUGH", THROUGH},   {"INTERPRET", INTERPRET},
+    };
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(constants); i++) {
+        if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyMODINIT_FUNC PyInit__frame(void)
+{
+    extra_index = request_code_extra_index(free_extra);
+    if (extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "CPython has no room left for data on code objects");
+        return NULL;
+    }
+    if (init_version() < 0) {
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && add_constants(module) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

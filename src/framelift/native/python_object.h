@@ -1,0 +1,84 @@
+// Owning references, and C++ values as Python objects.
+#pragma once
+
+#include <Python.h>
+
+#include <new>
+#include <utility>
+
+namespace framelift {
+
+// An owned reference.
+class PyRef {
+ public:
+  PyRef() = default;
+  static PyRef steal(PyObject* object) {
+    PyRef ref;
+    ref.object_ = object;
+    return ref;
+  }
+  static PyRef borrow(PyObject* object) {
+    Py_XINCREF(object);
+    return steal(object);
+  }
+  PyRef(PyRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  PyRef& operator=(PyRef&& other) noexcept {
+    // The old object goes last: its finalizer may look at whatever holds this reference.
+    PyObject* old = std::exchange(object_, std::exchange(other.object_, nullptr));
+    Py_XDECREF(old);
+    return *this;
+  }
+  PyRef(const PyRef&) = delete;
+  PyRef& operator=(const PyRef&) = delete;
+  ~PyRef() { Py_XDECREF(object_); }
+
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// A Python object around a C++ value. Body has `int traverse(visitproc, void*)`. A body that can
+// change after it was made also has a tp_clear of its own; the others are like tuples: what they
+// refer to is older than they are, so a cycle through one goes through something clearable too.
+template <class Body>
+struct Box {
+  PyObject_HEAD
+  Body body;
+
+  static inline PyTypeObject* type = nullptr;
+
+  static bool is_exact(PyObject* object) { return Py_TYPE(object) == type; }
+  static Body& of(PyObject* object) { return reinterpret_cast<Box*>(object)->body; }
+
+  static PyObject* make(Body&& body) {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self != nullptr) {
+      new (&of(self)) Body(std::move(body));
+    }
+    return self;
+  }
+
+  static void dealloc(PyObject* self) {
+    PyTypeObject* own_type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    of(self).~Body();
+    own_type->tp_free(self);
+    Py_DECREF(own_type);
+  }
+
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    return of(self).traverse(visit, arg);
+  }
+
+  // Makes the type and puts it into the module under its own name.
+  static bool add_type(PyObject* module, PyType_Spec& spec) {
+    type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    return type != nullptr && PyModule_AddType(module, type) == 0;
+  }
+};
+
+}  // namespace framelift

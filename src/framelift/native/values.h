@@ -1,0 +1,90 @@
+// Looking at Python values without running any Python code.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
+#error "framelift supports CPython 3.11 and 3.12; dict versions and dict keys differ elsewhere"
+#endif
+
+namespace framelift {
+
+// Finds collections.deque. False with an exception set when that fails.
+bool init_values();
+
+// Changes whenever the dict does. CPython draws it from one counter for all dicts, so a version
+// seen once means that dict with that content for ever: an address used again has another version.
+inline uint64_t dict_version(PyObject* dict) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+}
+
+// Same exact type and the same value. Types not known to compare in C are the same only when
+// they are the same object. NaN equals itself and 0.0 differs from -0.0.
+bool same_constant(PyObject* a, PyObject* b);
+
+// The length of a list, tuple, dict, set, frozenset, deque, str or bytes, subclasses included,
+// whatever their __len__ says; -1 for anything else.
+Py_ssize_t native_length(PyObject* value);
+
+// The type collections.deque.
+PyTypeObject* deque_type();
+
+// The instance __dict__ (borrowed), made now if its values were still inline; null without one.
+inline PyObject* instance_dict(PyObject* object) {
+  PyObject** place = _PyObject_GetDictPtr(object);
+  return place == nullptr ? nullptr : *place;
+}
+
+// UNKNOWN: telling would take a Python __eq__.
+enum class Found { ABSENT, PRESENT, UNKNOWN };
+
+// A dict lookup that remembers its last result for as long as the dict stays as it was. The value
+// is borrowed and not held: an unchanged dict holds it.
+class DictLookup {
+ public:
+  // Runs the key's __hash__, once. False with an exception set when it raises.
+  bool prepare(PyObject* key);
+
+  Found find(PyObject* key, PyObject* dict) {
+    uint64_t version = dict_version(dict);
+    if (version == version_) {
+      return value_ == nullptr ? Found::ABSENT : Found::PRESENT;
+    }
+    return find_anew(key, dict, version);
+  }
+  // After PRESENT.
+  PyObject* value() const { return value_; }
+
+ private:
+  Found find_anew(PyObject* key, PyObject* dict, uint64_t version);
+
+  Py_hash_t hash_ = 0;
+  uint64_t version_ = 0;
+  PyObject* value_ = nullptr;
+};
+
+// Whether the dict has exactly these keys in this order.
+bool has_keys(PyObject* dict, PyObject* expected_tuple);
+// Whether order is kept outside the dict's own table, where dict_version doesn't cover it.
+bool order_is_unversioned(PyObject* dict);
+
+// The elements of a set (borrowed) by hash, to compare sets without calling __eq__.
+class ElementIndex {
+ public:
+  explicit ElementIndex(PyObject* set);
+  // Whether the set has exactly these elements, as same_constant compares them.
+  bool equals(PyObject* set) const;
+
+ private:
+  bool contains(PyObject* element, Py_hash_t hash) const;
+  std::vector<std::pair<Py_hash_t, PyObject*>> elements_;
+};
+
+}  // namespace framelift

@@ -1,0 +1,40 @@
+"""The marker of a value that came from outside and has not been looked at yet.
+
+A pending value is the pair (source, value). It moves freely - through stacks, locals, cells,
+containers, calls, results - and costs no guard; the first operation that needs the value opens it.
+It is the only wrapper there is: whatever an operation works on is a real object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.core.sentinels import MISSING
+
+if TYPE_CHECKING:
+    from framelift.world.source import Source
+    from framelift.world.world import World
+
+
+class Pending:
+    __slots__ = ("opened", "source", "value", "world")
+
+    def __init__(self, world: World, source: Source, value: Any) -> None:
+        self.world = world
+        self.source = source
+        self.value = value
+        self.opened: Any = MISSING
+
+    def open(self) -> Any:
+        """The real object, guarded; the same one each time."""
+        opened = self.opened
+        if opened is MISSING:
+            opened = self.opened = self.world.load(self.value, self.source)
+        return opened
+
+    def __repr__(self) -> str:
+        return f"<pending {self.source}>"
+
+
+def opened(value: Any) -> Any:
+    return value.open() if type(value) is Pending else value

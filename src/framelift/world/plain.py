@@ -1,0 +1,157 @@
+"""What operations do when nothing is abstract: what CPython does.
+
+`PlainWorld` is the interpreter's whole view of values. Every operation that could run Python code
+goes through `native`, so that the frames it enters come back to the interpreter. The world of a
+trace (`framelift.world.world`) overrides the operations that can meet something from outside.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from framelift import _frame
+from framelift.core.sentinels import MISSING, NULL
+from framelift.core.policy import interprets
+
+native = _frame.native
+
+
+class PlainWorld:
+    runs_finalisers = True
+    """Whether a suspended generator that dies runs its `finally` blocks."""
+
+    # ---- names
+
+    def names(self, scope: dict[str, Any]) -> dict[str, Any]:
+        """Where LOAD_GLOBAL looks first."""
+        return scope
+
+    def load_global(self, scope: dict[str, Any], name: str) -> Any:
+        """A name that `names(scope)` does not have."""
+        builtin = scope.get("__builtins__", builtins)
+        namespace = builtin if isinstance(builtin, dict) else vars(builtin)
+        value = namespace.get(name, MISSING)
+        if value is MISSING:
+            raise NameError(f"name '{name}' is not defined", name=name)
+        return value
+
+    def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
+        scope[name] = value
+
+    def delete_global(self, scope: dict[str, Any], name: str) -> None:
+        if name not in scope:
+            raise NameError(f"name '{name}' is not defined", name=name)
+        del scope[name]
+
+    def globals_value(self, scope: dict[str, Any]) -> Any:
+        return scope
+
+    def cells(self, fn: FunctionType) -> tuple[CellType, ...]:
+        return fn.__closure__ or ()
+
+    # ---- attributes
+
+    def load_attr(self, obj: Any, name: str) -> Any:
+        return native(getattr, obj, name)
+
+    def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
+        return NULL, native(getattr, obj, name)
+
+    def store_attr(self, obj: Any, name: str, value: Any) -> None:
+        native(setattr, obj, name, value)
+
+    def delete_attr(self, obj: Any, name: str) -> None:
+        native(delattr, obj, name)
+
+    def class_attribute(self, cls: type, name: str) -> Any:
+        """What the class itself says of a name, descriptors not bound; MISSING if nothing."""
+        for base in cls.__mro__:
+            namespace = base.__dict__
+            if name in namespace:
+                return namespace[name]
+        return MISSING
+
+    def special(self, obj: Any, name: str) -> Any:
+        """A special method, bound: looked up on the type, as CPython does; MISSING if there is none."""
+        found = self.class_attribute(type(obj), name)
+        if found is MISSING:
+            return MISSING
+        if type(found) is FunctionType:
+            return MethodType(found, obj)
+        getter = getattr(type(found), "__get__", None)
+        return found if getter is None else native(getter, found, obj, type(obj))
+
+    def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return self.call_native(frame, builtins.vars, args, kwargs)
+
+    def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
+        importer = self.load_global(scope, "__import__")
+        return native(importer, name, scope, namespace, from_list, level)
+
+    # ---- items
+
+    def load_item(self, container: Any, key: Any) -> Any:
+        return native(operator.getitem, container, key)
+
+    def store_item(self, container: Any, key: Any, value: Any) -> None:
+        native(operator.setitem, container, key, value)
+
+    def delete_item(self, container: Any, key: Any) -> None:
+        native(operator.delitem, container, key)
+
+    def contains(self, container: Any, value: Any) -> bool:
+        return native(operator.contains, container, value)
+
+    def key(self, value: Any) -> Any:
+        """A value about to be hashed."""
+        return value
+
+    # ---- iteration
+
+    def iterate(self, value: Any) -> Any:
+        return native(iter, value)
+
+    def advance(self, iterator: Any) -> Any:
+        """The next item; MISSING at the end."""
+        return native(next, iterator, MISSING)
+
+    def elements(self, iterable: Any) -> list[Any]:
+        return native(list, iterable)
+
+    # ---- operators, truth, identity
+
+    def operate(self, fn: Any, *operands: Any) -> Any:
+        """An operation that C implements, on operands that are already open."""
+        return native(fn, *operands)
+
+    def truth(self, value: Any) -> bool:
+        return native(bool, value)
+
+    def same(self, left: Any, right: Any) -> bool:
+        return left is right
+
+    def is_instance(self, value: Any, cls: Any) -> bool:
+        return native(isinstance, value, cls)
+
+    # ---- calls
+
+    def interprets(self, fn: FunctionType) -> bool:
+        return interprets(fn)
+
+    def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        return native(fn, *args, **kwargs) if kwargs else native(fn, *args)
+
+    def defaults_of(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
+        """Bound arguments, where a default came from outside told so."""
+        return bound
+
+    def for_c(self, value: Any) -> Any:
+        """A value about to be seen by C code."""
+        return value
+
+    def catchable(self, error: BaseException) -> bool:
+        """Whether the program's own handlers may see the exception."""
+        return True

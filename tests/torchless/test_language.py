@@ -1,0 +1,258 @@
+"""The Python language under the interpreter: every program of `programs/` run natively and interpreted, and compared.
+
+The catalogue itself is checked too: its programs are deterministic, and together they enter code that contains every
+opcode (and every meaning of the opcodes that carry one in their operand) that this version's compiler can emit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import importlib
+import inspect
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "programs"
+sys.path.insert(0, str(HERE))
+
+Program = Callable[[], object]
+
+
+# Collecting
+
+
+def chapters() -> Iterator[ModuleType]:
+    for path in sorted(PROGRAMS.glob("[!_]*.py")):
+        if path.stem == "python312" and sys.version_info < (3, 12):
+            continue
+        yield importlib.import_module(f"programs.{path.stem}")
+
+
+def programs_of(chapter: ModuleType) -> Iterator[tuple[str, Program]]:
+    for name, value in vars(chapter).items():
+        if inspect.isfunction(value) and value.__module__ == chapter.__name__ and not name.startswith("_"):
+            yield f"{chapter.__name__.rpartition('.')[2]}::{name}", value
+
+
+CATALOGUE: dict[str, Program] = {name: program for chapter in chapters() for name, program in programs_of(chapter)}
+
+each_program = pytest.mark.parametrize("program", CATALOGUE.values(), ids=CATALOGUE.keys())
+
+
+# Observing
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that can be seen of a program from outside. `value` and `raised` are descriptions, see below."""
+
+    value: object
+    printed: str
+    raised: object
+
+
+def observe(run: Program) -> Outcome:
+    printed = io.StringIO()
+    value = raised = None
+    with contextlib.redirect_stdout(printed):
+        try:
+            value = run()
+        except BaseException as error:
+            raised = error
+    return Outcome(described(value), printed.getvalue(), raised and exception_described(raised))
+
+
+PLAIN = (type(None), type(...), type(NotImplemented), bool, int, str, bytes, bytearray, range, slice)
+
+
+def described(value: object) -> object:
+    """`value` as nested tuples that are equal only for equal data of equal types (1 is not True, 0.0 is not -0.0)."""
+    kind = type(value)
+    if kind in PLAIN:
+        return kind.__name__, value if kind is not slice else repr(value)
+    if kind in (float, complex):
+        return kind.__name__, repr(value)
+    if kind in (list, tuple):
+        return kind.__name__, *map(described, value)
+    if kind in (set, frozenset):
+        return kind.__name__, frozenset(map(described, value))
+    if kind is dict:
+        return kind.__name__, *((described(key), described(item)) for key, item in value.items())
+    raise TypeError(f"a program returns plain data, not {kind.__qualname__}")
+
+
+def exception_described(error: BaseException | None, above: tuple[BaseException, ...] = ()) -> object:
+    """The exception and the chain under it: type, message, args, notes, cause, context, and the members of a group."""
+    if error is None:
+        return None
+    if any(error is seen for seen in above):
+        return "cycle", len(above)
+    above = (*above, error)
+    return (
+        type(error).__qualname__,
+        str(error),
+        tuple(
+            exception_described(arg, above) if isinstance(arg, BaseException) else repr(arg)
+            for arg in error.args
+            if not isinstance(error, BaseExceptionGroup)
+        ),
+        ("name", getattr(error, "name", None)),
+        ("notes", tuple(getattr(error, "__notes__", ()))),
+        ("cause", exception_described(error.__cause__, above)),
+        ("context", exception_described(error.__context__, above)),
+        ("suppress context", error.__suppress_context__),
+        ("members", tuple(exception_described(member, above) for member in getattr(error, "exceptions", ()))),
+    )
+
+
+# The programs
+
+
+@pytest.fixture(scope="module")
+def interpret() -> Callable[..., object]:
+    from framelift.interpreter.plain import interpret
+
+    return interpret
+
+
+@each_program
+def test_interpreted_as_natively(program: Program, interpret: Callable[..., object]) -> None:
+    native = observe(program)
+    assert observe(lambda: interpret(program)) == native
+
+
+# The catalogue
+
+
+@each_program
+def test_program_is_deterministic(program: Program) -> None:
+    assert observe(program) == observe(program)
+
+
+def test_programs_do_not_depend_on_the_hash_seed() -> None:
+    first, second = (native_outcomes_under(seed) for seed in ("1", "2"))
+    assert {name for name in CATALOGUE if first[name] != second[name]} == set()
+
+
+def native_outcomes_under(hash_seed: str) -> dict[str, str]:
+    """Each program's native outcome, from a process with that hash seed (this file run as a script)."""
+    run = subprocess.run(
+        [sys.executable, __file__],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(run.stdout)
+
+
+def without_set_order(description: object) -> str:
+    if isinstance(description, frozenset):
+        return "{" + ", ".join(sorted(map(without_set_order, description))) + "}"
+    if isinstance(description, tuple):
+        return "(" + ", ".join(map(without_set_order, description)) + ")"
+    return repr(description)
+
+
+def test_program_names_are_unique() -> None:
+    names = [name.partition("::")[2] for name in CATALOGUE]
+    assert sorted(names) == sorted(set(names))
+
+
+# Opcode coverage
+
+NOT_EMITTED = {
+    "CACHE": "inline cache entries, which dis hides",
+}
+if sys.version_info >= (3, 12):
+    NOT_EMITTED |= {
+        "INTERPRETER_EXIT": "only in the entry frame that CPython makes itself",
+        "RESERVED": "the specialising interpreter's, never in code",
+    }
+    NOT_EMITTED |= {
+        name: "written over other opcodes by sys.monitoring" for name in dis.opmap if name.startswith("INSTRUMENTED_")
+    }
+    NOT_EMITTED |= {
+        name: "a pseudo-opcode, which the assembler resolves" for name, number in dis.opmap.items() if number > 255
+    }
+
+BINARY_OPERATORS = {symbol for _, symbol in dis._nb_ops}  # type: ignore[attr-defined]
+
+OPERANDS: dict[str, set[object]] = {
+    "BINARY_OP": BINARY_OPERATORS,
+    "COMPARE_OP": {"<", "<=", "==", "!=", ">", ">="},
+    "IS_OP": {0, 1},
+    "CONTAINS_OP": {0, 1},
+    "RAISE_VARARGS": {0, 1, 2},
+    "CALL_FUNCTION_EX": {0, 1},
+    "BUILD_SLICE": {2, 3},
+    "RESUME": {0, 1, 2, 3},
+    "FORMAT_VALUE": {(conversion, spec) for conversion in (None, str, repr, ascii) for spec in (False, True)},
+    "MAKE_FUNCTION": {0, 1, 2, 4, 8},
+    "GET_AWAITABLE": {0, 1, 2},
+}
+if sys.version_info >= (3, 12):
+    import opcode
+
+    NOT_EMITTED_INTRINSICS = {"INTRINSIC_1_INVALID", "INTRINSIC_2_INVALID"}
+    OPERANDS["CALL_INTRINSIC_1"] = set(opcode._intrinsic_1_descs) - NOT_EMITTED_INTRINSICS  # type: ignore[attr-defined]
+    OPERANDS["CALL_INTRINSIC_2"] = set(opcode._intrinsic_2_descs) - NOT_EMITTED_INTRINSICS  # type: ignore[attr-defined]
+
+
+def meaning(instruction: dis.Instruction) -> object:
+    """What the operand of `instruction` says, in the words of the `OPERANDS` table."""
+    name = instruction.opname
+    if name in ("COMPARE_OP", "FORMAT_VALUE"):
+        return instruction.argval
+    if name in ("BINARY_OP", "CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):
+        return instruction.argrepr
+    return instruction.arg
+
+
+@pytest.fixture(scope="module")
+def instructions() -> list[dis.Instruction]:
+    """The instructions of all code that the programs enter: functions, class bodies, and source they compile."""
+    entered: set[CodeType] = set()
+
+    def enter(frame: FrameType, event: str, arg: object) -> None:
+        entered.add(frame.f_code)
+
+    previous = sys.gettrace()
+    for program in CATALOGUE.values():
+        sys.settrace(enter)
+        try:
+            observe(program)
+        finally:
+            sys.settrace(previous)
+    ours = (code for code in entered if code.co_filename.startswith((str(PROGRAMS), "<")))
+    return [instruction for code in ours for instruction in dis.get_instructions(code)]
+
+
+def test_programs_contain_every_opcode(instructions: list[dis.Instruction]) -> None:
+    contained = {instruction.opname for instruction in instructions}
+    assert set(dis.opmap) - contained == set(NOT_EMITTED)
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_programs_contain_every_operand(name: str, instructions: list[dis.Instruction]) -> None:
+    contained = {meaning(instruction) for instruction in instructions if instruction.opname == name}
+    assert OPERANDS[name] - contained == set()
+
+
+if __name__ == "__main__":
+    outcomes = {name: observe(program) for name, program in CATALOGUE.items()}
+    json.dump(
+        {name: without_set_order((o.value, o.printed, o.raised)) for name, o in outcomes.items()},
+        sys.stdout,
+    )
