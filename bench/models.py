@@ -96,8 +96,8 @@ def llama(layers: int) -> Subject:
 
     config = LlamaConfig(
         vocab_size=VOCABULARY,
-        hidden_size=512,
-        intermediate_size=1376,
+        hidden_size=256,
+        intermediate_size=688,
         num_attention_heads=8,
         num_key_value_heads=4,
         num_hidden_layers=layers,
@@ -121,9 +121,7 @@ def vit(layers: int) -> Subject:
 def t5(layers: int) -> Subject:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    config = T5Config(
-        vocab_size=VOCABULARY, d_model=512, d_kv=64, d_ff=2048, num_heads=8, num_layers=layers
-    )
+    config = T5Config(vocab_size=VOCABULARY, d_model=512, d_kv=64, d_ff=2048, num_heads=8, num_layers=layers)
     inputs = {"input_ids": tokens(), "decoder_input_ids": tokens(8)}
     return Subject(T5ForConditionalGeneration(config).eval(), (), inputs)
 

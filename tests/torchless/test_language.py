@@ -1,7 +1,8 @@
-"""The Python language under the interpreter: every program of `programs/` run natively and interpreted, and compared.
+"""The Python language: every program of `programs/` is run natively and interpreted, and compared.
 
-The catalogue itself is checked too: its programs are deterministic, and together they enter code that contains every
-opcode (and every meaning of the opcodes that carry one in their operand) that this version's compiler can emit.
+The catalogue itself is checked too: its programs are deterministic, and together they enter code that
+contains every opcode, and every meaning of the opcodes that carry one in their operand, that this version's
+compiler can emit.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def programs_of(chapter: ModuleType) -> Iterator[tuple[str, Program]]:
             yield f"{chapter.__name__.rpartition('.')[2]}::{name}", value
 
 
-CATALOGUE: dict[str, Program] = {name: program for chapter in chapters() for name, program in programs_of(chapter)}
+CATALOGUE: dict[str, Program] = {
+    name: program for chapter in chapters() for name, program in programs_of(chapter)
+}
 
 each_program = pytest.mark.parametrize("program", CATALOGUE.values(), ids=CATALOGUE.keys())
 
@@ -77,7 +80,7 @@ PLAIN = (type(None), type(...), type(NotImplemented), bool, int, str, bytes, byt
 
 
 def described(value: object) -> object:
-    """`value` as nested tuples that are equal only for equal data of equal types (1 is not True, 0.0 is not -0.0)."""
+    """`value` as nested tuples, equal only for equal data of equal types (1 is not True, 0.0 is not -0.0)."""
     kind = type(value)
     if kind in PLAIN:
         return kind.__name__, value if kind is not slice else repr(value)
@@ -93,7 +96,7 @@ def described(value: object) -> object:
 
 
 def exception_described(error: BaseException | None, above: tuple[BaseException, ...] = ()) -> object:
-    """The exception and the chain under it: type, message, args, notes, cause, context, and the members of a group."""
+    """The exception and all it leads to: its notes, cause, context, and the members of a group."""
     if error is None:
         return None
     if any(error is seen for seen in above):
@@ -181,13 +184,17 @@ if sys.version_info >= (3, 12):
         "RESERVED": "the specialising interpreter's, never in code",
     }
     NOT_EMITTED |= {
-        name: "written over other opcodes by sys.monitoring" for name in dis.opmap if name.startswith("INSTRUMENTED_")
+        name: "written over other opcodes by sys.monitoring"
+        for name in dis.opmap
+        if name.startswith("INSTRUMENTED_")
     }
     NOT_EMITTED |= {
-        name: "a pseudo-opcode, which the assembler resolves" for name, number in dis.opmap.items() if number > 255
+        name: "a pseudo-opcode, which the assembler resolves"
+        for name, number in dis.opmap.items()
+        if number > 255
     }
 
-BINARY_OPERATORS = {symbol for _, symbol in dis._nb_ops}  # type: ignore[attr-defined]
+BINARY_OPERATORS = {symbol for _, symbol in dis._nb_ops}
 
 OPERANDS: dict[str, set[object]] = {
     "BINARY_OP": BINARY_OPERATORS,
@@ -206,8 +213,8 @@ if sys.version_info >= (3, 12):
     import opcode
 
     NOT_EMITTED_INTRINSICS = {"INTRINSIC_1_INVALID", "INTRINSIC_2_INVALID"}
-    OPERANDS["CALL_INTRINSIC_1"] = set(opcode._intrinsic_1_descs) - NOT_EMITTED_INTRINSICS  # type: ignore[attr-defined]
-    OPERANDS["CALL_INTRINSIC_2"] = set(opcode._intrinsic_2_descs) - NOT_EMITTED_INTRINSICS  # type: ignore[attr-defined]
+    OPERANDS["CALL_INTRINSIC_1"] = set(opcode._intrinsic_1_descs) - NOT_EMITTED_INTRINSICS
+    OPERANDS["CALL_INTRINSIC_2"] = set(opcode._intrinsic_2_descs) - NOT_EMITTED_INTRINSICS
 
 
 def meaning(instruction: dis.Instruction) -> object:
@@ -222,7 +229,7 @@ def meaning(instruction: dis.Instruction) -> object:
 
 @pytest.fixture(scope="module")
 def instructions() -> list[dis.Instruction]:
-    """The instructions of all code that the programs enter: functions, class bodies, and source they compile."""
+    """The instructions of all code that programs enter: functions, class bodies, source they compile."""
     entered: set[CodeType] = set()
 
     def enter(frame: FrameType, event: str, arg: object) -> None:

@@ -52,6 +52,8 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
             made = call_class(f, fn, args, kwargs)
             if made is not MISSING:
                 return made
+    elif cls is functools._lru_cache_wrapper:
+        return f.world.call_cached(f, fn, args, kwargs)
     elif cls is functools.partial:
         return call(f, fn.func, [*fn.args, *args], {**fn.keywords, **(kwargs or {})} or None)
     else:
@@ -64,6 +66,7 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
 def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     if not f.world.interprets(fn):
         return f.world.call_native(f, fn, args, kwargs)
+    f.world.entered(fn)
     code = decoded(fn.__code__)
     if kwargs is None and code.simple and len(args) == code.argcount:
         return Frame(f.machine, fn, code, args)

@@ -68,6 +68,7 @@ class Machine:
 
     def enter(self, func: FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """A frame entered from C, its arguments bound by CPython."""
+        self.world.entered(func)
         frame = Frame(self, func, decoded(func.__code__), self.world.defaults_of(func, arguments))
         frame.namespace = namespace
         return self.run(frame)

@@ -67,6 +67,7 @@ def MAKE_FUNCTION(f: Frame, flags: int) -> None:
         fn.__kwdefaults__ = kwdefaults
     if annotations is not None:
         fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
+    f.world.made_function(fn)
     stack.append(fn)
 
 

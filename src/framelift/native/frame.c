@@ -104,6 +104,7 @@ enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET };
 
 typedef struct {
     enum Mode mode;
+    PyObject *context;     /* borrowed from call_in(): which of a code object's caches to look at, or NULL */
     PyObject *interceptor; /* owned, or NULL */
     PyObject *binding;     /* borrowed: the function whose next frame bind() waits for */
     Frame *chained;        /* the innermost frame handed to another evaluator */
@@ -115,12 +116,12 @@ typedef PyObject *(*Dispatch)(PyObject *cache, PyObject *func, PyObject *const *
 
 #define DISPATCH_CAPSULE "framelift._guards.dispatch"
 
-static Py_ssize_t active;          /* how many calls that need the hook are in progress, in all threads */
+static Py_ssize_t active;             /* calls that need the hook and are in progress, in all threads */
 static _PyFrameEvalFunction previous; /* the evaluator that was there before the hook */
-static PyObject *decide_callback;  /* owned, or NULL, as the next two */
+static PyObject *decide_callback;     /* owned, or NULL; so are the next two */
 static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
-static Dispatch dispatch;
+static Dispatch dispatch; /* what the capsule holds */
 
 /* ---- What is kept with a code object ---- */
 
@@ -129,20 +130,48 @@ typedef struct {
     enum Intercept intercept;
 } Decision;
 
+/* One function may be compiled several times with different options: each is a context with a cache of
+ * its own. Most code objects have one. */
+typedef struct Slot {
+    PyObject *context; /* owned, or NULL for none */
+    PyObject *cache;   /* owned; False: frames in this context run as they are */
+    struct Slot *next;
+} Slot;
+
 typedef struct {
     Decision decision;
-    PyObject *cache; /* owned, or NULL */
+    Slot *slots;
 } CodeExtra;
 
 static Py_ssize_t extra_index;
+
+static void free_slots(CodeExtra *extra)
+{
+    while (extra->slots != NULL) {
+        Slot *slot = extra->slots;
+        extra->slots = slot->next;
+        Py_XDECREF(slot->context);
+        Py_XDECREF(slot->cache);
+        PyMem_Free(slot);
+    }
+}
 
 /* CPython calls this when the code object dies, with NULL where another user of extras has made room. */
 static void free_extra(void *extra)
 {
     if (extra != NULL) {
-        Py_XDECREF(((CodeExtra *)extra)->cache);
+        free_slots(extra);
         PyMem_Free(extra);
     }
+}
+
+static inline Slot *find_slot(CodeExtra *extra, PyObject *context)
+{
+    Slot *slot = extra == NULL ? NULL : extra->slots;
+    while (slot != NULL && slot->context != context) {
+        slot = slot->next;
+    }
+    return slot;
 }
 
 /* The extra of a code object, NULL if it has none. Once made it lives as long as the code object. */
@@ -295,8 +324,12 @@ static int ask_for_decision(Thread *thread, Frame *frame, Decision *decision)
         return -1;
     }
     /* set_decision() may have decided one half before: that stands. */
-    decision->run = decision->run != RUN_UNDECIDED ? decision->run : (enum Run)run;
-    decision->intercept = decision->intercept != INTERCEPT_UNDECIDED ? decision->intercept : (enum Intercept)intercept;
+    if (decision->run == RUN_UNDECIDED) {
+        decision->run = run;
+    }
+    if (decision->intercept == INTERCEPT_UNDECIDED) {
+        decision->intercept = intercept;
+    }
     return remember_decision((PyObject *)frame->f_code, *decision);
 }
 
@@ -311,19 +344,25 @@ static inline int decide(Thread *thread, Frame *frame, Decision *decision)
 }
 
 /* Tries the entries of the frame's code. NULL without an exception: none of them holds. */
-static PyObject *run_entry(Thread *thread, Frame *frame)
+static PyObject *run_entry(Thread *thread, Frame *frame, PyObject *cache)
 {
-    CodeExtra *extra = find_extra((PyObject *)frame->f_code);
-    if (extra == NULL || extra->cache == NULL || dispatch == NULL) {
+    if (cache == NULL || dispatch == NULL) {
         return NULL;
     }
-    PyObject *cache = Py_NewRef(extra->cache); /* the call may replace it */
+    Py_INCREF(cache); /* the call may replace it */
     enum Mode mode = thread->mode;
     thread->mode = OFF;
-    PyObject *result = dispatch(cache, frame_function(frame), frame->localsplus, frame->f_code->co_nlocalsplus);
+    PyObject *result =
+        dispatch(cache, frame_function(frame), frame->localsplus, frame->f_code->co_nlocalsplus);
     thread->mode = mode;
     Py_DECREF(cache);
     return result;
+}
+
+static bool is_replacement(PyObject *answer)
+{
+    return PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2 &&
+           PyTuple_Check(PyTuple_GET_ITEM(answer, 1));
 }
 
 /* What the `missed` callback wants instead of the frame: None, or a tuple (callable, args). */
@@ -336,9 +375,8 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
     PyObject *args[] = {frame_function(frame), arguments};
     PyObject *answer = call_out(thread, missed_callback, args, 2);
     Py_DECREF(arguments);
-    if (answer != NULL && answer != Py_None &&
-        !(PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2 && PyTuple_Check(PyTuple_GET_ITEM(answer, 1)))) {
-        PyErr_Format(PyExc_TypeError, "missed must return None or a tuple (callable, args), not %.200R", answer);
+    if (answer != NULL && answer != Py_None && !is_replacement(answer)) {
+        PyErr_Format(PyExc_TypeError, "missed must return None or a tuple (callable, args), not %R", answer);
         Py_CLEAR(answer);
     }
     return answer;
@@ -347,7 +385,12 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 /* Runs something instead of the frame. Returns false if there is nothing to run: the frame itself must. */
 static bool run_instead(Thread *thread, Frame *frame, PyObject **result)
 {
-    *result = run_entry(thread, frame);
+    Slot *slot = find_slot(find_extra((PyObject *)frame->f_code), thread->context);
+    PyObject *cache = slot == NULL ? NULL : slot->cache;
+    if (cache == Py_False) {
+        return false;
+    }
+    *result = run_entry(thread, frame, cache);
     if (*result != NULL || PyErr_Occurred()) {
         return true;
     }
@@ -393,7 +436,8 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
     case SKIP_ALL:
         return run_frame_untouched(ts, frame, thread);
     case LOOK:
-        return run_instead(thread, frame, &result) ? replace_frame(ts, frame, result) : run_frame(ts, frame, 0);
+        return run_instead(thread, frame, &result) ? replace_frame(ts, frame, result)
+                                                   : run_frame(ts, frame, 0);
     default:
         return run_frame(ts, frame, 0);
     }
@@ -473,7 +517,8 @@ static inline void leave_hook(void)
 
 /* ---- Python functions: calls in a mode ---- */
 
-static inline PyObject *call_in_mode(enum Mode mode, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static inline PyObject *call_in_mode(enum Mode mode, PyObject *const *args, Py_ssize_t nargs,
+                                     PyObject *kwnames)
 {
     if (nargs < 1) {
         PyErr_SetString(PyExc_TypeError, "expected a function to call as the first argument");
@@ -492,6 +537,23 @@ static PyObject *frame_call(PyObject *module, PyObject *const *args, Py_ssize_t 
     enter_hook();
     PyObject *result = call_in_mode(RUN, args, nargs, kwnames);
     leave_hook();
+    return result;
+}
+
+/* call(), with the caches of one context in force. */
+static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 2) {
+        PyErr_SetString(PyExc_TypeError, "expected a context and a function to call");
+        return NULL;
+    }
+    Thread *thread = &this_thread;
+    PyObject *outer = thread->context;
+    thread->context = Py_IsNone(args[0]) ? NULL : args[0];
+    enter_hook();
+    PyObject *result = call_in_mode(RUN, args + 1, nargs - 1, kwnames);
+    leave_hook();
+    thread->context = outer;
     return result;
 }
 
@@ -580,25 +642,36 @@ static PyObject *frame_set_dispatch(PyObject *module, PyObject *capsule)
 
 /* ---- Python functions: what is kept with a code object ---- */
 
-static PyObject *frame_get_cache(PyObject *module, PyObject *code)
+static PyObject *frame_get_cache(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (!is_code(code)) {
+    if (!_PyArg_CheckPositional("get_cache", nargs, 1, 2) || !is_code(args[0])) {
         return NULL;
     }
-    CodeExtra *extra = find_extra(code);
-    return null_to_none(extra == NULL ? NULL : Py_XNewRef(extra->cache));
+    Slot *slot = find_slot(find_extra(args[0]), nargs == 2 && !Py_IsNone(args[1]) ? args[1] : NULL);
+    return null_to_none(slot == NULL ? NULL : Py_XNewRef(slot->cache));
 }
 
 static PyObject *frame_set_cache(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (!_PyArg_CheckPositional("set_cache", nargs, 2, 2) || !is_code(args[0])) {
+    if (!_PyArg_CheckPositional("set_cache", nargs, 2, 3) || !is_code(args[0])) {
         return NULL;
     }
+    PyObject *context = nargs == 3 && !Py_IsNone(args[2]) ? args[2] : NULL;
     CodeExtra *extra = make_extra(args[0]);
     if (extra == NULL) {
         return NULL;
     }
-    Py_XSETREF(extra->cache, none_to_null(args[1]));
+    Slot *slot = find_slot(extra, context);
+    if (slot == NULL) {
+        slot = PyMem_Calloc(1, sizeof(Slot));
+        if (slot == NULL) {
+            return PyErr_NoMemory();
+        }
+        slot->context = Py_XNewRef(context);
+        slot->next = extra->slots;
+        extra->slots = slot;
+    }
+    Py_XSETREF(slot->cache, none_to_null(args[1]));
     Py_RETURN_NONE;
 }
 
@@ -631,7 +704,7 @@ static PyObject *frame_clear(PyObject *module, PyObject *code)
     CodeExtra *extra = find_extra(code);
     if (extra != NULL) {
         extra->decision = (Decision){RUN_UNDECIDED, INTERCEPT_UNDECIDED};
-        Py_CLEAR(extra->cache);
+        free_slots(extra);
     }
     Py_RETURN_NONE;
 }
@@ -639,6 +712,11 @@ static PyObject *frame_clear(PyObject *module, PyObject *code)
 /* ---- Python functions: the state of things ---- */
 
 static PyObject *frame_mode(PyObject *module, PyObject *unused) { return PyLong_FromLong(this_thread.mode); }
+
+static PyObject *frame_context(PyObject *module, PyObject *unused)
+{
+    return null_to_none(Py_XNewRef(this_thread.context));
+}
 
 static PyObject *frame_active(PyObject *module, PyObject *unused) { return PyLong_FromSsize_t(active); }
 
@@ -650,7 +728,8 @@ static PyObject *frame_installed(PyObject *module, PyObject *unused)
 static PyObject *frame_swap_handled(PyObject *module, PyObject *exception)
 {
     if (!Py_IsNone(exception) && !PyExceptionInstance_Check(exception)) {
-        PyErr_Format(PyExc_TypeError, "expected an exception or None, not %.200s", Py_TYPE(exception)->tp_name);
+        PyErr_Format(PyExc_TypeError, "expected an exception or None, not %.200s",
+                     Py_TYPE(exception)->tp_name);
         return NULL;
     }
     PyObject *old = PyErr_GetHandledException();
@@ -665,6 +744,7 @@ static PyObject *frame_swap_handled(PyObject *module, PyObject *exception)
 
 static PyMethodDef methods[] = {
     {"call", FASTCALL_KEYWORDS(frame_call), "Call a function in mode RUN."},
+    {"call_in", FASTCALL_KEYWORDS(frame_call_in), "Call a function in mode RUN and in a context."},
     {"native", FASTCALL_KEYWORDS(frame_native), "Call a function in mode INTERCEPT."},
     {"untouched", FASTCALL_KEYWORDS(frame_untouched), "Call a function in mode OFF."},
     {"bind", FASTCALL(frame_bind),
@@ -678,19 +758,24 @@ static PyMethodDef methods[] = {
      "Set what decides about a code object and what is called when no entry of a LOOK frame holds."},
     {"set_dispatch", frame_set_dispatch, METH_O,
      "set_dispatch(capsule, /)\n--\n\nSet the C function that tries the entries of a code object."},
-    {"get_cache", frame_get_cache, METH_O, "get_cache(code, /)\n--\n\nThe cache kept with a code object."},
+    {"get_cache", FASTCALL(frame_get_cache),
+     "get_cache(code, context=None, /)\n--\n\nThe cache kept with a code object, for a context."},
     {"set_cache", FASTCALL(frame_set_cache),
-     "set_cache(code, cache, /)\n--\n\nKeep a cache with a code object, as long as that lives."},
+     "set_cache(code, cache, context=None, /)\n--\n\nKeep a cache with a code object, as long as that lives."},
     {"get_decision", frame_get_decision, METH_O,
      "get_decision(code, /)\n--\n\nThe (run, intercept) decisions about a code object."},
     {"set_decision", frame_set_decision, METH_VARARGS,
      "set_decision(code, run, intercept, /)\n--\n\nDecide about a code object."},
     {"clear", frame_clear, METH_O, "clear(code, /)\n--\n\nForget decisions and cache of a code object."},
+    {"context", frame_context, METH_NOARGS, "context()\n--\n\nThe context that the thread's compiled call is in."},
     {"mode", frame_mode, METH_NOARGS, "mode()\n--\n\nThe mode of this thread."},
-    {"active", frame_active, METH_NOARGS, "active()\n--\n\nHow many calls that need the hook are in progress."},
-    {"installed", frame_installed, METH_NOARGS, "installed()\n--\n\nWhether the hook is the frame evaluator."},
+    {"active", frame_active, METH_NOARGS,
+     "active()\n--\n\nHow many calls that need the hook are in progress."},
+    {"installed", frame_installed, METH_NOARGS,
+     "installed()\n--\n\nWhether the hook is the frame evaluator."},
     {"swap_handled", frame_swap_handled, METH_O,
-     "swap_handled(exception, /)\n--\n\nSet the exception that this thread is handling; returns the old one."},
+     "swap_handled(exception, /)\n--\n\n"
+     "Set the exception that this thread is handling; returns the old one."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -708,9 +793,10 @@ static int add_constants(PyObject *module)
         const char *name;
         long value;
     } constants[] = {
-        {"OFF", OFF},   {"RUN", RUN},   {"INTERCEPT", INTERCEPT}, {"UNDECIDED", RUN_UNDECIDED},
-        {"SKIP", SKIP}, {"SKIP_ALL", SKIP_ALL}, {"LOOK", LOOK},
-        {"LEAF", LEAF}, {"THROUGH", THROUGH},   {"INTERPRET", INTERPRET},
+        {"OFF", OFF},                 {"RUN", RUN},           {"INTERCEPT", INTERCEPT},
+        {"UNDECIDED", RUN_UNDECIDED}, {"SKIP", SKIP},         {"SKIP_ALL", SKIP_ALL},
+        {"LOOK", LOOK},               {"LEAF", LEAF},         {"THROUGH", THROUGH},
+        {"INTERPRET", INTERPRET},
     };
     for (size_t i = 0; i < Py_ARRAY_LENGTH(constants); i++) {
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) {

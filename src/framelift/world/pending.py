@@ -38,3 +38,8 @@ class Pending:
 
 def opened(value: Any) -> Any:
     return value.open() if type(value) is Pending else value
+
+
+def unchanged(now: Any, before: Any) -> bool:
+    """Whether a place still holds what it held; opening a pending value is no change."""
+    return now is before or (type(before) is Pending and before.opened is now)

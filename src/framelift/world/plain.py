@@ -144,9 +144,19 @@ class PlainWorld:
     def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         return native(fn, *args, **kwargs) if kwargs else native(fn, *args)
 
+    def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        """A call of a `functools.lru_cache` wrapper."""
+        return self.call_native(frame, fn, args, kwargs)
+
     def defaults_of(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
         """Bound arguments, where a default came from outside told so."""
         return bound
+
+    def made_function(self, fn: FunctionType) -> None:
+        """The program has made a function."""
+
+    def entered(self, fn: FunctionType) -> None:
+        """A function is about to be interpreted."""
 
     def for_c(self, value: Any) -> Any:
         """A value about to be seen by C code."""

@@ -1,9 +1,9 @@
 """Small programs over the whole Python language, one module per chapter.
 
-A program is a module-level function without arguments and without a leading underscore. It starts from fresh
-state, does the same on every run, and is known by what it returns (plain data), prints and raises. What starts
-with an underscore serves the programs of its chapter. `test_language.py` runs each program natively and under the
-interpreter and compares.
+A program is a module-level function without arguments and without a leading underscore. It starts from
+fresh state, does the same on every run, and is known by what it returns (plain data), prints and raises.
+What starts with an underscore serves the programs of its chapter. `test_language.py` runs each program
+natively and under the interpreter and compares.
 """
 
 

@@ -41,7 +41,12 @@ def double_star_arguments_from_mappings():
         def __getitem__(self, key):
             return key.upper()
 
-    return [pack(**{"a": 1}, b=2), pack(a=1, **{}, **{"c": 3}), pack(**Mapping()), pack(**{"not an identifier": 1})]
+    return [
+        pack(**{"a": 1}, b=2),
+        pack(a=1, **{}, **{"c": 3}),
+        pack(**Mapping()),
+        pack(**{"not an identifier": 1}),
+    ]
 
 
 def stars_mixed_with_everything():
@@ -130,13 +135,23 @@ def positional_only_parameters_given_by_keyword():
     def g(a, /, **rest):
         return a, rest
 
-    return error_of(lambda: f(1, b=2, c=3)), error_of(lambda: f(a=1, b=2, c=3)), g(1, a=2), error_of(lambda: g(a=1))
+    return (
+        error_of(lambda: f(1, b=2, c=3)),
+        error_of(lambda: f(a=1, b=2, c=3)),
+        g(1, a=2),
+        error_of(lambda: g(a=1)),
+    )
 
 
 def star_of_something_not_iterable():
     def f(*args, **kwargs): ...
 
-    return [error_of(lambda: f(*1)), error_of(lambda: f(**1)), error_of(lambda: f(1, *None)), error_of(lambda: f(**[1]))]
+    return [
+        error_of(lambda: f(*1)),
+        error_of(lambda: f(**1)),
+        error_of(lambda: f(1, *None)),
+        error_of(lambda: f(**[1])),
+    ]
 
 
 def calling_something_not_callable():
@@ -159,7 +174,13 @@ def wrong_calls_of_methods_name_the_qualified_function():
     c = C()
     return [
         error_of(call)
-        for call in (lambda: c.method(), lambda: C.method(), lambda: c.method(1, 2), lambda: C.of(), lambda: C.free(1, 2))
+        for call in (
+            lambda: c.method(),
+            lambda: C.method(),
+            lambda: c.method(1, 2),
+            lambda: C.of(),
+            lambda: C.free(1, 2),
+        )
     ]
 
 
@@ -196,7 +217,13 @@ def wrong_calls_of_classes():
 
     return [
         error_of(call)
-        for call in (lambda: Empty(1), lambda: Empty(a=1), lambda: OneArgument(), lambda: OneArgument(1, 2), lambda: Returns())
+        for call in (
+            lambda: Empty(1),
+            lambda: Empty(a=1),
+            lambda: OneArgument(),
+            lambda: OneArgument(1, 2),
+            lambda: Returns(),
+        )
     ]
 
 
@@ -324,9 +351,14 @@ def dispatch_table_of_functions_with_different_signatures():
 
     table = {"circle": area_circle, "box": area_box, "point": lambda: 0}
     jobs = [
-        ("circle", (2,), {}), ("circle", (2,), {"pi": 4}), ("box", (3,), {}), ("box", (3, 4), {}), ("point", (), {}),
-        ("point", (1,), {}), ("line", (), {}),
-    ]  # fmt: skip
+        ("circle", (2,), {}),
+        ("circle", (2,), {"pi": 4}),
+        ("box", (3,), {}),
+        ("box", (3, 4), {}),
+        ("point", (), {}),
+        ("point", (1,), {}),
+        ("line", (), {}),
+    ]
     results = []
     for name, args, kwargs in jobs:
         try:

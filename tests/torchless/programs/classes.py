@@ -62,9 +62,15 @@ def the_names_of_a_class():
             def method(self): ...
 
     return [
-        Outer.__name__, Outer.__qualname__, Outer.__doc__, Outer.Inner.__qualname__, Outer.Inner.method.__qualname__,
-        Outer.__module__, Outer.__bases__ == (object,), repr(Outer.Inner),
-    ]  # fmt: skip
+        Outer.__name__,
+        Outer.__qualname__,
+        Outer.__doc__,
+        Outer.Inner.__qualname__,
+        Outer.Inner.method.__qualname__,
+        Outer.__module__,
+        Outer.__bases__ == (object,),
+        repr(Outer.Inner),
+    ]
 
 
 def a_class_body_sees_globals_and_its_own_names_but_methods_do_not():
@@ -72,7 +78,7 @@ def a_class_body_sees_globals_and_its_own_names_but_methods_do_not():
         name = "class"
 
         def method(self):
-            return name  # noqa
+            return name
 
         same = name
 
@@ -85,7 +91,7 @@ def comprehensions_in_a_class_body_see_only_the_first_iterable():
             n = 3
             squares = [i * i for i in range(n)]
             try:
-                scaled = [i * n for i in range(2)]  # noqa
+                scaled = [i * n for i in range(2)]
             except NameError as e:
                 scaled = str(e)
 
@@ -94,16 +100,19 @@ def comprehensions_in_a_class_body_see_only_the_first_iterable():
     return make().squares, make().scaled
 
 
-def a_class_body_variable_that_is_also_a_free_variable():
+def a_name_assigned_in_a_class_body_is_not_looked_for_in_the_enclosing_function():
     x = "outer"
 
     class C:
-        seen_before = x
+        seen_before = error_of(eval, "x")
         x = "class"
         seen_after = x
-        get = lambda self: x  # noqa
+        get = lambda self: x
         del x
-        seen_last = x  # noqa
+        try:
+            x
+        except NameError as e:
+            seen_last = str(e)
 
     return C.seen_before, C.seen_after, C().get(), C.seen_last
 
@@ -113,7 +122,7 @@ def a_class_body_reads_a_global_after_deleting_its_own_name():
         error_of = 1
         first = error_of
         del error_of
-        second = error_of.__name__  # noqa
+        second = error_of.__name__
 
     return C.first, C.second
 
@@ -146,7 +155,7 @@ def an_exception_in_a_class_body_leaves_no_class():
 
 def deleting_a_missing_name_in_a_class_body():
     class C:
-        del missing  # noqa
+        del missing
 
 
 def a_class_decorator_may_return_anything():
@@ -283,7 +292,13 @@ def instances_of_immutable_builtins_are_customised_in_new():
         def swapped(self):
             return Pair(self[1], self[0])
 
-    return float(Celsius(212, "F")), Celsius(5) + 1, Celsius(1).unit, tuple(Pair(1, 2).swapped), Pair(1, 2) == (1, 2)
+    return (
+        float(Celsius(212, "F")),
+        Celsius(5) + 1,
+        Celsius(1).unit,
+        tuple(Pair(1, 2).swapped),
+        Pair(1, 2) == (1, 2),
+    )
 
 
 def a_singleton_and_a_borg():
@@ -379,7 +394,13 @@ def type_with_three_arguments_makes_a_class():
 
     C = type("Made", (), {"x": 5, "describe": describe})
     D = type("Derived", (C,), {"x": 6})
-    return C().describe(), D().describe(), C.__name__, D.__mro__[1] is C, error_of(lambda: type("X", (int, str), {}))
+    return (
+        C().describe(),
+        D().describe(),
+        C.__name__,
+        D.__mro__[1] is C,
+        error_of(lambda: type("X", (int, str), {})),
+    )
 
 
 def isinstance_and_issubclass_in_all_forms():

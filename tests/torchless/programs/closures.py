@@ -142,7 +142,7 @@ def a_deleted_cell_variable():
 def deleting_a_cell_variable_in_its_own_scope_twice():
     x = 1
     del x
-    _ = lambda: x  # noqa
+    _ = lambda: x
     del x
 
 
@@ -257,16 +257,25 @@ def an_account_made_of_closures():
             history.append(("withdraw", amount))
 
         def dispatch(message, *args):
-            return {"deposit": deposit, "withdraw": withdraw, "balance": lambda: balance, "history": lambda: history}[
-                message
-            ](*args)
+            return {
+                "deposit": deposit,
+                "withdraw": withdraw,
+                "balance": lambda: balance,
+                "history": lambda: history,
+            }[message](*args)
 
         return dispatch
 
     a, b = account(10), account(5)
     a("deposit", 7)
     b("withdraw", 5)
-    return a("balance"), b("balance"), a("history"), error_of(lambda: b("withdraw", 1)), error_of(lambda: a("steal"))
+    return (
+        a("balance"),
+        b("balance"),
+        a("history"),
+        error_of(lambda: b("withdraw", 1)),
+        error_of(lambda: a("steal")),
+    )
 
 
 def composing_functions_by_closure():

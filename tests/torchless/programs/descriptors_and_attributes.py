@@ -81,7 +81,12 @@ def properties_with_getter_setter_deleter():
 
     t = Temperature(100)
     t.celsius -= 50
-    results = [t.celsius, t.fahrenheit, Temperature.celsius.__doc__, error_of(lambda: setattr(t, "celsius", -300))]
+    results = [
+        t.celsius,
+        t.fahrenheit,
+        Temperature.celsius.__doc__,
+        error_of(lambda: setattr(t, "celsius", -300)),
+    ]
     del t.celsius
     return results + [error_of(lambda: t.celsius), error_of(lambda: setattr(t, "fahrenheit", 1))]
 
@@ -183,7 +188,11 @@ def another_error_in_a_property_is_not_swallowed():
             return "never"
 
     c = C()
-    return error_of(lambda: c.broken), error_of(lambda: hasattr(c, "broken")), error_of(lambda: getattr(c, "broken", 1))
+    return (
+        error_of(lambda: c.broken),
+        error_of(lambda: hasattr(c, "broken")),
+        error_of(lambda: getattr(c, "broken", 1)),
+    )
 
 
 def missing_attributes_are_named_in_the_error():
@@ -195,11 +204,21 @@ def missing_attributes_are_named_in_the_error():
     return [
         error_of(call)
         for call in (
-            lambda: C().x, lambda: C.x, lambda: f.x, lambda: (1).x, lambda: None.x, lambda: [].x, lambda: "".x,
-            lambda: setattr(1, "x", 2), lambda: setattr(object(), "x", 2), lambda: delattr(C(), "x"),
-            lambda: setattr(int, "x", 2), lambda: super(C, C()).x, lambda: error_of.__globals__["error_of"].y,
+            lambda: C().x,
+            lambda: C.x,
+            lambda: f.x,
+            lambda: (1).x,
+            lambda: None.x,
+            lambda: [].x,
+            lambda: "".x,
+            lambda: setattr(1, "x", 2),
+            lambda: setattr(object(), "x", 2),
+            lambda: delattr(C(), "x"),
+            lambda: setattr(int, "x", 2),
+            lambda: super(C, C()).x,
+            lambda: error_of.__globals__["error_of"].y,
         )
-    ]  # fmt: skip
+    ]
 
 
 def an_attribute_error_carries_name_and_object():
@@ -308,7 +327,13 @@ def getattr_setattr_hasattr_with_computed_names():
     c = C()
     for name in ("a", "b"):
         setattr(c, name + "1", name * 2)
-    return getattr(c, "a1"), getattr(c, "zz", None), hasattr(c, "b1"), vars(c), error_of(lambda: getattr(c, 5))
+    return (
+        getattr(c, "a1"),
+        getattr(c, "zz", None),
+        hasattr(c, "b1"),
+        vars(c),
+        error_of(lambda: getattr(c, 5)),
+    )
 
 
 def special_methods_are_looked_up_on_the_type():
@@ -386,9 +411,13 @@ def a_typed_field_framework():
         salary = Field(float, 1.5)
 
     return [
-        Person(name="Ann", age=3).as_dict(), Employee(name="Bob").as_dict(), error_of(lambda: Person(age="3")),
-        error_of(lambda: Person(age=-3)), error_of(lambda: Person(salary=1.0)), list(Employee.fields),
-    ]  # fmt: skip
+        Person(name="Ann", age=3).as_dict(),
+        Employee(name="Bob").as_dict(),
+        error_of(lambda: Person(age="3")),
+        error_of(lambda: Person(age=-3)),
+        error_of(lambda: Person(salary=1.0)),
+        list(Employee.fields),
+    ]
 
 
 def a_proxy_forwards_and_records():

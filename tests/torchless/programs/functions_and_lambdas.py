@@ -93,7 +93,7 @@ def code_with_other_free_variables_is_refused():
 
 def functions_made_by_hand_from_code():
     def template(a, b=5):
-        return a + b + extra  # noqa
+        return a + b + extra
 
     made = types.FunctionType(template.__code__, {"extra": 100}, "made", (7,))
     return made(1), made(1, 1), made.__name__, error_of(lambda: template(1))
@@ -136,7 +136,7 @@ def redefinition_of_a_function_in_the_same_scope():
 
     g = f
 
-    def f():  # noqa
+    def f():
         return 2
 
     return g(), f()
@@ -222,7 +222,9 @@ def a_shunting_yard_calculator():
                 operators.pop()
             elif token in binary:
                 level = binary[token][0]
-                while operators and operators[-1] != "(" and binary[operators[-1]][0] >= level and token != "^":
+                while (
+                    operators and operators[-1] != "(" and binary[operators[-1]][0] >= level and token != "^"
+                ):
                     apply()
                 operators.append(token)
             else:
@@ -232,7 +234,13 @@ def a_shunting_yard_calculator():
         (result,) = values
         return result
 
-    return [evaluate("1 + 2 * 3"), evaluate("(1 + 2) * 3"), evaluate("2 ^ 3 ^ 2"), evaluate("7 / 2 - 1.5"), error_of(evaluate, "1 +")]
+    return [
+        evaluate("1 + 2 * 3"),
+        evaluate("(1 + 2) * 3"),
+        evaluate("2 ^ 3 ^ 2"),
+        evaluate("7 / 2 - 1.5"),
+        error_of(evaluate, "1 +"),
+    ]
 
 
 def a_pipeline_of_named_steps():
@@ -263,18 +271,18 @@ def a_pipeline_of_named_steps():
 
 
 def church_numerals():
-    zero = lambda f: lambda x: x  # noqa
-    successor = lambda n: lambda f: lambda x: f(n(f)(x))  # noqa
-    plus = lambda m: lambda n: lambda f: lambda x: m(f)(n(f)(x))  # noqa
-    times = lambda m: lambda n: lambda f: m(n(f))  # noqa
-    number = lambda n: n(lambda x: x + 1)(0)  # noqa
+    zero = lambda f: lambda x: x
+    successor = lambda n: lambda f: lambda x: f(n(f)(x))
+    plus = lambda m: lambda n: lambda f: lambda x: m(f)(n(f)(x))
+    times = lambda m: lambda n: lambda f: m(n(f))
+    number = lambda n: n(lambda x: x + 1)(0)
     two = successor(successor(zero))
     three = successor(two)
     return number(plus(two)(three)), number(times(two)(three)), number(two(three))
 
 
 def the_y_combinator():
-    fix = lambda f: (lambda x: x(x))(lambda y: f(lambda *args: y(y)(*args)))  # noqa
+    fix = lambda f: (lambda x: x(x))(lambda y: f(lambda *args: y(y)(*args)))
     factorial = fix(lambda self: lambda n: 1 if n == 0 else n * self(n - 1))
     return [factorial(n) for n in range(6)]
 

@@ -146,7 +146,17 @@ def super_called_where_it_cannot_work():
             return list(super().x for _ in range(1))
 
     a = A()
-    return [error_of(f) for f in (free, A.no_arguments, a.deleted_first_argument, a.wrong_instance, a.wrong_type, a.in_a_generator)]
+    return [
+        error_of(f)
+        for f in (
+            free,
+            A.no_arguments,
+            a.deleted_first_argument,
+            a.wrong_instance,
+            a.wrong_type,
+            a.in_a_generator,
+        )
+    ]
 
 
 def super_does_not_find_what_is_not_there():
@@ -182,7 +192,7 @@ def super_with_a_rebound_first_argument():
 def super_shadowed_by_a_local_function():
     class A:
         def f(self):
-            super = lambda: "shadow"  # noqa
+            super = lambda: "shadow"
             return super()
 
     return A().f()
@@ -210,6 +220,7 @@ def cooperative_diamond():
     class Base:
         def __init__(self, **kwargs):
             print("Base", kwargs)
+            super().__init__(**kwargs)
 
     class Left(Base):
         def __init__(self, left, **kwargs):
@@ -335,9 +346,12 @@ def abstract_base_classes():
         pass
 
     return [
-        Square(3).describe(), error_of(lambda: Partial()), isinstance(Other(), Shape), issubclass(Other, Shape),
+        Square(3).describe(),
+        error_of(lambda: Partial()),
+        isinstance(Other(), Shape),
+        issubclass(Other, Shape),
         sorted(Shape.__abstractmethods__),
-    ]  # fmt: skip
+    ]
 
 
 def subclass_hook_decides_membership():
@@ -370,7 +384,15 @@ def overriding_and_extending_builtins():
             return self[-1] if self else None
 
     s = Stack([1]).push(2).push(3)
-    return s.top, type(s[1:]).__name__, s[1:].top, Stack().top, type(s + [1]).__name__, s == [1, 2, 3], sorted(s, reverse=True)
+    return (
+        s.top,
+        type(s[1:]).__name__,
+        s[1:].top,
+        Stack().top,
+        type(s + [1]).__name__,
+        s == [1, 2, 3],
+        sorted(s, reverse=True),
+    )
 
 
 def changing_bases_changes_behaviour():

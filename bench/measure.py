@@ -1,0 +1,223 @@
+"""Shared by all measurements: the systems compared, fresh processes, spreads and ratios.
+
+Every sample is taken in a process of its own, so that neither system profits from what the other left in
+torch's caches; systems take turns within each repetition, in alternating order, so that a slow minute of
+the machine hits both. Processes are forked from a server that has imported torch and transformers and
+nothing else: imports are not what is measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import multiprocessing
+import os
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+PRELOAD = ["torch", "bench.models", "transformers.models.bert.modeling_bert"]
+TIMEOUT_S = 900
+
+Backend = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Callable[..., Any]]
+
+
+# The systems compared
+
+
+class Framelift:
+    name = "framelift"
+
+    def prepare(self) -> None:
+        import framelift
+
+        self.module = framelift
+
+    def compile(self, fn: Callable[..., Any], backend: Backend) -> Callable[..., Any]:
+        return self.module.compile(fn, backend=backend, fullgraph=True)
+
+    def reset(self) -> None:
+        self.module.reset()
+
+
+class TorchCompile:
+    name = "torch.compile"
+
+    def prepare(self) -> None:
+        pass
+
+    def compile(self, fn: Callable[..., Any], backend: Backend) -> Callable[..., Any]:
+        return torch.compile(fn, backend=backend, fullgraph=True)
+
+    def reset(self) -> None:
+        torch._dynamo.reset()
+
+
+class TorchCompileUntimed(TorchCompile):
+    """torch times its new guards once per compiled frame, for its log; this leaves that out."""
+
+    name = "torch.compile untimed"
+
+    def prepare(self) -> None:
+        import torch._dynamo.guards
+
+        # Fails where another torch has no such call: then there is nothing to leave out.
+        if hasattr(torch._dynamo.guards, "profile_guard_manager"):
+            torch._dynamo.guards.profile_guard_manager = lambda *args: 0.0
+
+
+System = Framelift | TorchCompile
+SYSTEMS: dict[str, type[Framelift] | type[TorchCompile]] = {
+    system.name: system for system in (Framelift, TorchCompile, TorchCompileUntimed)
+}
+REFERENCES = (TorchCompile.name, TorchCompileUntimed.name)
+
+
+def ready_system(name: str) -> System:
+    """The system, imported, and warm from capturing something unrelated."""
+    system = SYSTEMS[name]()
+    system.prepare()
+    tiny = system.compile(lambda x: x * 2, forward_backend)
+    tiny(torch.ones(3))
+    gc.collect()
+    return system
+
+
+def forward_backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    return gm.forward
+
+
+# Capture and calls are the work of one thread. Its processor time is the number to look at on a machine that
+# is busy with other things; elsewhere both clocks agree.
+CLOCK_VARIABLE = "FRAMELIFT_BENCH_CLOCK"
+clock = time.thread_time if os.environ.get(CLOCK_VARIABLE) == "cpu" else time.perf_counter
+
+
+def seconds(fn: Callable[[], Any]) -> float:
+    start = clock()
+    fn()
+    return clock() - start
+
+
+# Fresh processes
+
+
+class Failed(Exception):
+    """A measurement that did not come back; the message is the last line of what went wrong."""
+
+
+def in_fresh_process(job: Callable[..., Any], *args: Any) -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(sender, job, args))
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(TIMEOUT_S):
+            raise Failed(f"no result within {TIMEOUT_S} s")
+        kind, value = receiver.recv()
+    except EOFError:
+        process.join()
+        raise Failed(f"the process ended with status {process.exitcode}") from None
+    finally:
+        if process.is_alive():
+            process.join(5)
+        if process.is_alive():
+            process.kill()
+        receiver.close()
+    if kind == "error":
+        raise Failed(value.strip().splitlines()[-1][:200])
+    return value
+
+
+def _child(sender: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    # One thread: the model's own arithmetic is not what is measured, and waiting threads are noise.
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            sender.send(("result", job(*args)))
+    except BaseException:
+        sender.send(("error", traceback.format_exc()))
+    finally:
+        sender.close()
+
+
+def take_turns(
+    job: Callable[[str, str], Any], subjects: list[str], systems: list[str], repetitions: int, say: Callable
+) -> dict[str, dict[str, list[Any]]]:
+    """Results as subject -> system -> one sample per repetition; a failure is a sample {"failed": why}."""
+    results: dict[str, dict[str, list[Any]]] = {s: {name: [] for name in systems} for s in subjects}
+    for repetition in range(repetitions):
+        for subject in subjects:
+            for name in systems if repetition % 2 == 0 else reversed(systems):
+                say(f"{subject}, {name}, repetition {repetition + 1} of {repetitions}")
+                try:
+                    sample = in_fresh_process(job, name, subject)
+                except Failed as failure:
+                    sample = {"failed": str(failure)}
+                results[subject][name].append(sample)
+    return results
+
+
+# Spreads and ratios
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of repetitions: summed up by their median."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+
+def pick(samples: list[Any], read: Callable[[Any], float]) -> Spread | None:
+    """The spread of one number over the samples, or None if any of them failed."""
+    if any("failed" in sample for sample in samples):
+        return None
+    return Spread(tuple(read(sample) for sample in samples))
+
+
+def fastest(spreads: Iterator[Spread | None]) -> Spread | None:
+    """Of several ways to run the reference, the one with the least median."""
+    return min((spread for spread in spreads if spread), key=lambda spread: spread.median, default=None)
+
+
+def ratio(above: Spread | None, below: Spread | None) -> Spread | None:
+    """Repetition by repetition, since what ran at the same time is what compares."""
+    if above is None or below is None:
+        return None
+    return Spread(tuple(a / b for a, b in zip(above.values, below.values, strict=True)))
+
+
+def geometric_mean(ratios: list[Spread | None]) -> Spread | None:
+    if not ratios or any(r is None for r in ratios):
+        return None
+    columns = zip(*(r.values for r in ratios if r), strict=True)
+    return Spread(tuple(math.exp(statistics.fmean(map(math.log, column))) for column in columns))
+
+
+@dataclass(frozen=True)
+class Target:
+    """One line of the summary. `at_most` turns the comparison round."""
+
+    name: str
+    limit: float
+    measured: float | None
+    at_most: bool = False
+    unit: str = "x"
+
+    @property
+    def verdict(self) -> str:
+        if self.measured is None:
+            return "not measured"
+        met = self.measured <= self.limit if self.at_most else self.measured >= self.limit
+        return "met" if met else f"missed by {abs(self.measured - self.limit) / self.limit:.0%}"

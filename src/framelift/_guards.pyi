@@ -1,0 +1,217 @@
+"""Guards and dispatch (native/guards.cpp).
+
+A guard *program* is a flat list of nodes, parents first. Each node is one outside value, reached by
+one access from its parent, with checks that must hold of it and perhaps an input slot of the region.
+Evaluating a program walks the list once, runs no Python code (but for CHECK_CALLBACK), stops at the
+first failure, and yields the region's inputs.
+
+A parent of -1 stands for the frame's function. A parent of the wrong kind fails the node.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias, final
+
+import torch
+
+# Accesses, with their operands. None stands for "no operand".
+
+ACCESS_ARG: Final[int]
+"""int: the frame's argument with this index; the parent plays no role."""
+ACCESS_FUNC: Final[int]
+"""None: the frame's function; the parent plays no role."""
+ACCESS_GLOBALS: Final[int]
+"""None: __globals__ of a function."""
+ACCESS_CONST: Final[int]
+"""object: the operand itself."""
+ACCESS_ATTR: Final[int]
+"""str: the value under this name in the instance __dict__ (of modules, functions and classes too)."""
+ACCESS_DICT: Final[int]
+"""None: the instance __dict__."""
+ACCESS_KEY: Final[int]
+"""object: a dict's value under this key; fails if finding it would take a Python __eq__."""
+ACCESS_ITEM: Final[int]
+"""int: an item of a list or tuple; not negative."""
+ACCESS_DEQUE_ITEM: Final[int]
+"""int: an item of a collections.deque; not negative."""
+ACCESS_SLOT: Final[int]
+"""member descriptor: what the slot holds; fails when it is empty."""
+ACCESS_CELL: Final[int]
+"""int: the contents of this cell of a function's closure; fails when it is empty."""
+ACCESS_CELL_OBJECT: Final[int]
+"""int: this cell of a function's closure."""
+ACCESS_CONTENTS: Final[int]
+"""None: the contents of a cell; fails when it is empty."""
+ACCESS_TYPE: Final[int]
+"""None: type(parent)."""
+ACCESS_DEFAULT: Final[int]
+"""int: an item of a function's __defaults__."""
+ACCESS_KWDEFAULT: Final[int]
+"""str: an item of a function's __kwdefaults__."""
+ACCESS_SELF: Final[int]
+"""None: __self__ of a bound method."""
+ACCESS_METHOD_FUNC: Final[int]
+"""None: __func__ of a bound method."""
+ACCESS_GRAD: Final[int]
+"""None: .grad of a tensor, perhaps None."""
+ACCESS_NATIVE_ATTR: Final[int]
+"""str: getattr(parent, name); only for attributes known to be implemented in C."""
+
+# Checks, with their operands.
+
+CHECK_IS: Final[int]
+"""object: the value is this object."""
+CHECK_IS_NOT: Final[int]
+"""object: the value is not this object."""
+CHECK_TYPE: Final[int]
+"""type: the value is of exactly this type."""
+CHECK_EQUAL: Final[int]
+"""constant: same exact type and same value. Compared by value: str, bytes, int, bool, None, float and
+complex (bit by bit), range, slice, torch.device, and tuple, torch.Size and frozenset of constants;
+anything else by identity."""
+CHECK_LEN: Final[int]
+"""int: length of a list, tuple, dict, set, frozenset, deque, str or bytes, whatever its __len__ says."""
+CHECK_NONEMPTY: Final[int]
+"""bool: whether that length is not zero."""
+CHECK_KEYS: Final[int]
+"""tuple: a dict's keys in order, compared as CHECK_EQUAL does."""
+CHECK_HAS_KEY: Final[int]
+"""object: a dict has this key; fails if telling would take a Python __eq__."""
+CHECK_NO_KEY: Final[int]
+"""object: a dict doesn't have this key; fails if telling would take a Python __eq__."""
+CHECK_NO_ATTR: Final[int]
+"""str: the instance __dict__ lacks this name, or there is none."""
+CHECK_NO_SLOT: Final[int]
+"""member descriptor: the slot is empty."""
+CHECK_ELEMENTS: Final[int]
+"""frozenset: the elements of a set or frozenset, compared as CHECK_EQUAL does."""
+CHECK_TENSOR: Final[int]
+"""TensorSpec: the value is a tensor as described."""
+CHECK_SAME_AS: Final[int]
+"""int: the value is the value of this earlier node."""
+CHECK_NOT_SAME_AS: Final[int]
+"""int: the value is not the value of this earlier node."""
+CHECK_CALLBACK: Final[int]
+"""callable: truth of callable(value); the only check that runs Python code. An exception of it
+leaves collect, check and dispatch."""
+
+@final
+class Sentinel: ...
+
+MISSING: Final[Sentinel]
+"""Stands for an absent class attribute in Program(types=...)."""
+MISS: Final[Sentinel]
+"""What Cache.dispatch returns when no entry holds."""
+
+dispatch: Final[object]
+"""PyCapsule "framelift._guards.dispatch":
+PyObject *(*)(PyObject *cache, PyObject *func, PyObject *const *locals, Py_ssize_t nlocals);
+NULL without an exception when no entry holds. func may be NULL, and so may locals[i]."""
+
+def python_checks() -> int:
+    """How often a check ran Python code, in this process."""
+
+def fake_history(tensor: torch.Tensor) -> None:
+    """Makes a tensor report requires_grad and not is_leaf, as the result of an operation would."""
+
+Check: TypeAlias = tuple[int, Any]  # kind, operand
+Node: TypeAlias = tuple[int, int, Any, Sequence[Check], int]  # parent, access, operand, checks, slot
+ClassLookups: TypeAlias = tuple[type, Sequence[tuple[str, Any]]]  # class, (name, expected or MISSING)
+StorageGroups: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # input slots, group of each
+
+@final
+class TensorSpec:
+    """What is relied on about one tensor, taken from an example.
+
+    `dynamic` dimensions are free. With any of them, a stride must equal either the number it was, or,
+    where the example was dense, the size times the stride of the next dimension inwards.
+    Only what the TensorImpl itself holds is looked at: a device, layout or sizes that a tensor
+    subclass answers in Python are not seen. ValueError: strided nested tensors, and symbolic sizes
+    not in `dynamic`.
+    """
+
+    def __new__(
+        cls, tensor: torch.Tensor, dynamic: Sequence[int] = (), check_offset: bool = False
+    ) -> TensorSpec: ...
+    def matches(self, value: object) -> bool: ...
+    def diff(self, value: object) -> str | None:
+        """The first difference in words."""
+    @property
+    def type(self) -> type[torch.Tensor]: ...
+    @property
+    def dtype(self) -> torch.dtype | None: ...
+    @property
+    def device(self) -> torch.device | None: ...
+    @property
+    def requires_grad(self) -> bool: ...
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """None stands for a free dimension."""
+    @property
+    def strides(self) -> tuple[int | None, ...] | None:
+        """None stands for a stride that follows from sizes; None altogether without strides."""
+
+@final
+class GlobalState:
+    """A snapshot of torch's global and thread-local state, as far as graphs depend on it."""
+
+    def __new__(cls) -> GlobalState: ...
+    def diff(self) -> list[str]:
+        """ "name: expected X, found Y" for each item that changed."""
+
+@final
+class Program:
+    """See the module. Every input slot is filled by exactly one node."""
+
+    def __new__(
+        cls,
+        nodes: Sequence[Node],
+        n_inputs: int,
+        state: GlobalState | None = None,
+        types: Sequence[ClassLookups] = (),
+        storages: StorageGroups | None = None,
+    ) -> Program: ...
+    def collect(self, func: object, args: Sequence[object]) -> list[Any] | None:
+        """The inputs if everything holds."""
+    def check(self, func: object, args: Sequence[object]) -> tuple[int, int, Any] | None:
+        """None if everything holds, else (node, check, found).
+
+        check -1: the access failed, found is the parent's value. Node numbers below zero:
+        -1: global state, found is GlobalState.diff();
+        -2: a class lookup, check is the index into types, found the attribute name;
+        -3: storages, check is the position in slots, found the tensor.
+        """
+    def __len__(self) -> int:
+        """How many nodes there are."""
+    @property
+    def n_inputs(self) -> int: ...
+
+@final
+class Entry:
+    """A guard program and the region it guards."""
+
+    info: Any
+    def __new__(cls, program: Program, region: Callable[..., Any], info: object = None) -> Entry: ...
+    @property
+    def program(self) -> Program: ...
+    @property
+    def region(self) -> Callable[..., Any]: ...
+    @property
+    def hits(self) -> int: ...
+
+@final
+class Cache:
+    """Entries, tried in order; one that holds moves to the front."""
+
+    def __new__(cls) -> Cache: ...
+    def add(self, entry: Entry) -> None:
+        """To the front."""
+    def remove(self, entry: Entry) -> None: ...
+    def clear(self) -> None: ...
+    def entries(self) -> list[Entry]: ...
+    def dispatch(self, func: object, args: Sequence[object]) -> Any:
+        """What the region of the first entry that holds returns, or MISS."""
+    def __len__(self) -> int: ...
+    @property
+    def hits(self) -> int: ...
+    @property
+    def misses(self) -> int: ...

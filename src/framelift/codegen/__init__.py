@@ -1,0 +1,1 @@
+"""From a finished trace to something runnable: regions as generated Python source."""

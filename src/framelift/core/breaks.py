@@ -1,0 +1,166 @@
+"""Why something can't be captured: each reason has a stable name, an explanation and a hint.
+
+`Break` is how a trace ends early. It derives from BaseException so that no handler of the program
+being traced can swallow it, and carries what a message needs: which reason, what exactly, and where
+in the user's code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import CodeType
+
+
+@dataclass(frozen=True)
+class Reason:
+    name: str
+    explanation: str
+    hint: str
+
+
+REASONS: dict[str, Reason] = {}
+
+
+def reason(name: str, explanation: str, hint: str) -> Reason:
+    made = REASONS[name] = Reason(name, explanation, hint)
+    return made
+
+
+DATA_DEPENDENT_BRANCH = reason(
+    "data-dependent branch",
+    "Python has to know the value of a tensor to go on, and there are no values while a graph is captured.",
+    "Use torch.where or torch.cond, or move the test out of the compiled function.",
+)
+DATA_DEPENDENT_VALUE = reason(
+    "data-dependent value",
+    "A Python number (or list, or array) was asked of a tensor whose value is not known while capturing.",
+    "Keep the value in a tensor, or compute it outside the compiled function.",
+)
+DYNAMIC_OUTPUT_SHAPE = reason(
+    "data-dependent shape",
+    "The shape of this operator's result depends on the values in its input.",
+    "Use a form with a fixed shape (torch.where instead of a boolean mask), or keep it outside.",
+)
+UNSUPPORTED_FAKE = reason(
+    "operator without a fake kernel",
+    "The operator can't be run on tensors without data, so its result's shape is unknown.",
+    "Register a fake implementation (torch.library.register_fake) or keep the call outside.",
+)
+UNKNOWN_TENSOR = reason(
+    "unknown tensor",
+    "A real tensor turned up that is neither an input nor a result of the graph; baking it in would freeze its value.",
+    "Pass the tensor as an argument, or keep it in a module's buffer or a global.",
+)
+UNLICENSED_CALL = reason(
+    "unlicensed native call",
+    "A function implemented in C could look into objects, or do things, that Framelift can't see.",
+    "Move the call out of the compiled function.",
+)
+OPAQUE_OBJECT = reason(
+    "opaque object",
+    "The object keeps state in C that can't be guarded, and a native operation would look at it.",
+    "Read what is needed from it before the compiled function, and pass that in.",
+)
+EFFECT = reason(
+    "run-time effect",
+    "The call has an effect that must happen each time the function runs, not once while it is captured.",
+    "Move it out of the compiled function, or accept that the function is not captured whole.",
+)
+DISABLED = reason(
+    "disabled function",
+    "The function is marked to run as plain Python.",
+    "Remove the marking, or call the function outside the compiled one.",
+)
+IDENTITY = reason(
+    "address of an abstract value",
+    "id(), data_ptr() and default reprs show an address, which a captured value does not have.",
+    "Use the object itself, or a stable name, instead of its address.",
+)
+UNREBUILDABLE = reason(
+    "value that can't be rebuilt",
+    "The value outlives the captured code, and there is no way to make an equal one after the graph has run.",
+    "Return or store plain containers, tensors, dataclasses or instances instead.",
+)
+GRAPH_ARGUMENT = reason(
+    "argument that a graph can't hold",
+    "A torch function was called with an object that can't be written into a graph.",
+    "Pass tensors, numbers, strings, dtypes, devices or containers of them.",
+)
+TENSOR_KIND = reason(
+    "unsupported kind of tensor",
+    "Tensors of this kind are not captured.",
+    "Convert the tensor before the compiled function, or keep the code that uses it outside.",
+)
+FRAME_OBJECT = reason(
+    "frame object",
+    "Code that looks at real frames (sys._getframe, inspect.currentframe) would see Framelift's.",
+    "Move the call out of the compiled function.",
+)
+GENERATOR_FRAME = reason(
+    "generator as the outermost frame",
+    "A generator, coroutine or asynchronous function is captured only when a captured function drains it.",
+    "Compile the function that consumes the generator.",
+)
+NEW_IMPORT = reason(
+    "import of a new module",
+    "Importing a module for the first time runs its code, which must happen at run time.",
+    "Import the module before the compiled function is called.",
+)
+INTERNAL = reason(
+    "not supported",
+    "Framelift has no way to capture this yet.",
+    "Move it out of the compiled function.",
+)
+
+
+@dataclass
+class Place:
+    """Where in the user's code, down to the columns."""
+
+    code: CodeType
+    line: int | None
+    columns: tuple[int | None, int | None] = (None, None)
+    end_line: int | None = None
+
+    @property
+    def expression(self) -> str:
+        """The source text that stands there, empty if it can't be found."""
+        import linecache
+
+        if self.line is None:
+            return ""
+        text = linecache.getline(self.code.co_filename, self.line).rstrip("\n")
+        start, end = self.columns
+        if start is None or end is None or self.end_line != self.line:
+            return text.strip()
+        encoded = text.encode()
+        return encoded[start:end].decode(errors="replace")
+
+    def __str__(self) -> str:
+        return f'File "{self.code.co_filename}", line {self.line}, in {self.code.co_qualname}'
+
+
+@dataclass
+class Break(BaseException):
+    """The end of a trace. `stack` is where, outermost first."""
+
+    reason: Reason
+    context: str = ""
+    stack: list[Place] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.reason.name, self.context)
+
+    def describe(self) -> str:
+        what = f"{self.reason.name}: {self.context}" if self.context else self.reason.name
+        lines = [what, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
+        if self.stack:
+            lines.append("  Where (outermost first):")
+            for place in self.stack:
+                lines.append(f"    {place}")
+                if place.expression:
+                    lines.append(f"      {place.expression}")
+        return "\n".join(lines)
+
+    __str__ = describe
+    __hash__ = BaseException.__hash__

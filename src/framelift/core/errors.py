@@ -1,0 +1,31 @@
+"""Errors that users see; importable from `framelift.exc`."""
+
+from __future__ import annotations
+
+
+class FrameliftError(RuntimeError):
+    """What all of Framelift's own errors are."""
+
+
+class Unsupported(FrameliftError):
+    """`fullgraph=True`, and something can't be captured."""
+
+
+class BackendCompilerFailed(FrameliftError):
+    """The backend raised while it compiled a graph; the cause is its exception."""
+
+    def __init__(self, backend: str, cause: BaseException) -> None:
+        super().__init__(f"the backend {backend!r} raised {type(cause).__name__}: {cause}")
+        self.backend = backend
+
+
+class InvalidBackend(FrameliftError):
+    """No backend has that name."""
+
+
+class UserError(FrameliftError):
+    """Framelift was asked for something that makes no sense."""
+
+
+class IncorrectUsage(UserError):
+    """A marker or option was used in a place it is not meant for."""

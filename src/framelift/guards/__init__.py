@@ -1,0 +1,1 @@
+"""From guards as data to the native programs that check them."""

@@ -1,0 +1,108 @@
+"""Compiles guards into a native program: a flat walk over the sources, shared prefixes once.
+
+The same walk yields the region's inputs. `GuardProgram.failure` says which fact did not hold, in the
+words of the guard that stated it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from framelift import _guards
+from framelift.core.sentinels import MISSING
+from framelift.world.guard import Check, ClassGuard, Guard
+from framelift.world.source import Access, Source
+
+ACCESSES = {access: getattr(_guards, f"ACCESS_{access.name}") for access in Access}
+CHECKS = {check: getattr(_guards, f"CHECK_{check.name}") for check in Check}
+ROOTS = (Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST)
+
+
+@dataclass
+class GuardProgram:
+    """The guards of one entry, as data and as the native program."""
+
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    state: Any
+    native: Any = None
+    by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
+    classes: list[tuple[type, tuple[tuple[str, Any], ...]]] = field(default_factory=list)
+
+    def failure(self, fn: Any, args: Sequence[Any]) -> str | None:
+        """What does not hold for these arguments, with what was found; None when all holds."""
+        failed = self.native.check(fn, args)
+        if failed is None:
+            return None
+        node, check, found = failed
+        if node == -1:
+            return "torch's global state: " + "; ".join(self.state.diff())
+        if node == -2:
+            cls, _ = self.classes[check]
+            return f"{cls.__module__}.{cls.__qualname__}.{found} was changed"
+        if node == -3:
+            return "which of the input tensors share memory"
+        source, guards = self.by_node[node]
+        if check < 0:
+            return f"{source} is not there"
+        guard = guards[check]
+        if guard.check is Check.TENSOR:
+            return f"{source}: {guard.expected.diff(found)}"
+        return f"{guard}, found {found!r:.200}"
+
+
+def build(
+    guards: list[Guard],
+    class_guards: list[ClassGuard],
+    state: Any,
+    inputs: list[Source],
+    storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
+) -> GuardProgram:
+    program = GuardProgram(guards, class_guards, state)
+    index: dict[Source, int] = {}
+    nodes: list[list[Any]] = []
+
+    def place(source: Source) -> int:
+        at = index.get(source)
+        if at is None:
+            base = source.base
+            parent = -1 if source.access in ROOTS or base is None else place(base)
+            at = index[source] = len(nodes)
+            nodes.append([parent, ACCESSES[source.access], source.operand, [], -1])
+            program.by_node.append((source, []))
+        return at
+
+    for guard in sorted(guards, key=lambda guard: guard.check is not Check.TENSOR or guard.source.access is not Access.ARG):
+        at = place(guard.source)
+        expected = guard.expected
+        if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):
+            other = place(expected)
+            if other > at:
+                at, other = other, at
+            expected = other
+        nodes[at][3].append((CHECKS[guard.check], expected))
+        program.by_node[at][1].append(guard)
+    for slot, source in enumerate(inputs):
+        nodes[place(source)][4] = slot
+    by_class: dict[type, list[tuple[str, Any]]] = {}
+    for fact in class_guards:
+        found = _guards.MISSING if fact.found is MISSING else fact.found
+        by_class.setdefault(fact.cls, []).append((fact.name, found))
+    program.classes = [(cls, tuple(names)) for cls, names in by_class.items()]
+    native_nodes = [tuple(node) for node in nodes]
+    program.native = _guards.Program(native_nodes, len(inputs), state, program.classes, storages)
+    return program
+
+
+def storage_groups(tensors: list[tuple[int, torch.Tensor]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which input slots hold tensors that share memory: (slots, group of each)."""
+    groups: dict[int, int] = {}
+    slots, numbers = [], []
+    for slot, tensor in tensors:
+        slots.append(slot)
+        numbers.append(groups.setdefault(tensor.untyped_storage()._cdata, len(groups)))
+    return tuple(slots), tuple(numbers)

@@ -1,0 +1,230 @@
+"""Calls that a trace serves itself: questions whose answer must not betray that tensors are fakes,
+and short cuts through torch's own Python that say the same thing in fewer steps."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import functools
+import types
+from typing import Any
+
+import torch
+import torch.amp.autocast_mode as autocast_mode
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.core.sentinels import MISSING
+from framelift.interpreter.calls import SERVED, call, call_function, serve
+from framelift.interpreter.frame import Frame
+from framelift.world.pending import opened
+
+# ---- types
+
+
+@serve(builtins.type)
+def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs:
+        return f.world.class_of(opened(args[0]))  # type: ignore[attr-defined]
+    made = f.world.call_native(f, builtins.type, args, kwargs)
+    f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+    return made
+
+
+@serve(builtins.__build_class__)
+def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
+    if isinstance(made, type):
+        f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+    return made
+
+
+@serve(builtins.isinstance)
+def serve_isinstance(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs:
+        return f.world.call_native(f, builtins.isinstance, args, kwargs)
+    return f.world.is_instance(args[0], opened(args[1]))
+
+
+@serve(builtins.id)
+def serve_id(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    raise Break(breaks.IDENTITY, "id()")
+
+
+@serve(builtins.hash)
+def serve_hash(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = f.world.for_c(args[0]) if args else None
+    if type(value).__hash__ is object.__hash__ or type(value) is FakeTensor:
+        raise Break(breaks.IDENTITY, f"hash() of a {type(value).__name__}")
+    return f.world.call_native(f, builtins.hash, args, kwargs)
+
+
+@serve(builtins.len)
+def serve_len(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = opened(args[0]) if args else None
+    if type(value) is FakeTensor:
+        if not value.dim():
+            raise TypeError("len() of a 0-d tensor")
+        return value.shape[0]
+    return f.world.operate(builtins.len, value) if len(args) == 1 else f.world.call_native(f, len, args, kwargs)
+
+
+# ---- raw access to instances
+
+
+@serve(object.__setattr__)
+def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 3:
+        obj, name = opened(args[0]), opened(args[1])
+        view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
+        if view is not None:
+            return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
+        if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
+            return f.world.store_attr(obj, name, args[2])
+        return object.__setattr__(obj, name, args[2])
+    return object.__setattr__(*args)
+
+
+@serve(object.__delattr__)
+def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    obj, name = opened(args[0]), opened(args[1])
+    view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
+    if view is not None:
+        return f.world.generic_delete(view, obj, name)  # type: ignore[attr-defined]
+    return object.__delattr__(obj, name)
+
+
+@serve(object.__getattribute__)
+def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    obj, name = opened(args[0]), opened(args[1])
+    view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
+    if view is not None:
+        return f.world.generic_attr(view, obj, name, hook=False)  # type: ignore[attr-defined]
+    return object.__getattribute__(obj, name)
+
+
+# ---- memoising functions must not keep fakes
+
+
+def unwrap_cached(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Calls the function under a `functools.lru_cache`."""
+    return call(f, fn.__wrapped__, args, kwargs or None)
+
+
+# ---- torch's questions
+
+
+def constant(value: Any) -> Any:
+    return lambda f, args, kwargs: value
+
+
+for _question in (torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling):
+    SERVED[_question] = constant(True)
+for _question in (torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state, torch.compiler.is_exporting):
+    SERVED[_question] = constant(False if _question is not torch._C._get_tracing_state else None)
+
+
+@serve(torch.is_tensor)
+def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.is_instance(args[0], torch.Tensor)
+
+
+@serve(torch.nn.Module.__getattr__)
+def serve_module_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    module, name = opened(args[0]), opened(args[1])
+    if id(module) in f.world.views:  # type: ignore[attr-defined]
+        return f.world.registered(module, name)  # type: ignore[attr-defined]
+    return call_function(f, torch.nn.Module.__getattr__, args, kwargs or None)
+
+
+HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
+GLOBAL_HOOKS = (
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+)
+
+
+@serve(torch.nn.Module._wrapped_call_impl)
+def serve_module_call(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`module(...)` without hooks is `module.forward(...)`; with hooks torch's own code is interpreted."""
+    module = opened(args[0])
+    world = f.world
+    view = world.views.get(id(module))  # type: ignore[attr-defined]
+    interpreted = functools.partial(call_function, f, torch.nn.Module._wrapped_call_impl, args, kwargs or None)
+    if view is None or not world.same(world.load_attr(module, "_compiled_call_impl"), None):
+        return interpreted()
+    scope = torch.nn.modules.module.__dict__
+    for name in HOOKS:
+        if world.truth(world.own_attr(view, module, name)):  # type: ignore[attr-defined]
+            return interpreted()
+    for name in GLOBAL_HOOKS:
+        hooks = world.names(scope).get(name, MISSING)
+        if world.truth(world.load_global(scope, name) if hooks is MISSING else hooks):
+            return interpreted()
+    return call(f, world.load_attr(module, "forward"), args[1:], kwargs or None)
+
+
+# ---- autocast
+
+
+@serve(autocast_mode.autocast.__enter__)
+def serve_enter_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager = opened(args[0])
+    recorder = f.world.recorder  # type: ignore[attr-defined]
+    autocast_mode.autocast.__enter__(manager)
+    settings = (manager.device, manager.fast_dtype, manager._enabled, manager._cache_enabled)
+    node = recorder.graph.call_function(autocast_mode._enter_autocast, settings)
+    recorder.impure.add(node)
+    recorder.autocasts.append((manager, node))
+    return manager
+
+
+@serve(autocast_mode.autocast.__exit__)
+def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager = opened(args[0])
+    recorder = f.world.recorder  # type: ignore[attr-defined]
+    if not recorder.autocasts or recorder.autocasts[-1][0] is not manager:
+        raise Break(breaks.INTERNAL, "an autocast context left in another order than entered")
+    autocast_mode.autocast.__exit__(manager, None, None, None)
+    _, node = recorder.autocasts.pop()
+    recorder.impure.add(recorder.graph.call_function(autocast_mode._exit_autocast, (node,)))
+    return False
+
+
+# ---- operators by their registry
+
+
+def serve_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    operator, *rest = [f.world.for_c(x) for x in args]
+    recorder = f.world.recorder  # type: ignore[attr-defined]
+    return recorder.call(operator, tuple(rest), {k: f.world.for_c(v) for k, v in kwargs.items()})
+
+
+for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
+    SERVED[_class.__call__] = serve_operator
+
+
+# ---- copies
+
+
+@serve(copy.copy)
+def serve_copy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = opened(args[0]) if args else MISSING
+    if type(value) in (list, dict, set):
+        return value.copy()
+    return call_function(f, copy.copy, args, kwargs or None)
+
+
+def disabled(fn: Any) -> str | None:
+    """Why a function is marked to run as plain Python; None if it is not."""
+    if not isinstance(fn, types.FunctionType):
+        return None
+    marked = fn.__dict__.get("_framelift_disable")
+    if marked is not None:
+        return marked
+    if fn.__dict__.get("_torchdynamo_disable"):
+        return str(fn.__dict__.get("_torchdynamo_disable_msg") or "torch.compiler.disable")
+    return None

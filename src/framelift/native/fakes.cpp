@@ -1,0 +1,81 @@
+// Tensors without data, made without going through the dispatcher: what the op memory needs to
+// produce a remembered result in microseconds. Sizes and strides are those of a run on fakes.
+
+#include "fakes.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/python_numbers.h>
+
+#include <vector>
+
+namespace framelift {
+namespace {
+
+bool read_ints(PyObject *tuple, std::vector<int64_t> &out) {
+  if (!PyTuple_Check(tuple)) {
+    PyErr_SetString(PyExc_TypeError, "sizes and strides must be tuples of ints");
+    return false;
+  }
+  out.reserve(PyTuple_GET_SIZE(tuple));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    int64_t value = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
+    if (value == -1 && PyErr_Occurred()) return false;
+    out.push_back(value);
+  }
+  return true;
+}
+
+// Nothing here may reach a Python dispatch mode: the caller is one.
+struct BelowPython {
+  c10::impl::ExcludeDispatchKeyGuard guard{c10::DispatchKeySet(
+      {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PythonDispatcher})};
+};
+
+}  // namespace
+
+PyObject *empty_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
+  if (n != 3 || !THPDtype_Check(args[2])) {
+    PyErr_SetString(PyExc_TypeError, "empty_meta(sizes, strides, dtype)");
+    return nullptr;
+  }
+  std::vector<int64_t> sizes, strides;
+  if (!read_ints(args[0], sizes) || !read_ints(args[1], strides)) return nullptr;
+  try {
+    BelowPython below;
+    auto made = at::empty_strided(
+        sizes, strides, at::TensorOptions().dtype(reinterpret_cast<THPDtype *>(args[2])->scalar_type).device(at::kMeta));
+    return THPVariable_Wrap(made);
+  } catch (const std::exception &e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+    return nullptr;
+  }
+}
+
+PyObject *view_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
+  if (n != 4 || !THPVariable_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "view_meta(base, sizes, strides, offset)");
+    return nullptr;
+  }
+  const at::Tensor &base = THPVariable_Unpack(args[0]);
+  std::vector<int64_t> sizes, strides;
+  if (!read_ints(args[1], sizes) || !read_ints(args[2], strides)) return nullptr;
+  int64_t offset = PyLong_AsLongLong(args[3]);
+  if (offset == -1 && PyErr_Occurred()) return nullptr;
+  try {
+    auto keys = c10::DispatchKeySet(c10::DispatchKey::Meta);
+    auto made = at::detail::make_tensor<c10::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys, base.dtype());
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+    // an in-place operation on either must be seen on both
+    made.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
+    return THPVariable_Wrap(made);
+  } catch (const std::exception &e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+    return nullptr;
+  }
+}
+
+}  // namespace framelift

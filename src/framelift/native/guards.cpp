@@ -1,0 +1,115 @@
+// The extension module framelift._guards.
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "cache.h"
+#include "global_state.h"
+#include "program.h"
+#include "tensor_spec.h"
+#include "values.h"
+
+#include <type_traits>
+
+namespace framelift {
+
+namespace {
+
+// ---- history for captured tensors ----
+
+struct CapturedBackward : torch::autograd::Node {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+    TORCH_CHECK(false, "a tensor of a graph being captured has no backward");
+  }
+  std::string name() const override { return "CapturedBackward"; }
+};
+
+// std::shared_ptr<Node> or c10::intrusive_ptr<Node>, depending on torch's version.
+using NodePointer = decltype(torch::autograd::Edge::function);
+
+template <class Pointer>
+Pointer make_node() {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>) {
+    return std::make_shared<CapturedBackward>();
+  } else {
+    return Pointer(c10::make_intrusive<CapturedBackward>());
+  }
+}
+
+PyObject* fake_history(PyObject*, PyObject* tensor) {
+  HANDLE_TH_ERRORS
+  if (!is_tensor(tensor)) {
+    return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
+  }
+  torch::autograd::set_history(THPVariable_Unpack(tensor), make_node<NodePointer>());
+  Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
+}
+
+// ---- sentinels ----
+
+struct Sentinel {
+  const char* name;
+  int traverse(visitproc, void*) { return 0; }
+};
+
+PyObject* sentinel_repr(PyObject* self) {
+  return PyUnicode_FromString(Box<Sentinel>::of(self).name);
+}
+
+PyType_Slot sentinel_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(Box<Sentinel>::dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(Box<Sentinel>::traverse)},
+    {Py_tp_repr, reinterpret_cast<void*>(sentinel_repr)},
+    {0, nullptr},
+};
+
+PyType_Spec sentinel_spec = {
+    "framelift._guards.Sentinel", sizeof(Box<Sentinel>), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, sentinel_slots};
+
+bool add_sentinel(PyObject* module, const char* name, PyObject** place) {
+  *place = Box<Sentinel>::make({name});
+  return *place != nullptr && PyModule_AddObjectRef(module, name, *place) == 0;
+}
+
+// ---- module ----
+
+PyObject* get_python_checks(PyObject*, PyObject*) {
+  return PyLong_FromLongLong(python_checks());
+}
+
+PyMethodDef module_methods[] = {
+    {"fake_history", fake_history, METH_O,
+     "Makes a tensor look like the result of a differentiable operation."},
+    {"python_checks", get_python_checks, METH_NOARGS, "How often a check ran Python code."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT, "framelift._guards", "Guards and dispatch.", -1, module_methods,
+    nullptr, nullptr, nullptr, nullptr};
+
+bool add_dispatch_capsule(PyObject* module) {
+  PyRef capsule = PyRef::steal(
+      PyCapsule_New(reinterpret_cast<void*>(dispatch), "framelift._guards.dispatch", nullptr));
+  return capsule && PyModule_AddObjectRef(module, "dispatch", capsule.get()) == 0;
+}
+
+}  // namespace
+
+}  // namespace framelift
+
+PyMODINIT_FUNC PyInit__guards() {
+  using namespace framelift;
+  // The libraries this module is linked against are torch's, which torch sets up when imported.
+  PyRef torch_module = PyRef::steal(PyImport_ImportModule("torch"));
+  PyRef module = PyRef::steal(PyModule_Create(&module_definition));
+  bool ok = torch_module && module && init_values() &&
+      Box<Sentinel>::add_type(module.get(), sentinel_spec) &&
+      add_sentinel(module.get(), "MISSING", &missing) &&
+      add_sentinel(module.get(), "MISS", &miss) && add_tensor_spec_type(module.get()) &&
+      add_global_state_type(module.get()) && add_program_type(module.get()) &&
+      add_cache_types(module.get()) && add_dispatch_capsule(module.get());
+  return ok ? module.release() : nullptr;
+}

@@ -1,0 +1,274 @@
+#include "operations.h"
+
+#include "tensor_spec.h"
+
+namespace framelift {
+
+namespace {
+
+long long python_check_count = 0;
+
+// ---- accesses ----
+
+PyObject* access_arg(Operand& operand, Walk& walk, PyObject*) {
+  return operand.number < walk.n_locals ? walk.locals[operand.number] : nullptr;
+}
+
+PyObject* access_func(Operand&, Walk& walk, PyObject*) {
+  return walk.func;
+}
+
+PyObject* access_globals(Operand&, Walk&, PyObject* parent) {
+  return PyFunction_Check(parent) ? PyFunction_GET_GLOBALS(parent) : nullptr;
+}
+
+PyObject* access_const(Operand& operand, Walk&, PyObject*) {
+  return operand.object.get();
+}
+
+PyObject* value_in(Operand& operand, PyObject* dict) {
+  if (dict == nullptr || !PyDict_Check(dict)) {
+    return nullptr;
+  }
+  bool present = operand.lookup.find(operand.object.get(), dict) == Found::PRESENT;
+  return present ? operand.lookup.value() : nullptr;
+}
+
+PyObject* access_attr(Operand& operand, Walk&, PyObject* parent) {
+  return value_in(operand, instance_dict(parent));
+}
+
+PyObject* access_dict(Operand&, Walk&, PyObject* parent) {
+  return instance_dict(parent);
+}
+
+PyObject* access_key(Operand& operand, Walk&, PyObject* parent) {
+  return value_in(operand, parent);
+}
+
+PyObject* tuple_item(PyObject* tuple, Py_ssize_t index) {
+  return index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr;
+}
+
+PyObject* access_item(Operand& operand, Walk&, PyObject* parent) {
+  if (PyTuple_Check(parent)) {
+    return tuple_item(parent, operand.number);
+  }
+  bool inside = PyList_Check(parent) && operand.number < PyList_GET_SIZE(parent);
+  return inside ? PyList_GET_ITEM(parent, operand.number) : nullptr;
+}
+
+PyObject* access_deque_item(Operand& operand, Walk& walk, PyObject* parent) {
+  PyTypeObject* type = deque_type();
+  if (!PyObject_TypeCheck(parent, type) || operand.number >= native_length(parent)) {
+    return nullptr;
+  }
+  return walk.keep(type->tp_as_sequence->sq_item(parent, operand.number));
+}
+
+bool has_member(Operand& operand, PyObject* object) {
+  return PyObject_TypeCheck(object, PyDescr_TYPE(operand.object.get()));
+}
+
+PyObject* member_value(Operand& operand, PyObject* object) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + operand.number);
+}
+
+PyObject* access_slot(Operand& operand, Walk&, PyObject* parent) {
+  return has_member(operand, parent) ? member_value(operand, parent) : nullptr;
+}
+
+PyObject* access_cell_object(Operand& operand, Walk&, PyObject* parent) {
+  PyObject* closure = PyFunction_Check(parent) ? PyFunction_GET_CLOSURE(parent) : nullptr;
+  return closure == nullptr ? nullptr : tuple_item(closure, operand.number);
+}
+
+PyObject* access_contents(Operand&, Walk&, PyObject* parent) {
+  return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
+}
+
+PyObject* access_cell(Operand& operand, Walk& walk, PyObject* parent) {
+  PyObject* cell = access_cell_object(operand, walk, parent);
+  return cell == nullptr ? nullptr : access_contents(operand, walk, cell);
+}
+
+PyObject* access_type(Operand&, Walk&, PyObject* parent) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(parent));
+}
+
+PyObject* access_default(Operand& operand, Walk&, PyObject* parent) {
+  PyObject* defaults = PyFunction_Check(parent) ? PyFunction_GET_DEFAULTS(parent) : nullptr;
+  return defaults == nullptr ? nullptr : tuple_item(defaults, operand.number);
+}
+
+PyObject* access_kwdefault(Operand& operand, Walk&, PyObject* parent) {
+  return PyFunction_Check(parent) ? value_in(operand, PyFunction_GET_KW_DEFAULTS(parent)) : nullptr;
+}
+
+PyObject* access_self(Operand&, Walk&, PyObject* parent) {
+  return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : nullptr;
+}
+
+PyObject* access_method_func(Operand&, Walk&, PyObject* parent) {
+  return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : nullptr;
+}
+
+PyObject* access_grad(Operand&, Walk& walk, PyObject* parent) {
+  return is_tensor(parent) ? walk.keep(grad_of(parent)) : nullptr;
+}
+
+PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
+  PyObject* value = PyObject_GetAttr(parent, operand.object.get());
+  if (value == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(value);
+}
+
+const AccessKind ACCESSES[] = {
+    {"ARG", access_arg, OperandKind::INDEX, false},
+    {"FUNC", access_func, OperandKind::NOTHING, false},
+    {"GLOBALS", access_globals, OperandKind::NOTHING, false},
+    {"CONST", access_const, OperandKind::OBJECT, false},
+    {"ATTR", access_attr, OperandKind::NAME, false},
+    {"DICT", access_dict, OperandKind::NOTHING, false},
+    {"KEY", access_key, OperandKind::KEY, false},
+    {"ITEM", access_item, OperandKind::INDEX, false},
+    {"DEQUE_ITEM", access_deque_item, OperandKind::INDEX, true},
+    {"SLOT", access_slot, OperandKind::MEMBER, false},
+    {"CELL", access_cell, OperandKind::INDEX, false},
+    {"CELL_OBJECT", access_cell_object, OperandKind::INDEX, false},
+    {"CONTENTS", access_contents, OperandKind::NOTHING, false},
+    {"TYPE", access_type, OperandKind::NOTHING, false},
+    {"DEFAULT", access_default, OperandKind::INDEX, false},
+    {"KWDEFAULT", access_kwdefault, OperandKind::NAME, false},
+    {"SELF", access_self, OperandKind::NOTHING, false},
+    {"METHOD_FUNC", access_method_func, OperandKind::NOTHING, false},
+    {"GRAD", access_grad, OperandKind::NOTHING, true},
+    {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
+};
+
+// ---- checks ----
+
+bool check_is(Operand& operand, Walk&, PyObject* value) {
+  return value == operand.object.get();
+}
+
+bool check_is_not(Operand& operand, Walk&, PyObject* value) {
+  return value != operand.object.get();
+}
+
+bool check_type(Operand& operand, Walk&, PyObject* value) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(value)) == operand.object.get();
+}
+
+bool check_equal(Operand& operand, Walk&, PyObject* value) {
+  return same_constant(value, operand.object.get());
+}
+
+bool check_len(Operand& operand, Walk&, PyObject* value) {
+  return native_length(value) == operand.number;
+}
+
+bool check_nonempty(Operand& operand, Walk&, PyObject* value) {
+  Py_ssize_t length = native_length(value);
+  return length >= 0 && (length != 0) == (operand.number != 0);
+}
+
+bool check_keys(Operand& operand, Walk&, PyObject* value) {
+  if (!PyDict_Check(value)) {
+    return false;
+  }
+  uint64_t version = dict_version(value);
+  if (version == operand.keys_version && !order_is_unversioned(value)) {
+    return true;
+  }
+  bool holds = has_keys(value, operand.object.get());
+  if (holds) {
+    operand.keys_version = version;
+  }
+  return holds;
+}
+
+bool check_has_key(Operand& operand, Walk&, PyObject* value) {
+  return PyDict_Check(value) &&
+      operand.lookup.find(operand.object.get(), value) == Found::PRESENT;
+}
+
+bool check_no_key(Operand& operand, Walk&, PyObject* value) {
+  return PyDict_Check(value) && operand.lookup.find(operand.object.get(), value) == Found::ABSENT;
+}
+
+bool check_no_attr(Operand& operand, Walk& walk, PyObject* value) {
+  PyObject* dict = instance_dict(value);
+  return dict == nullptr || check_no_key(operand, walk, dict);
+}
+
+bool check_no_slot(Operand& operand, Walk&, PyObject* value) {
+  return has_member(operand, value) && member_value(operand, value) == nullptr;
+}
+
+bool check_elements(Operand& operand, Walk& walk, PyObject* value) {
+  return PyAnySet_Check(value) && walk.program.element_sets[operand.number].equals(value);
+}
+
+bool check_tensor(Operand& operand, Walk&, PyObject* value) {
+  return Box<TensorSpec>::of(operand.object.get()).matches(value);
+}
+
+bool check_same_as(Operand& operand, Walk& walk, PyObject* value) {
+  return value == walk.values[operand.number];
+}
+
+bool check_not_same_as(Operand& operand, Walk& walk, PyObject* value) {
+  return value != walk.values[operand.number];
+}
+
+bool check_callback(Operand& operand, Walk& walk, PyObject* value) {
+  ++python_check_count;
+  walk.pause.end();
+  PyRef result = PyRef::steal(PyObject_CallOneArg(operand.object.get(), value));
+  bool truth = result && PyObject_IsTrue(result.get()) == 1;
+  walk.pause.begin();
+  return truth;
+}
+
+const CheckKind CHECKS[] = {
+    {"IS", check_is, OperandKind::OBJECT, false},
+    {"IS_NOT", check_is_not, OperandKind::OBJECT, false},
+    {"TYPE", check_type, OperandKind::TYPE, false},
+    {"EQUAL", check_equal, OperandKind::OBJECT, false},
+    {"LEN", check_len, OperandKind::INDEX, false},
+    {"NONEMPTY", check_nonempty, OperandKind::FLAG, false},
+    {"KEYS", check_keys, OperandKind::TUPLE, false},
+    {"HAS_KEY", check_has_key, OperandKind::KEY, false},
+    {"NO_KEY", check_no_key, OperandKind::KEY, false},
+    {"NO_ATTR", check_no_attr, OperandKind::NAME, false},
+    {"NO_SLOT", check_no_slot, OperandKind::MEMBER, false},
+    {"ELEMENTS", check_elements, OperandKind::FROZENSET, false},
+    {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
+    {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
+    {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},
+    {"CALLBACK", check_callback, OperandKind::CALLABLE, true},
+};
+
+template <class Kind, size_t N>
+const Kind* kind_at(const Kind (&table)[N], int number) {
+  return number >= 0 && static_cast<size_t>(number) < N ? &table[number] : nullptr;
+}
+
+}  // namespace
+
+const AccessKind* access_kind(int number) {
+  return kind_at(ACCESSES, number);
+}
+
+const CheckKind* check_kind(int number) {
+  return kind_at(CHECKS, number);
+}
+
+long long python_checks() {
+  return python_check_count;
+}
+
+}  // namespace framelift

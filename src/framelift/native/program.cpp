@@ -1,0 +1,581 @@
+#include "program.h"
+
+#include "operations.h"
+#include "tensor_spec.h"
+
+#include <alloca.h>
+#include <structmember.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+namespace framelift {
+
+PyObject* missing = nullptr;
+
+// ---- evaluation ----
+
+PyObject* ClassLookups::first_difference() {
+  auto* own_type = reinterpret_cast<PyTypeObject*>(type.get());
+  auto valid_version = [&] {
+    return (own_type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? own_type->tp_version_tag : 0;
+  };
+  if (version != 0 && valid_version() == version) {
+    return nullptr;
+  }
+  for (const Expected& lookup : expected) {
+    if (_PyType_Lookup(own_type, lookup.name.get()) != lookup.value.get()) {
+      return lookup.name.get();
+    }
+  }
+  version = valid_version();  // the lookups gave the class a new version, if it can have one
+  return nullptr;
+}
+
+int StorageGroups::first_difference(PyObject* const* inputs) const {
+  struct Seen {
+    const void* storage = nullptr;
+    int group = 0;
+  };
+  size_t capacity = 2;
+  while (capacity < 2 * slots.size()) {
+    capacity *= 2;
+  }
+  std::vector<Seen> table(capacity);  // open addressing, by storage
+  std::vector<const void*> of_group(slots.size(), nullptr);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    PyObject* tensor = inputs[slots[i]];
+    if (!is_tensor(tensor)) {
+      return static_cast<int>(i);
+    }
+    const void* storage = storage_of(tensor);
+    if (storage == nullptr) {
+      storage = tensor;  // without a storage it shares one with itself only
+    }
+    size_t place = std::hash<const void*>()(storage) / 16 * 0x9E3779B97F4A7C15u >> 20;
+    while (table[place % capacity].storage != nullptr &&
+           table[place % capacity].storage != storage) {
+      ++place;
+    }
+    Seen& seen = table[place % capacity];
+    const void*& groups_storage = of_group[groups[i]];
+    bool first_of_both = seen.storage == nullptr && groups_storage == nullptr;
+    if (first_of_both) {
+      seen = {storage, groups[i]};
+      groups_storage = storage;
+    } else if (groups_storage != storage || seen.group != groups[i]) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+namespace {
+
+bool fail(Failure* failure, int node, int check, PyObject* found) {
+  if (failure != nullptr) {
+    *failure = {node, check, PyRef::borrow(found)};
+  }
+  return false;
+}
+
+bool state_holds(Program& program, Failure* failure) {
+  if (!program.state || Box<GlobalState>::of(program.state.get()).holds()) {
+    return true;
+  }
+  if (failure != nullptr) {
+    PyRef lines = PyRef::steal(text_list(Box<GlobalState>::of(program.state.get()).diff()));
+    fail(failure, Failure::STATE, -1, lines.get());
+  }
+  return false;
+}
+
+bool classes_hold(Program& program, Failure* failure) {
+  for (size_t i = 0; i < program.classes.size(); ++i) {
+    if (PyObject* name = program.classes[i].first_difference()) {
+      return fail(failure, Failure::CLASS, static_cast<int>(i), name);
+    }
+  }
+  return true;
+}
+
+bool nodes_hold(Program& program, Walk& walk, PyObject** inputs, Failure* failure) {
+  int n_nodes = static_cast<int>(program.nodes.size());
+  for (int i = 0; i < n_nodes; ++i) {
+    Node& node = program.nodes[i];
+    PyObject* parent = node.parent < 0 ? walk.func : walk.values[node.parent];
+    PyObject* value = node.access(node.operand, walk, parent);
+    if (value == nullptr) {
+      return fail(failure, i, Failure::ACCESS, parent);
+    }
+    walk.values[i] = value;
+    if (program.runs_python) {
+      walk.keep(Py_NewRef(value));
+    }
+    for (int c = node.first_check; c < node.end_check; ++c) {
+      Check& check = program.checks[c];
+      if (!check.holds(check.operand, walk, value)) {
+        return fail(failure, i, c - node.first_check, value);
+      }
+    }
+    if (node.slot >= 0) {
+      inputs[node.slot] = value;
+    }
+  }
+  return true;
+}
+
+bool storages_hold(Program& program, PyObject** inputs, Failure* failure) {
+  if (program.storages.slots.empty()) {
+    return true;
+  }
+  int position = program.storages.first_difference(inputs);
+  return position < 0 ||
+      fail(failure, Failure::STORAGE, position, inputs[program.storages.slots[position]]);
+}
+
+constexpr size_t MAX_STACK_POINTERS = 4096;
+
+}  // namespace
+
+__attribute__((noinline)) bool Program::evaluate(
+    PyObject* func, PyObject* const* locals, Py_ssize_t n_locals, PyObject** inputs,
+    Failure* failure) {
+  size_t n_pointers = nodes.size() + n_kept;
+  std::unique_ptr<PyObject*[]> heap;
+  PyObject** scratch;
+  if (n_pointers <= MAX_STACK_POINTERS) {
+    scratch = static_cast<PyObject**>(alloca(n_pointers * sizeof(PyObject*)));
+  } else {
+    heap.reset(new PyObject*[n_pointers]);
+    scratch = heap.get();
+  }
+  PyObject** kept = scratch + nodes.size();
+  int kept_count = 0;
+  bool holds;
+  {
+    Walk walk{*this, func, locals, n_locals, scratch, kept};
+    holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
+        nodes_hold(*this, walk, inputs, failure) && storages_hold(*this, inputs, failure);
+    kept_count = walk.n_kept;
+  }
+  for (int i = 0; holds && i < n_inputs; ++i) {
+    Py_INCREF(inputs[i]);
+  }
+  // Only now: the end of a value may run its finalizer.
+  while (kept_count > 0) {
+    Py_DECREF(kept[--kept_count]);
+  }
+  return holds;
+}
+
+int Program::traverse(visitproc visit, void* arg) {
+  for (const Node& node : nodes) {
+    Py_VISIT(node.operand.object.get());
+  }
+  for (const Check& check : checks) {
+    Py_VISIT(check.operand.object.get());
+  }
+  for (const ClassLookups& lookups : classes) {
+    Py_VISIT(lookups.type.get());
+    for (const ClassLookups::Expected& lookup : lookups.expected) {
+      Py_VISIT(lookup.value.get());
+    }
+  }
+  Py_VISIT(state.get());
+  return 0;
+}
+
+// ---- construction ----
+
+namespace {
+
+bool expect(bool condition, const char* what, PyObject* got) {
+  if (!condition) {
+    PyErr_Format(PyExc_TypeError, "expected %s, got %R", what, got);
+  }
+  return condition;
+}
+
+bool take_number(Operand& operand, PyObject* object, Py_ssize_t limit, const char* what) {
+  operand.number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+  if (operand.number == -1 && PyErr_Occurred()) {
+    return false;
+  }
+  if (operand.number < 0 || operand.number >= limit) {
+    PyErr_Format(PyExc_ValueError, "%s out of range: %zd", what, operand.number);
+    return false;
+  }
+  return true;
+}
+
+PyRef interned(PyObject* name) {
+  PyRef owned = PyRef::borrow(name);
+  PyObject* object = owned.release();
+  PyUnicode_InternInPlace(&object);
+  return PyRef::steal(object);
+}
+
+bool take_name(Operand& operand, PyObject* object) {
+  if (!expect(PyUnicode_CheckExact(object), "a name", object)) {
+    return false;
+  }
+  operand.object = interned(object);
+  return operand.lookup.prepare(operand.object.get());
+}
+
+bool take_member(Operand& operand, PyObject* object) {
+  if (!expect(Py_IS_TYPE(object, &PyMemberDescr_Type), "a member descriptor", object)) {
+    return false;
+  }
+  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(object)->d_member;
+  operand.number = member->offset;
+  return expect(member->type == T_OBJECT_EX, "the descriptor of a slot", object);
+}
+
+// Digests the operand of the node with this index.
+bool take_operand(
+    Program& program, size_t node, OperandKind kind, PyObject* object, Operand& operand) {
+  operand.object = PyRef::borrow(object);
+  switch (kind) {
+    case OperandKind::NOTHING:
+    case OperandKind::OBJECT:
+      return true;
+    case OperandKind::INDEX:
+      return take_number(operand, object, PY_SSIZE_T_MAX, "index");
+    case OperandKind::EARLIER_NODE:
+      return take_number(operand, object, static_cast<Py_ssize_t>(node) + 1, "node");
+    case OperandKind::FLAG:
+      operand.number = PyObject_IsTrue(object);
+      return operand.number >= 0;
+    case OperandKind::NAME:
+      return take_name(operand, object);
+    case OperandKind::KEY:
+      return operand.lookup.prepare(object);
+    case OperandKind::MEMBER:
+      return take_member(operand, object);
+    case OperandKind::TYPE:
+      return expect(PyType_Check(object), "a type", object);
+    case OperandKind::TUPLE:
+      return expect(PyTuple_CheckExact(object), "a tuple", object);
+    case OperandKind::TENSOR_SPEC:
+      return expect(Box<TensorSpec>::is_exact(object), "a TensorSpec", object);
+    case OperandKind::CALLABLE:
+      return expect(PyCallable_Check(object), "a callable", object);
+    case OperandKind::FROZENSET:
+      if (!expect(PyFrozenSet_CheckExact(object), "a frozenset", object)) {
+        return false;
+      }
+      operand.number = static_cast<Py_ssize_t>(program.element_sets.size());
+      program.element_sets.emplace_back(object);
+      return true;
+  }
+  Py_UNREACHABLE();
+}
+
+// Calls take(i, item) for the items of a sequence while it returns true.
+template <class Take>
+bool for_each(PyObject* object, const char* what, Take take) {
+  PyRef sequence = PyRef::steal(PySequence_Tuple(object));
+  if (!sequence) {
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(sequence.get(), i);
+    if (!expect(PyTuple_Check(item), what, item) || !take(item)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool add_check(Program& program, PyObject* item) {
+  int number;
+  PyObject* object;
+  if (!PyArg_ParseTuple(item, "iO:check", &number, &object)) {
+    return false;
+  }
+  const CheckKind* kind = check_kind(number);
+  if (kind == nullptr) {
+    PyErr_Format(PyExc_ValueError, "no such check: %d", number);
+    return false;
+  }
+  Check check{kind->run, {}};
+  size_t node = program.nodes.size() - 1;
+  if (!take_operand(program, node, kind->operand, object, check.operand)) {
+    return false;
+  }
+  program.runs_python |= kind->runs_python;
+  program.checks.push_back(std::move(check));
+  return true;
+}
+
+bool add_node(Program& program, PyObject* item) {
+  int parent, number, slot;
+  PyObject* object;
+  PyObject* checks;
+  if (!PyArg_ParseTuple(item, "iiOOi:node", &parent, &number, &object, &checks, &slot)) {
+    return false;
+  }
+  size_t index = program.nodes.size();
+  if (parent < -1 || parent >= static_cast<int>(index)) {
+    PyErr_Format(PyExc_ValueError, "node %zu: parent %d doesn't precede it", index, parent);
+    return false;
+  }
+  const AccessKind* kind = access_kind(number);
+  if (kind == nullptr) {
+    PyErr_Format(PyExc_ValueError, "no such access: %d", number);
+    return false;
+  }
+  int first_check = static_cast<int>(program.checks.size());
+  Node node{kind->run, parent, slot, first_check, first_check, {}};
+  if (!take_operand(program, index, kind->operand, object, node.operand)) {
+    return false;
+  }
+  program.n_kept += kind->creates_reference;
+  program.nodes.push_back(std::move(node));
+  bool ok = for_each(checks, "a check (kind, operand)", [&](PyObject* check) {
+    return add_check(program, check);
+  });
+  program.nodes[index].end_check = static_cast<int>(program.checks.size());
+  return ok;
+}
+
+// Every input must come from exactly one node, or evaluation would leave some of them unset.
+bool slots_are_filled(const Program& program) {
+  std::vector<bool> filled(std::max(program.n_inputs, 0));
+  int count = 0;
+  for (const Node& node : program.nodes) {
+    if (node.slot < 0) {
+      continue;
+    }
+    if (node.slot >= program.n_inputs || filled[node.slot]) {
+      PyErr_Format(PyExc_ValueError, "input slot %d out of range or filled twice", node.slot);
+      return false;
+    }
+    filled[node.slot] = true;
+    ++count;
+  }
+  if (count != program.n_inputs) {
+    PyErr_Format(PyExc_ValueError, "%d of %d input slots are filled", count, program.n_inputs);
+  }
+  return count == program.n_inputs;
+}
+
+bool add_class(Program& program, PyObject* item) {
+  PyObject* type;
+  PyObject* lookups;
+  if (!PyArg_ParseTuple(item, "O!O:class lookups", &PyType_Type, &type, &lookups)) {
+    return false;
+  }
+  ClassLookups entry;
+  entry.type = PyRef::borrow(type);
+  bool ok = for_each(lookups, "a class lookup (name, expected)", [&](PyObject* lookup) {
+    PyObject* name;
+    PyObject* expected;
+    if (!PyArg_ParseTuple(lookup, "UO:class lookup", &name, &expected)) {
+      return false;
+    }
+    PyRef value = expected == missing ? PyRef() : PyRef::borrow(expected);
+    entry.expected.push_back({interned(name), std::move(value)});
+    return true;
+  });
+  program.classes.push_back(std::move(entry));
+  return ok;
+}
+
+bool read_ints(PyObject* tuple, std::vector<int>& numbers) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    int number = _PyLong_AsInt(PyTuple_GET_ITEM(tuple, i));
+    if (number == -1 && PyErr_Occurred()) {
+      return false;
+    }
+    numbers.push_back(number);
+  }
+  return true;
+}
+
+bool set_storages(Program& program, PyObject* object) {
+  if (object == Py_None) {
+    return true;
+  }
+  PyObject* slots;
+  PyObject* groups;
+  if (!expect(PyTuple_Check(object), "storages (slots, groups)", object) ||
+      !PyArg_ParseTuple(object, "O!O!:storages", &PyTuple_Type, &slots, &PyTuple_Type, &groups)) {
+    return false;
+  }
+  StorageGroups& storages = program.storages;
+  if (!read_ints(slots, storages.slots) || !read_ints(groups, storages.groups)) {
+    return false;
+  }
+  bool in_range = std::all_of(storages.slots.begin(), storages.slots.end(), [&](int slot) {
+    return slot >= 0 && slot < program.n_inputs;
+  });
+  if (!in_range || storages.slots.size() != storages.groups.size()) {
+    PyErr_SetString(PyExc_ValueError, "storages: slots out of range, or not as many as groups");
+    return false;
+  }
+  std::unordered_map<int, int> dense;  // group numbers become indices
+  for (int& group : storages.groups) {
+    group = dense.emplace(group, static_cast<int>(dense.size())).first->second;
+  }
+  return true;
+}
+
+bool set_state(Program& program, PyObject* object) {
+  if (object == Py_None) {
+    return true;
+  }
+  program.state = PyRef::borrow(object);
+  return expect(Box<GlobalState>::is_exact(object), "a GlobalState", object);
+}
+
+PyObject* program_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"nodes", "n_inputs", "state", "types", "storages", nullptr};
+  Program program;
+  PyObject* nodes;
+  PyObject* state = Py_None;
+  PyObject* types = nullptr;
+  PyObject* storages = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(
+          args, kwargs, "Oi|OOO:Program", const_cast<char**>(names), &nodes, &program.n_inputs,
+          &state, &types, &storages)) {
+    return nullptr;
+  }
+  bool ok =
+      for_each(nodes, "a node (parent, access, operand, checks, slot)",
+               [&](PyObject* item) { return add_node(program, item); }) &&
+      slots_are_filled(program) && set_state(program, state) && set_storages(program, storages);
+  ok = ok &&
+      (types == nullptr ||
+       for_each(types, "class lookups (type, lookups)",
+                [&](PyObject* item) { return add_class(program, item); }));
+  if (!ok) {
+    return nullptr;
+  }
+  if (program.runs_python) {
+    program.n_kept += static_cast<int>(program.nodes.size());
+  }
+  return ProgramBox::make(std::move(program));
+}
+
+// ---- methods ----
+
+// The arguments (func, args) of collect and check.
+struct Call {
+  PyObject* func;
+  PyRef args;
+
+  bool parse(PyObject* tuple, const char* format) {
+    PyObject* sequence;
+    if (!PyArg_ParseTuple(tuple, format, &func, &sequence)) {
+      return false;
+    }
+    args = PyRef::steal(PySequence_Tuple(sequence));
+    return bool(args);
+  }
+  bool evaluate(Program& program, PyObject** inputs, Failure* failure) {
+    PyObject** items = reinterpret_cast<PyTupleObject*>(args.get())->ob_item;
+    return program.evaluate(func, items, PyTuple_GET_SIZE(args.get()), inputs, failure);
+  }
+};
+
+PyObject* program_collect(PyObject* self, PyObject* arguments) {
+  Program& program = ProgramBox::of(self);
+  Call call;
+  if (!call.parse(arguments, "OO:collect")) {
+    return nullptr;
+  }
+  std::vector<PyObject*> inputs(program.n_inputs);
+  if (!call.evaluate(program, inputs.data(), nullptr)) {
+    return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+  }
+  PyObject* list = PyList_New(program.n_inputs);
+  for (int i = 0; i < program.n_inputs; ++i) {
+    if (list != nullptr) {
+      PyList_SET_ITEM(list, i, inputs[i]);
+    } else {
+      Py_DECREF(inputs[i]);
+    }
+  }
+  return list;
+}
+
+PyObject* program_check(PyObject* self, PyObject* arguments) {
+  Program& program = ProgramBox::of(self);
+  Call call;
+  if (!call.parse(arguments, "OO:check")) {
+    return nullptr;
+  }
+  std::vector<PyObject*> inputs(program.n_inputs);
+  Failure failure;
+  if (call.evaluate(program, inputs.data(), &failure)) {
+    for (PyObject* input : inputs) {
+      Py_DECREF(input);
+    }
+    Py_RETURN_NONE;
+  }
+  if (PyErr_Occurred()) {
+    return nullptr;
+  }
+  return Py_BuildValue("iiO", failure.node, failure.check, failure.found.get());
+}
+
+Py_ssize_t program_length(PyObject* self) {
+  return static_cast<Py_ssize_t>(ProgramBox::of(self).nodes.size());
+}
+
+PyObject* program_n_inputs(PyObject* self, void*) {
+  return PyLong_FromLong(ProgramBox::of(self).n_inputs);
+}
+
+PyMethodDef program_methods[] = {
+    {"collect", program_collect, METH_VARARGS,
+     "collect(func, args): the inputs if everything holds, else None."},
+    {"check", program_check, METH_VARARGS,
+     "check(func, args): None if everything holds, else (node, check, found)."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef program_properties[] = {
+    {"n_inputs", program_n_inputs, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot program_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(program_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(ProgramBox::dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(ProgramBox::traverse)},
+    {Py_tp_methods, program_methods},
+    {Py_tp_getset, program_properties},
+    {Py_sq_length, reinterpret_cast<void*>(program_length)},
+    {0, nullptr},
+};
+
+PyType_Spec program_spec = {
+    "framelift._guards.Program", sizeof(ProgramBox), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, program_slots};
+
+// ACCESS_ARG, CHECK_IS, ...: the numbers of the kinds that `kind_of` lists.
+template <class KindOf>
+bool add_constants(PyObject* module, const char* prefix, KindOf kind_of) {
+  for (int number = 0; kind_of(number) != nullptr; ++number) {
+    std::string name = std::string(prefix) + kind_of(number)->name;
+    if (PyModule_AddIntConstant(module, name.c_str(), number) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool add_program_type(PyObject* module) {
+  return ProgramBox::add_type(module, program_spec) &&
+      add_constants(module, "ACCESS_", access_kind) && add_constants(module, "CHECK_", check_kind);
+}
+
+}  // namespace framelift

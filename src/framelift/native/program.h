@@ -1,0 +1,146 @@
+// Guard programs: a flat list of outside values, how each is reached, and what must hold of it.
+#pragma once
+
+#include "global_state.h"
+#include "python_object.h"
+#include "values.h"
+
+#include <vector>
+
+namespace framelift {
+
+// What an access or a check was given, digested.
+struct Operand {
+  PyRef object;
+  Py_ssize_t number = 0;  // an index, a length, a flag, a member's offset, a node, a set's index
+  DictLookup lookup;
+  uint64_t keys_version = 0;  // of the dict whose keys were last found to be as expected
+};
+
+struct Program;
+
+// No garbage collection while it lasts: a collection runs finalizers, so Python code. Only
+// CPython 3.11 collects in the middle of an allocation.
+class CollectionPause {
+ public:
+  CollectionPause() { begin(); }
+  ~CollectionPause() { end(); }
+  CollectionPause(const CollectionPause&) = delete;
+  CollectionPause& operator=(const CollectionPause&) = delete;
+#if PY_VERSION_HEX < 0x030C0000
+  void begin() { was_enabled_ = PyGC_Disable(); }
+  void end() {
+    if (was_enabled_) {
+      PyGC_Enable();
+    }
+  }
+
+ private:
+  int was_enabled_ = 0;
+#else
+  void begin() {}
+  void end() {}
+#endif
+};
+
+// One evaluation of a program. No Python code runs and the GIL is held, so values are borrowed;
+// the references that an access creates are kept until the end.
+struct Walk {
+  Program& program;
+  PyObject* func;
+  PyObject* const* locals;
+  Py_ssize_t n_locals;
+  PyObject** values;
+  PyObject** kept;
+  int n_kept = 0;
+  CollectionPause pause;
+
+  PyObject* keep(PyObject* owned) {
+    if (owned != nullptr) {
+      kept[n_kept++] = owned;
+    }
+    return owned;
+  }
+};
+
+// A borrowed value, or null when there is none to be had (a parent of the wrong kind included).
+using AccessFunction = PyObject* (*)(Operand&, Walk&, PyObject* parent);
+using CheckFunction = bool (*)(Operand&, Walk&, PyObject* value);
+
+struct Node {
+  AccessFunction access;
+  int parent;
+  int slot;
+  int first_check;
+  int end_check;
+  Operand operand;
+};
+
+struct Check {
+  CheckFunction holds;
+  Operand operand;
+};
+
+// Lookups on a class, known to be good for as long as the class keeps its version.
+struct ClassLookups {
+  struct Expected {
+    PyRef name;
+    PyRef value;  // null: absent
+  };
+  PyRef type;
+  std::vector<Expected> expected;
+  unsigned int version = 0;
+
+  // The first name whose lookup has another result now, or null.
+  PyObject* first_difference();
+};
+
+// The tensors at some input slots, grouped by the storage they share.
+struct StorageGroups {
+  std::vector<int> slots;
+  std::vector<int> groups;
+
+  // The position of the first tensor out of place, or -1.
+  int first_difference(PyObject* const* inputs) const;
+};
+
+// Where a program failed. See _guards.pyi for the negative node numbers.
+struct Failure {
+  static constexpr int STATE = -1, CLASS = -2, STORAGE = -3, ACCESS = -1;
+  int node = 0;
+  int check = ACCESS;
+  PyRef found;
+};
+
+struct Program {
+  std::vector<Node> nodes;
+  std::vector<Check> checks;
+  std::vector<ElementIndex> element_sets;
+  std::vector<ClassLookups> classes;
+  StorageGroups storages;
+  PyRef state;
+  int n_inputs = 0;
+  int n_kept = 0;  // how many references an evaluation may have to own
+  bool runs_python = false;
+
+  // Whether everything holds; then `inputs` gets n_inputs new references. `failure` may be null.
+  // An exception may be set after false if the program has callbacks. Nothing of an evaluation
+  // is left on the C stack, so that regions can recurse as deeply as plain functions.
+  bool evaluate(
+      PyObject* func, PyObject* const* locals, Py_ssize_t n_locals, PyObject** inputs,
+      Failure* failure);
+
+  int traverse(visitproc visit, void* arg);
+};
+
+using ProgramBox = Box<Program>;
+
+// How often a check ran Python code.
+long long python_checks();
+
+extern PyObject* missing;  // stands for an absent class attribute
+
+// Adds Program and the ACCESS_* and CHECK_* constants.
+bool add_program_type(PyObject* module);
+
+}  // namespace framelift

@@ -1,0 +1,476 @@
+#include "tensor_spec.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+namespace framelift {
+
+namespace {
+
+// Reaches TensorImpl's device without device(), which asks Python for some tensor subclasses.
+struct DeviceField : c10::TensorImpl {
+  static constexpr auto get() { return &DeviceField::device_opt_; }
+};
+
+std::optional<c10::Device> raw_device(const c10::TensorImpl& impl) {
+  return impl.*DeviceField::get();
+}
+
+// The keys tell the layout, but for the kinds of compressed sparse tensors. layout() would tell
+// these too, and asks Python for some tensor subclasses.
+c10::Layout raw_layout(const c10::TensorImpl& impl) {
+  c10::DispatchKeySet keys = impl.key_set();
+  if (!keys.has(c10::DispatchKey::Python)) {
+    return impl.layout();
+  }
+  return keys.has_any(c10::sparse_ks)     ? c10::kSparse
+      : keys.has_any(c10::sparse_csr_ks)  ? c10::kSparseCsr
+      : keys.has_any(c10::mkldnn_ks)      ? c10::kMkldnn
+                                          : c10::kStrided;
+}
+
+const c10::TensorImpl& impl_of(PyObject* tensor) {
+  return *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+}
+
+std::string type_name(PyTypeObject* type) {
+  PyRef name = PyRef::steal(PyType_GetQualName(type));
+  PyRef module = PyRef::steal(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+  PyErr_Clear();
+  std::string text;
+  if (module && PyUnicode_Check(module.get())) {
+    text = std::string(PyUnicode_AsUTF8(module.get())) + ".";
+  }
+  return text + (name ? PyUnicode_AsUTF8(name.get()) : type->tp_name);
+}
+
+std::string dtype_name(caffe2::TypeMeta dtype) {
+  c10::ScalarType scalar_type = dtype.toScalarType();
+  if (scalar_type == c10::ScalarType::Undefined) {
+    return "undefined";
+  }
+  return std::string("torch.") + torch::getTHPDtype(scalar_type)->name;
+}
+
+template <class T>
+std::string show(const T& value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+std::string show(bool value) {
+  return value ? "True" : "False";
+}
+
+std::string show(const std::optional<c10::Device>& device) {
+  return device ? device->str() : "none";
+}
+
+std::string difference(
+    const std::string& what, const std::string& expected, const std::string& found) {
+  return what + ": expected " + expected + ", found " + found;
+}
+
+std::string at_index(const char* what, size_t index) {
+  return std::string(what) + " at index " + std::to_string(index);
+}
+
+bool size_is(const c10::SymInt& found, int64_t expected) {
+  return !found.is_heap_allocated() && found.as_int_unchecked() == expected;
+}
+
+std::string show(const c10::SymInt& size) {
+  return size.is_heap_allocated() ? "a symbol" : std::to_string(size.as_int_unchecked());
+}
+
+// Where the next dimension outwards begins if this one is followed densely.
+int64_t extent(int64_t size, int64_t stride) {
+  return stride * std::max<int64_t>(size, 1);
+}
+
+}  // namespace
+
+bool is_tensor(PyObject* value) {
+  return PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+
+const void* storage_of(PyObject* tensor) {
+  return impl_of(tensor).unsafe_storage().unsafeGetStorageImpl();
+}
+
+PyObject* grad_of(PyObject* tensor) {
+  try {
+    // The impl's, because Tensor::grad() warns about tensors that aren't leaves.
+    const at::Tensor& grad = impl_of(tensor).grad();
+    return grad.defined() ? THPVariable_Wrap(grad) : Py_NewRef(Py_None);
+  } catch (...) {
+    PyErr_Clear();
+    return nullptr;
+  }
+}
+
+TensorSpec::TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic, bool check_offset)
+    : type_(PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(tensor)))) {
+  const c10::TensorImpl& impl = impl_of(tensor);
+  keys_ = impl.key_set();
+  if (keys_.has(c10::DispatchKey::NestedTensor) && !keys_.has(c10::DispatchKey::Python)) {
+    throw std::invalid_argument("the sizes of a strided nested tensor can't be described");
+  }
+  dtype_ = impl.dtype();
+  device_ = raw_device(impl);
+  layout_ = raw_layout(impl);
+  requires_grad_ = impl.requires_grad();
+  symbolic_ = impl.has_symbolic_sizes_strides();
+  check_offset_ = check_offset && has_strides();
+  note_sizes(impl, dynamic);
+  if (has_strides()) {
+    c10::IntArrayRef strides = impl.strides_default();
+    strides_.assign(strides.begin(), strides.end());
+    offset_ = impl.storage_offset_default();
+    if (!dynamic.empty()) {
+      note_stride_order(impl.sizes_default());
+    }
+  }
+}
+
+void TensorSpec::note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> dynamic) {
+  c10::SymIntArrayRef sizes = impl.sym_sizes_default();
+  for (int64_t dim : dynamic) {
+    if (dim < 0 || dim >= static_cast<int64_t>(sizes.size())) {
+      throw std::invalid_argument("dynamic: no dimension " + std::to_string(dim));
+    }
+  }
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    bool free = std::find(dynamic.begin(), dynamic.end(), int64_t(dim)) != dynamic.end();
+    if (!free && sizes[dim].is_heap_allocated()) {
+      throw std::invalid_argument(at_index("symbolic size", dim) + " must be dynamic");
+    }
+    sizes_.push_back(free ? FREE : sizes[dim].as_int_unchecked());
+  }
+}
+
+void TensorSpec::note_stride_order(c10::IntArrayRef sizes) {
+  std::vector<uint32_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  // Where strides tie, a dimension of size 1 is the inner one, then the later one.
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    bool a_wide = sizes[a] != 1;
+    bool b_wide = sizes[b] != 1;
+    return std::tie(strides_[a], a_wide, b) < std::tie(strides_[b], b_wide, a);
+  });
+  std::optional<int64_t> next;
+  for (uint32_t dim : order) {
+    links_.push_back({dim, strides_[dim] == next});
+    next = extent(sizes[dim], strides_[dim]);
+  }
+}
+
+bool TensorSpec::matches(PyObject* value) const {
+  if (Py_TYPE(value) != type()) {
+    return false;
+  }
+  const c10::TensorImpl& impl = impl_of(value);
+  return impl.key_set() == keys_ && impl.dtype() == dtype_ && raw_device(impl) == device_ &&
+      impl.requires_grad() == requires_grad_ &&
+      // Equal keys mean equal layouts, but for the kinds of compressed sparse tensors.
+      (layout_ == c10::kStrided || raw_layout(impl) == layout_) && shape_matches(impl);
+}
+
+bool TensorSpec::shape_matches(const c10::TensorImpl& impl) const {
+  if (impl.has_symbolic_sizes_strides() != symbolic_) {
+    return false;
+  }
+  if (!has_strides()) {
+    return sizes_match(impl);
+  }
+  if (check_offset_ && impl.storage_offset_default() != offset_) {
+    return false;
+  }
+  if (links_.empty()) {
+    return impl.sizes_default() == c10::IntArrayRef(sizes_) &&
+        impl.strides_default() == c10::IntArrayRef(strides_);
+  }
+  return sizes_match(impl) && strides_match(impl.sizes_default(), impl.strides_default());
+}
+
+bool TensorSpec::sizes_match(const c10::TensorImpl& impl) const {
+  c10::SymIntArrayRef sizes = impl.sym_sizes_default();
+  if (sizes.size() != sizes_.size()) {
+    return false;
+  }
+  for (size_t dim = 0; dim < sizes_.size(); ++dim) {
+    if (sizes_[dim] != FREE && !size_is(sizes[dim], sizes_[dim])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class Report>
+void TensorSpec::compare_strides(
+    c10::IntArrayRef sizes, c10::IntArrayRef strides, Report report) const {
+  if (links_.empty()) {
+    for (size_t dim = 0; dim < strides_.size(); ++dim) {
+      if (strides[dim] != strides_[dim] && !report(dim, strides_[dim])) {
+        return;
+      }
+    }
+    return;
+  }
+  int64_t next = 0;
+  for (StrideLink link : links_) {
+    int64_t expected = link.dense ? next : strides_[link.dim];
+    if (strides[link.dim] != expected && !report(link.dim, expected)) {
+      return;
+    }
+    next = extent(sizes[link.dim], strides[link.dim]);
+  }
+}
+
+bool TensorSpec::strides_match(c10::IntArrayRef sizes, c10::IntArrayRef strides) const {
+  bool match = true;
+  compare_strides(sizes, strides, [&](size_t, int64_t) { return match = false; });
+  return match;
+}
+
+std::string TensorSpec::shape_diff(const c10::TensorImpl& impl) const {
+  c10::SymIntArrayRef found = impl.sym_sizes_default();
+  if (found.size() != sizes_.size()) {
+    return difference("number of dimensions", show(sizes_.size()), show(found.size()));
+  }
+  for (size_t dim = 0; dim < sizes_.size(); ++dim) {
+    if (sizes_[dim] != FREE && !size_is(found[dim], sizes_[dim])) {
+      return difference(at_index("size", dim), show(sizes_[dim]), show(found[dim]));
+    }
+  }
+  if (impl.has_symbolic_sizes_strides() != symbolic_) {
+    return difference("symbolic sizes", show(symbolic_), show(!symbolic_));
+  }
+  std::string text;
+  if (has_strides()) {
+    c10::IntArrayRef strides = impl.strides_default();
+    compare_strides(impl.sizes_default(), strides, [&](size_t dim, int64_t expected) {
+      text = difference(at_index("stride", dim), show(expected), show(strides[dim]));
+      return false;
+    });
+  }
+  if (text.empty() && check_offset_ && impl.storage_offset_default() != offset_) {
+    text = difference("storage offset", show(offset_), show(impl.storage_offset_default()));
+  }
+  return text;
+}
+
+std::string TensorSpec::diff(PyObject* value) const {
+  if (Py_TYPE(value) != type()) {
+    return difference("type", type_name(type()), type_name(Py_TYPE(value)));
+  }
+  const c10::TensorImpl& impl = impl_of(value);
+  if (impl.dtype() != dtype_) {
+    return difference("dtype", dtype_name(dtype_), dtype_name(impl.dtype()));
+  }
+  if (raw_device(impl) != device_) {
+    return difference("device", show(device_), show(raw_device(impl)));
+  }
+  if (raw_layout(impl) != layout_) {
+    return difference("layout", show(layout_), show(raw_layout(impl)));
+  }
+  if (impl.requires_grad() != requires_grad_) {
+    return difference("requires_grad", show(requires_grad_), show(impl.requires_grad()));
+  }
+  std::string text = shape_diff(impl);
+  if (text.empty() && impl.key_set() != keys_) {
+    text = difference("dispatch keys", show(keys_), show(impl.key_set()));
+  }
+  return text;
+}
+
+std::optional<int64_t> TensorSpec::size(size_t dim) const {
+  return sizes_[dim] == FREE ? std::nullopt : std::optional<int64_t>(sizes_[dim]);
+}
+
+std::optional<int64_t> TensorSpec::stride(size_t dim) const {
+  for (StrideLink link : links_) {
+    if (link.dim == dim && link.dense) {
+      return std::nullopt;
+    }
+  }
+  return strides_[dim];
+}
+
+std::string TensorSpec::to_string() const {
+  auto list = [&](auto number) {
+    std::string text = "(";
+    for (size_t i = 0; i < dim(); ++i) {
+      auto value = number(i);
+      text += (i == 0 ? "" : ", ") + (value ? std::to_string(*value) : "*");
+    }
+    return text + ")";
+  };
+  std::string text = "TensorSpec(" + type_name(type()) + ", " + dtype_name(dtype_) + ", " +
+      show(device_) + ", sizes=" + list([&](size_t i) { return size(i); });
+  if (has_strides()) {
+    text += ", strides=" + list([&](size_t i) { return stride(i); });
+  } else {
+    text += ", layout=" + show(layout_);
+  }
+  if (check_offset_) {
+    text += ", offset=" + show(offset_);
+  }
+  return text + ", requires_grad=" + show(requires_grad_) + ")";
+}
+
+namespace {
+
+using SpecBox = Box<TensorSpec>;
+
+bool read_dims(PyObject* object, std::vector<int64_t>& dims) {
+  PyRef sequence = PyRef::steal(PySequence_Fast(object, "dynamic must be a sequence of dimensions"));
+  if (!sequence) {
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    int64_t dim = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence.get(), i));
+    if (dim == -1 && PyErr_Occurred()) {
+      return false;
+    }
+    dims.push_back(dim);
+  }
+  return true;
+}
+
+PyObject* spec_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"tensor", "dynamic", "check_offset", nullptr};
+  PyObject* tensor;
+  PyObject* dynamic = nullptr;
+  int check_offset = 0;
+  if (!PyArg_ParseTupleAndKeywords(
+          args, kwargs, "O|Op:TensorSpec", const_cast<char**>(names), &tensor, &dynamic,
+          &check_offset)) {
+    return nullptr;
+  }
+  if (!is_tensor(tensor)) {
+    return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
+  }
+  std::vector<int64_t> dims;
+  if (dynamic != nullptr && !read_dims(dynamic, dims)) {
+    return nullptr;
+  }
+  try {
+    return SpecBox::make(TensorSpec(tensor, dims, check_offset != 0));
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    return nullptr;
+  }
+}
+
+PyObject* spec_matches(PyObject* self, PyObject* value) {
+  return PyBool_FromLong(SpecBox::of(self).matches(value));
+}
+
+PyObject* spec_diff(PyObject* self, PyObject* value) {
+  std::string text = SpecBox::of(self).diff(value);
+  return text.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(text.c_str());
+}
+
+PyObject* spec_repr(PyObject* self) {
+  return PyUnicode_FromString(SpecBox::of(self).to_string().c_str());
+}
+
+PyObject* spec_dtype(PyObject* self, void*) {
+  c10::ScalarType dtype = SpecBox::of(self).dtype();
+  return Py_NewRef(
+      dtype == c10::ScalarType::Undefined
+          ? Py_None
+          : reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype)));
+}
+
+PyObject* spec_device(PyObject* self, void*) {
+  auto device = SpecBox::of(self).device();
+  return device ? THPDevice_New(*device) : Py_NewRef(Py_None);
+}
+
+PyObject* spec_type(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(SpecBox::of(self).type()));
+}
+
+PyObject* spec_requires_grad(PyObject* self, void*) {
+  return PyBool_FromLong(SpecBox::of(self).requires_grad());
+}
+
+// A tuple with None where `number` has nothing to say.
+template <class Number>
+PyObject* tuple_of(size_t length, Number number) {
+  PyRef tuple = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(length)));
+  for (size_t i = 0; tuple && i < length; ++i) {
+    std::optional<int64_t> value = number(i);
+    PyObject* item = value ? PyLong_FromLongLong(*value) : Py_NewRef(Py_None);
+    if (item == nullptr) {
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return tuple.release();
+}
+
+PyObject* spec_sizes(PyObject* self, void*) {
+  const TensorSpec& spec = SpecBox::of(self);
+  return tuple_of(spec.dim(), [&](size_t i) { return spec.size(i); });
+}
+
+PyObject* spec_strides(PyObject* self, void*) {
+  const TensorSpec& spec = SpecBox::of(self);
+  if (!spec.has_strides()) {
+    Py_RETURN_NONE;
+  }
+  return tuple_of(spec.dim(), [&](size_t i) { return spec.stride(i); });
+}
+
+PyMethodDef spec_methods[] = {
+    {"matches", spec_matches, METH_O, "Whether a value is a tensor as described."},
+    {"diff", spec_diff, METH_O, "The first difference in words, or None."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef spec_properties[] = {
+    {"type", spec_type, nullptr, "The exact Python type.", nullptr},
+    {"dtype", spec_dtype, nullptr, nullptr, nullptr},
+    {"device", spec_device, nullptr, nullptr, nullptr},
+    {"requires_grad", spec_requires_grad, nullptr, nullptr, nullptr},
+    {"sizes", spec_sizes, nullptr, "None stands for a free dimension.", nullptr},
+    {"strides", spec_strides, nullptr,
+     "None stands for a stride that follows from sizes; None altogether without strides.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot spec_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(spec_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(SpecBox::dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(SpecBox::traverse)},
+    {Py_tp_repr, reinterpret_cast<void*>(spec_repr)},
+    {Py_tp_methods, spec_methods},
+    {Py_tp_getset, spec_properties},
+    {0, nullptr},
+};
+
+PyType_Spec spec_spec = {
+    "framelift._guards.TensorSpec", sizeof(SpecBox), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, spec_slots};
+
+}  // namespace
+
+bool add_tensor_spec_type(PyObject* module) {
+  return SpecBox::add_type(module, spec_spec);
+}
+
+}  // namespace framelift

@@ -1,0 +1,89 @@
+// What a compiled graph relies on about one tensor.
+#pragma once
+
+#include "python_object.h"
+
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <string>
+
+namespace framelift {
+
+// Whether a value is a tensor, found without asking __instancecheck__.
+bool is_tensor(PyObject* value);
+
+// The storage of a tensor, as an identity; null if it has none.
+const void* storage_of(PyObject* tensor);
+
+// A tensor's .grad as an owned reference, None when there is none; null if it can't be had.
+PyObject* grad_of(PyObject* tensor);
+
+// All reads are of the TensorImpl's own fields. What a tensor subclass answers in Python instead
+// (a device or sizes of its own) is not asked for: that would run Python code.
+class TensorSpec {
+ public:
+  // Throws std::invalid_argument when the tensor can't be described. `dynamic`: free dimensions.
+  TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic, bool check_offset);
+
+  bool matches(PyObject* value) const;
+  // The first difference in words; empty when the value matches.
+  std::string diff(PyObject* value) const;
+
+  PyTypeObject* type() const { return reinterpret_cast<PyTypeObject*>(type_.get()); }
+  c10::ScalarType dtype() const { return dtype_.toScalarType(); }
+  std::optional<c10::Device> device() const { return device_; }
+  bool requires_grad() const { return requires_grad_; }
+  bool has_strides() const { return layout_ == c10::kStrided && !symbolic_; }
+  size_t dim() const { return sizes_.size(); }
+  // Nothing where the dimension is free.
+  std::optional<int64_t> size(size_t dim) const;
+  // Nothing where the stride follows from the sizes of other dimensions.
+  std::optional<int64_t> stride(size_t dim) const;
+  std::string to_string() const;
+
+  int traverse(visitproc visit, void* arg) {
+    Py_VISIT(type_.get());
+    return 0;
+  }
+
+ private:
+  static constexpr int64_t FREE = -1;
+  using Numbers = c10::SmallVector<int64_t, 5>;
+
+  // One dimension's stride in a tensor with free dimensions, which is checked innermost first:
+  // `dense` ones continue where the dimension before them ends, the others are fixed numbers.
+  struct StrideLink {
+    uint32_t dim;
+    bool dense;
+  };
+
+  void note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> dynamic);
+  void note_stride_order(c10::IntArrayRef sizes);
+  bool shape_matches(const c10::TensorImpl& impl) const;
+  bool sizes_match(const c10::TensorImpl& impl) const;
+  bool strides_match(c10::IntArrayRef sizes, c10::IntArrayRef strides) const;
+  // Calls report(dim, expected) for each stride that is not as expected, until it returns false.
+  template <class Report>
+  void compare_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides, Report report) const;
+  std::string shape_diff(const c10::TensorImpl& impl) const;
+
+  PyRef type_;
+  c10::DispatchKeySet keys_;
+  caffe2::TypeMeta dtype_;
+  std::optional<c10::Device> device_;
+  c10::Layout layout_ = c10::kStrided;
+  bool requires_grad_ = false;
+  bool symbolic_ = false;  // has sizes that are SymInts
+  bool check_offset_ = false;
+  int64_t offset_ = 0;
+  Numbers sizes_;
+  Numbers strides_;
+  c10::SmallVector<StrideLink, 5> links_;  // empty when no dimension is free
+};
+
+bool add_tensor_spec_type(PyObject* module);
+
+}  // namespace framelift

@@ -1,0 +1,1 @@
+"""What happens on a call: frames looked up, traced, compiled and run."""

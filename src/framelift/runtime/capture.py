@@ -1,0 +1,170 @@
+"""Traces one frame: from a function and its bound arguments to a graph, guards and a region.
+
+Nothing of the program is changed by it, whether it succeeds or not: writes are kept in the world,
+torch's global state is put back, and what the trace made is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.fx
+
+from framelift import _frame, _guards
+from framelift.bytecode import slot_names
+from framelift.codegen.region import Region, generate
+from framelift.core import breaks
+from framelift.core.breaks import Break, Place
+from framelift.guards.program import GuardProgram, build, storage_groups
+from framelift.interpreter import Machine, torch_calls
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import decoded
+from framelift.tensors.recorder import Recorder
+from framelift.world.guard import Check
+from framelift.world.pending import Pending
+from framelift.world.source import Access
+from framelift.world.world import World
+
+__all__ = ["Captured", "EscapedError", "capture"]
+
+_ = torch_calls  # fills the table of served calls
+
+
+@dataclass
+class Captured:
+    """A frame that was captured whole."""
+
+    fn_name: str
+    graph: torch.fx.GraphModule | None
+    example_inputs: list[torch.Tensor]
+    program: GuardProgram
+    region: Region
+    instructions: int = 0
+    seconds: float = 0.0
+    ops: list[Any] = field(default_factory=list)
+
+
+class EscapedError(Exception):
+    """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
+
+
+def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
+    """Raises Break where the frame can't be captured, EscapedError where the program raises."""
+    began = time.perf_counter()
+    state = _guards.GlobalState()
+    grad_mode = torch.is_grad_enabled()
+    machine: Machine
+    recorder = Recorder(lambda: where(machine))
+    world = World(recorder)
+    machine = world.machine = Machine(world)
+    world.frame_function, world.frame_globals = fn, fn.__globals__
+    names = slot_names(fn.__code__)
+    pending = [Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)]
+    frame = Frame(machine, fn, decoded(fn.__code__), pending)
+    with as_it_was():
+        result = run(machine, world, frame)
+        region = generate(world, fn.__name__, result, grad_mode)
+        program = guard_program(world, region, state)
+    module = None
+    if region.has_graph:
+        module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
+        module.graph._codegen = recorder.graph._codegen
+    inputs = [tensor for _, tensor, _ in recorder.inputs]
+    ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
+    captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops)
+    captured.seconds = time.perf_counter() - began
+    return captured
+
+
+def run(machine: Machine, world: World, frame: Frame) -> Any:
+    """The frame's result, under the interpreter; the hook hands it the frames that C enters."""
+    before = _frame.set_interceptor(machine.enter)
+    try:
+        with world.recorder.fakes, world.recorder:
+            result = _frame.untouched(machine.run, frame)
+        if world.broken is not None:
+            raise world.broken
+        return result
+    except Break as found:
+        found = world.broken or found
+        found.__traceback__ = None
+        raise found from None
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        if world.broken is not None:
+            raise world.broken from None
+        raise EscapedError(error) from error
+    finally:
+        _frame.set_interceptor(before)
+
+
+def where(machine: Machine) -> str:
+    """The innermost place in the user's code, for a node's stack trace."""
+    frame = machine.frame
+    if frame is None:
+        return ""
+    code = frame.code.code
+    return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
+
+
+def stack(machine: Machine) -> list[Place]:
+    """Where the program stands, outermost first."""
+    places = []
+    frame = machine.frame
+    while frame is not None:
+        positions = frame.code.instructions[frame.ip].positions
+        if positions is not None:
+            columns = (positions.col_offset, positions.end_col_offset)
+            places.append(Place(frame.code.code, positions.lineno, columns, positions.end_lineno))
+        frame = frame.back
+    return places[::-1]
+
+
+@contextlib.contextmanager
+def as_it_was() -> Iterator[None]:
+    """Puts torch's global state back."""
+    grad = torch.is_grad_enabled()
+    dtype = torch.get_default_dtype()
+    casts = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")]
+    cached = torch.is_autocast_cache_enabled()
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(grad)
+        if torch.get_default_dtype() is not dtype:
+            torch.set_default_dtype(dtype)
+        for device, enabled, cast in casts:
+            if torch.is_autocast_enabled(device) is not enabled:
+                torch.set_autocast_enabled(device, enabled)
+            if torch.get_autocast_dtype(device) is not cast:
+                torch.set_autocast_dtype(device, cast)
+        torch.set_autocast_cache_enabled(cached)
+
+
+def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
+    """The guards of everything the trace read, and the walk that collects the region's inputs."""
+    for fn in [known.value for known in world.known.values() if type(known.value) is FunctionType]:
+        if fn in world.inlined:
+            code = world.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, "__code__")
+            world.guard(code, Check.IS, fn.__code__)
+    storages = None
+    recorder = world.recorder
+    slots = {source: n for n, source in enumerate(region.inputs)}
+    mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
+    if mutated:
+        tensors = [(slots[world.known[id(tensor)].source], tensor) for _, tensor, _ in recorder.inputs]
+        storages = storage_groups(tensors)
+    guards = list(world.guards.values())
+    return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
+
+
+def check_frame(fn: FunctionType) -> None:
+    if fn.__code__.co_flags & 0x2A0:
+        raise Break(breaks.GENERATOR_FRAME, fn.__qualname__)

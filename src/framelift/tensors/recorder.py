@@ -1,0 +1,350 @@
+"""Records the torch calls of a trace as the nodes of a graph.
+
+`Recorder.call(func, args, kwargs)` runs one torch function on fakes - or remembers what it does -
+and adds a node at the level users write (`torch.nn.functional.linear`, `Tensor.view`). Calls come
+straight from the interpreter, or through the torch-function mode from C code and from torch's own
+Python. Answers that are plain values (sizes, dtypes, flags) are just values. A real tensor that the
+recorder does not know is an unguarded read: a break, never baked in.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import TorchFunctionMode
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.tensors import memory
+from framelift.tensors.fakes import Fakes
+
+Tensor = torch.Tensor
+
+SPELLINGS = {
+    "add": operator.add,
+    "__radd__": operator.add,
+    "__getitem__": operator.getitem,
+    "__setitem__": operator.setitem,
+}
+"""Tensor methods that stand for an operator of the language."""
+
+PLAIN_RESULTS = frozenset(
+    {
+        *memory.ATOMS,
+        torch.Size,
+        bytes,
+        torch.finfo,
+        torch.iinfo,
+    }
+)
+
+REFUSED = {
+    Tensor.__repr__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
+    Tensor.__format__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
+    Tensor.data_ptr: (breaks.IDENTITY, "Tensor.data_ptr"),
+    Tensor.tolist: (breaks.DATA_DEPENDENT_VALUE, "Tensor.tolist"),
+    Tensor.numpy: (breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy"),
+    Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
+    Tensor.backward: (breaks.INTERNAL, "Tensor.backward inside a compiled function"),
+    Tensor.register_hook: (breaks.INTERNAL, "Tensor.register_hook inside a compiled function"),
+    Tensor.requires_grad_: (breaks.INTERNAL, "Tensor.requires_grad_ inside a compiled function"),
+    Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
+    Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
+    Tensor.__deepcopy__: (breaks.INTERNAL, "a deep copy of a tensor"),
+    Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
+    Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),
+    Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
+    Tensor.set_: (breaks.INTERNAL, "Tensor.set_"),
+    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_"),
+}
+"""Torch functions that are not recorded -> why."""
+
+EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
+"""Functions without a result whose call itself is what the graph must hold."""
+
+METADATA = frozenset(
+    {"shape", "dtype", "device", "ndim", "requires_grad", "layout", "is_cuda", "is_leaf", "is_sparse", "itemsize"}
+    | {"is_quantized", "is_meta", "is_cpu", "is_nested", "names", "nbytes", "is_mkldnn", "is_mps", "is_xpu"}
+)
+"""Attributes of a tensor that say something about it and make no node."""
+
+
+class Recorder(TorchFunctionMode):
+    """The graph of one trace. `where()` gives the stack trace for a new node."""
+
+    def __init__(self, where: Callable[[], str]) -> None:
+        super().__init__()
+        self.where = where
+        self.graph = torch.fx.Graph()
+        self.fakes = Fakes()
+        self.keys = memory.Keys(self.fakes)
+        self.nodes: dict[int, torch.fx.Node] = {}
+        self.kept: list[Any] = []
+        """Every fake that was ever known, so that ids stay theirs."""
+        self.inputs: list[tuple[torch.fx.Node, torch.Tensor, FakeTensor]] = []
+        self.input_of: dict[int, int] = {}
+        """id of an input's fake -> its place among the inputs."""
+        self.impure: set[torch.fx.Node] = set()
+        self.mutated: dict[int, FakeTensor] = {}
+        self.classes: dict[int, type] = {}
+        self.calls = 0
+
+    # ---- inputs
+
+    def input(self, tensor: torch.Tensor) -> FakeTensor:
+        """A real tensor becomes a placeholder."""
+        with torch._C.DisableTorchFunction():
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+                raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {type(tensor).__name__}")
+            try:
+                fake = self.fakes.of(tensor)
+            except Exception as error:
+                raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
+        node = self.graph.placeholder(f"arg{len(self.inputs)}_1")
+        node.meta["example_value"] = fake
+        self.know(fake, node)
+        self.input_of[id(fake)] = len(self.inputs)
+        self.classes[id(fake)] = type(tensor)
+        self.inputs.append((node, tensor, fake))
+        return fake
+
+    def know(self, fake: FakeTensor, node: torch.fx.Node) -> None:
+        self.nodes[id(fake)] = node
+        self.kept.append(fake)
+
+    def class_of(self, fake: FakeTensor) -> type:
+        found = self.classes.get(id(fake))
+        if found is None:
+            return torch.nn.Parameter if getattr(fake, "_is_param", False) else torch.Tensor
+        return found
+
+    # ---- calls
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.call(func, args, kwargs or {})
+
+    def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The result of a torch function on fakes, recorded."""
+        self.refuse(func, args)
+        keyed = self.keys.key(func, args, kwargs)
+        if keyed is not None:
+            key, tensors = keyed
+            found = memory.lookup(key)
+            if found is not None:
+                out = memory.produce(found, self.keys, tensors)
+                self.record(func, args, kwargs, out, not found.random)
+                return out
+        else:
+            tensors = []
+            gather((args, kwargs), tensors)
+            for tensor in tensors:
+                if id(tensor) not in self.nodes:
+                    raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+        versions = [tensor._version for tensor in tensors]
+        self.fakes.drew_random = False
+        out = self.run(func, args, kwargs)
+        changed = [t for t, version in zip(tensors, versions, strict=True) if t._version != version]
+        if changed:
+            self.note_changes(changed)
+            self.record(func, args, kwargs, out, pure=False)
+            return out
+        if func in EFFECTS:
+            self.record(func, args, kwargs, out, pure=False)
+            return out
+        outputs: list[torch.Tensor] = []
+        if not gather(out, outputs):
+            return self.plain(func, out)
+        random = self.fakes.drew_random
+        if keyed is not None:
+            memory.remember(keyed[0], self.keys, tensors, out, random)
+        self.record(func, args, kwargs, out, not random)
+        return out
+
+    def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        try:
+            with torch._C.DisableTorchFunction():
+                return func(*args, **kwargs)
+        except fake_tensor.DataDependentOutputException as error:
+            branch = getattr(func, "__name__", "") == "__bool__"
+            kind = breaks.DATA_DEPENDENT_BRANCH if branch else breaks.DATA_DEPENDENT_VALUE
+            raise Break(kind, describe(func)) from error
+        except fake_tensor.DynamicOutputShapeException as error:
+            raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, describe(func)) from error
+        except (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException) as error:
+            raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
+
+    def refuse(self, func: Any, args: Any) -> None:
+        try:
+            refused = REFUSED.get(func)
+        except TypeError:
+            return
+        if refused is not None:
+            raise Break(*refused)
+        if type(func) is MethodWrapperType and func.__name__ == "__set__":
+            name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
+            raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
+
+    def plain(self, func: Any, out: Any) -> Any:
+        """A result without tensors: a fact about the arguments."""
+        if not is_plain_result(out):
+            raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} gives a {type(out).__name__}")
+        if out is None and not (type(func) is MethodWrapperType and func.__name__ == "__get__"):
+            raise Break(breaks.EFFECT, describe(func))
+        return out
+
+    def note_changes(self, changed: list[torch.Tensor]) -> None:
+        """What an in-place call does to metadata holds for every view of the same memory."""
+        for tensor in changed:
+            self.mutated[id(tensor)] = tensor  # type: ignore[assignment]
+            storage = memory.storage(tensor)
+            for fake in self.kept:
+                if fake is not tensor and memory.storage(fake) == storage:
+                    self.keys.forget(fake)
+                    self.mutated[id(fake)] = fake
+                    if tensor.requires_grad and not fake.requires_grad:
+                        spread_history(fake)
+            self.keys.forget(tensor)
+
+    # ---- nodes
+
+    def record(
+        self,
+        func: Any,
+        args: Any,
+        kwargs: dict[str, Any],
+        out: Any,
+        pure: bool,
+    ) -> None:
+        if pure and type(out) is FakeTensor and id(out) in self.nodes:
+            return  # the function gave back its argument
+        node = self.node(func, args, kwargs)
+        node.meta["stack_trace"] = self.where()
+        self.calls += 1
+        if not pure:
+            self.impure.add(node)
+        self.name_outputs(out, node)
+
+    def name_outputs(self, out: Any, node: torch.fx.Node) -> None:
+        if type(out) is FakeTensor:
+            node.meta["example_value"] = out
+            self.know(out, node)
+        elif isinstance(out, (tuple, list)):
+            for n, item in enumerate(out):
+                if type(item) is FakeTensor or isinstance(item, (tuple, list)):
+                    if type(item) is FakeTensor and id(item) in self.nodes:
+                        continue
+                    self.name_outputs(item, self.graph.call_function(operator.getitem, (node, n)))
+        elif isinstance(out, dict):
+            for key, item in out.items():
+                self.name_outputs(item, self.graph.call_function(operator.getitem, (node, key)))
+
+    def node(self, func: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:
+        arguments = tuple([self.argument(func, a) for a in args])
+        keywords = {k: self.argument(func, v) for k, v in kwargs.items()} if kwargs else {}
+        cls = type(func)
+        if cls is MethodDescriptorType or cls is WrapperDescriptorType:
+            name = func.__name__
+            spelled = SPELLINGS.get(name)
+            if spelled is not None and not keywords and len(arguments) <= 3:
+                return self.graph.call_function(spelled, arguments)
+            if arguments and getattr(Tensor, name, None) is func:
+                return self.graph.call_method(name, arguments, keywords)
+        elif cls is MethodWrapperType:
+            return self.graph.call_function(getattr, (arguments[0], func.__self__.__name__))
+        elif getattr(func, "__module__", None) == "torch._tensor" and getattr(Tensor, func.__name__, None) is func:
+            return self.graph.call_method(func.__name__, arguments, keywords)
+        return self.graph.call_function(func, arguments, keywords)
+
+    def argument(self, func: Any, value: Any) -> Any:
+        cls = type(value)
+        if cls is FakeTensor:
+            node = self.nodes.get(id(value))
+            if node is None:
+                raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+            return node
+        if cls in memory.ATOMS or cls is bytes:
+            return value
+        if cls is tuple or cls is list:
+            return cls([self.argument(func, v) for v in value])
+        if cls is torch.Size:
+            return tuple(value)
+        if cls is slice:
+            return slice(*[self.argument(func, v) for v in (value.start, value.stop, value.step)])
+        if cls is dict:
+            return {k: self.argument(func, v) for k, v in value.items()}
+        if cls is range:
+            return list(value)
+        if isinstance(value, torch.Tensor):
+            raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+        if isinstance(value, tuple):
+            return tuple([self.argument(func, v) for v in value])
+        if isinstance(value, (bool, int, float, str)):  # subclasses: enums, numpy scalars are not
+            return value
+        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
+            return value
+        raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
+
+    # ---- the end
+
+    def finish(self, outputs: list[FakeTensor]) -> None:
+        """Closes the graph: gives it its outputs and drops what nobody uses."""
+        self.graph.output(tuple(self.nodes[id(fake)] for fake in outputs))
+        for node in reversed(list(self.graph.nodes)):
+            if node.op in ("placeholder", "output") or node.users or node in self.impure:
+                continue
+            self.graph.erase_node(node)
+        for node, _, _ in self.inputs:
+            if not node.users:
+                self.graph.erase_node(node)  # only looked at: guarded, but no input of the graph
+        self.inputs = [found for found in self.inputs if found[0].users]
+
+    @property
+    def empty(self) -> bool:
+        return not any(node.op.startswith("call") for node in self.graph.nodes)
+
+
+def spread_history(fake: torch.Tensor) -> None:
+    from framelift import _guards
+
+    with torch._C.DisableTorchFunction():
+        fake.detach_()
+        fake.requires_grad_(True)
+        _guards.fake_history(fake)
+
+
+def gather(value: Any, into: list[torch.Tensor]) -> bool:
+    """Collects the tensors in nested containers; whether there are any."""
+    if isinstance(value, torch.Tensor):
+        into.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            gather(item, into)
+    elif isinstance(value, dict):
+        for item in value.values():
+            gather(item, into)
+    elif type(value) is slice:
+        gather((value.start, value.stop, value.step), into)
+    return bool(into)
+
+
+def is_plain_result(value: Any) -> bool:
+    if type(value) in PLAIN_RESULTS:
+        return True
+    return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
+
+
+def describe(func: Any) -> str:
+    if type(func) is MethodWrapperType:
+        return f"Tensor.{func.__self__.__name__}"
+    if type(func) in (MethodDescriptorType, WrapperDescriptorType):
+        return f"Tensor.{func.__name__}"
+    module = getattr(func, "__module__", None)
+    name = getattr(func, "__name__", None) or repr(func)
+    return f"{module}.{name}" if module else name

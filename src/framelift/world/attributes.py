@@ -1,0 +1,404 @@
+"""Attributes, as CPython looks them up, through the door.
+
+On an outside instance the lookup is done here step by step - class, data descriptor, instance
+dictionary, other descriptor, `__getattr__` - so that each step is guarded and reads see what the
+trace has written. On inside objects CPython does it, with the class's part guarded.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.sentinels import MISSING, NULL
+from framelift.tensors.recorder import METADATA
+from framelift.world.door import IMMUTABLE_TYPE, Door
+from framelift.world.guard import Check
+from framelift.world.pending import Pending, opened
+from framelift.world.source import Access
+from framelift.world.views import DELETED, View
+
+native = _frame.native
+
+CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
+
+
+class Attributes(Door):
+    # ---- reading
+
+    def load_attr(self, obj: Any, name: str) -> Any:
+        if type(obj) is Pending:
+            obj = obj.open()
+        view = self.views.get(id(obj))
+        if view is not None:
+            if isinstance(obj, type):
+                return self.class_attr(obj, name)
+            if type(obj) is types.ModuleType:
+                return self.module_attr(view, obj, name)
+            return self.instance_attr(view, obj, name)
+        cls = type(obj)
+        if cls is FakeTensor:
+            return self.tensor_attr(obj, name)
+        if cls is super:
+            return self.super_attr(obj, name)
+        if isinstance(obj, type):
+            return self.class_attr(obj, name)
+        if cls is FunctionType and id(obj) in self.known:
+            return self.function_attr(obj, name)
+        if not cls.__flags__ & IMMUTABLE_TYPE:
+            self.class_attribute(cls, name)
+            if self.class_attribute(cls, "__getattr__") is not MISSING:
+                self.class_attribute(cls, "__getattribute__")
+        if name == "__class__":
+            return self.class_of(obj)
+        return native(getattr, obj, name)
+
+    def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
+        """The pair (function, self), or (NULL, attribute)."""
+        if type(obj) is Pending:
+            obj = obj.open()
+        cls = type(obj)
+        if cls is FakeTensor:
+            found = super().class_attribute(torch.Tensor, name)
+            if type(found) is MethodDescriptorType or type(found) is FunctionType:
+                return found, obj
+            return NULL, self.tensor_attr(obj, name)
+        if cls is not super and not isinstance(obj, type):
+            found = self.class_attribute(cls, name)
+            if type(found) is FunctionType or (type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE):
+                view = self.views.get(id(obj))
+                if view is None:
+                    own = getattr(obj, "__dict__", None) if cls.__dictoffset__ else None
+                    plain = own is None or name not in own
+                else:
+                    plain = self.own_attr(view, obj, name) is DELETED
+                builtin = type(found) is MethodDescriptorType
+                if plain and (builtin or self.class_attribute(cls, "__getattribute__") is object.__getattribute__):
+                    return found, obj
+        return NULL, self.load_attr(obj, name)
+
+    def instance_attr(self, view: View, obj: Any, name: str) -> Any:
+        cls = type(obj)
+        getattribute = self.class_attribute(cls, "__getattribute__")
+        if type(getattribute) is FunctionType:
+            return native(getattribute, obj, name)
+        return self.generic_attr(view, obj, name)
+
+    def generic_attr(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
+        """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
+        cls = type(obj)
+        found = self.class_attribute(cls, name)
+        kind = type(found)
+        if found is not MISSING and kind is not FunctionType:
+            if kind is property:
+                return native(found.fget, obj) if found.fget else native(getattr, obj, name)
+            if kind is MemberDescriptorType:
+                return self.slot_attr(view, obj, found, name, hook)
+            if kind is GetSetDescriptorType:
+                return self.builtin_attr(view, obj, name)
+            if hasattr(kind, "__set__") or hasattr(kind, "__delete__"):
+                return native(kind.__get__, found, obj, cls)
+        own = self.own_attr(view, obj, name)
+        if own is not DELETED:
+            return own
+        if found is not MISSING:
+            return self.bound(found, obj, cls, name)
+        return self.absent_attr(obj, cls, name, hook)
+
+    def own_attr(self, view: View, obj: Any, name: str) -> Any:
+        """What the instance's own dictionary has; DELETED if nothing, which is guarded."""
+        value = view.get(name)
+        if value is not MISSING:
+            return value
+        own = getattr(obj, "__dict__", None)
+        if own is None:
+            return DELETED
+        if name not in own:
+            self.guard(view.source, Check.NO_ATTR, name)
+            return DELETED
+        value = view.values[name] = Pending(self, view.source.child(Access.ATTR, name), own[name])
+        return value
+
+    def slot_attr(self, view: View, obj: Any, member: Any, name: str, hook: bool) -> Any:
+        value = view.get(name)
+        if value is MISSING:
+            try:
+                raw = member.__get__(obj)
+            except AttributeError:
+                raw = MISSING
+            if raw is MISSING:
+                self.guard(view.source, Check.NO_SLOT, member)
+                value = DELETED
+            else:
+                value = view.values[name] = Pending(self, view.source.child(Access.SLOT, member), raw)
+        if value is DELETED:
+            return self.absent_attr(obj, type(obj), name, hook)
+        return value
+
+    def builtin_attr(self, view: View, obj: Any, name: str) -> Any:
+        if name == "__dict__":
+            if view.complete:
+                return view.values
+            return Pending(self, view.source.child(Access.DICT), obj.__dict__)
+        if name == "__class__":
+            return type(obj)
+        return self.refuse(breaks.INTERNAL, f"{name} of an outside {type(obj).__name__}")
+
+    def bound(self, found: Any, obj: Any, cls: type, name: str) -> Any:
+        """What a class's non-data attribute is on an instance (None: on the class itself)."""
+        kind = type(found)
+        if kind is FunctionType:
+            return found if obj is None else MethodType(found, obj)
+        if kind is classmethod:
+            return MethodType(found.__func__, cls) if type(found.__func__) is FunctionType else found.__get__(obj, cls)
+        if kind is staticmethod:
+            return found.__func__
+        getter = getattr(kind, "__get__", None)
+        if getter is not None:
+            return native(getter, found, obj, cls)
+        if cls in self.inside_classes:
+            return found
+        return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
+
+    def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
+        getter = self.class_attribute(cls, "__getattr__") if hook else MISSING
+        if getter is torch.nn.Module.__getattr__:
+            return self.registered(obj, name)
+        if getter is not MISSING:
+            return native(getter, obj, name)
+        raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=obj)
+
+    def registered(self, module: Any, name: str) -> Any:
+        """`torch.nn.Module.__getattr__`: a parameter, buffer or submodule."""
+        view = self.views[id(module)]
+        for place in ("_parameters", "_buffers", "_modules"):
+            if place in module.__dict__:
+                value = self.lookup(self.own_attr(view, module, place), name)
+                if value is not MISSING:
+                    return value
+        raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
+
+    def module_attr(self, view: View, module: Any, name: str) -> Any:
+        value = view.get(name)
+        if value is MISSING:
+            value = self.from_scope(view, vars(module), name)
+        if value is not DELETED:
+            return value
+        if name == "__dict__":
+            return self.refuse(breaks.INTERNAL, "a module's __dict__ as a value")
+        if name == "__class__":
+            return types.ModuleType
+        hook = self.from_scope(view, vars(module), "__getattr__")
+        if hook is not DELETED:
+            return native(opened(hook), name)
+        raise AttributeError(f"module '{module.__name__}' has no attribute '{name}'", name=name, obj=module)
+
+    def class_attr(self, cls: type, name: str) -> Any:
+        view = self.views.get(id(cls))
+        if view is not None and name in view.values:
+            return view.values[name]
+        meta = type(cls)
+        of_meta = self.class_attribute(meta, name)
+        if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
+            if type(of_meta) is property:
+                return native(of_meta.fget, cls)
+            return self.for_class_getset(cls, name)
+        found = self.class_attribute(cls, name)
+        if found is not MISSING:
+            return self.bound(found, None, cls, name)
+        if of_meta is not MISSING:
+            return self.bound(of_meta, cls, meta, name)
+        getter = self.class_attribute(meta, "__getattr__")
+        if getter is not MISSING:
+            return native(getter, cls, name)
+        return getattr(cls, name)
+
+    def for_class_getset(self, cls: type, name: str) -> Any:
+        """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
+        if name == "__dict__" and cls not in self.inside_classes and not cls.__flags__ & IMMUTABLE_TYPE:
+            for base in vars(cls):
+                self.class_attribute(cls, base)
+        return native(getattr, cls, name)
+
+    def super_attr(self, obj: Any, name: str) -> Any:
+        this, start, cls = obj.__self__, obj.__thisclass__, obj.__self_class__
+        if cls is None:
+            return native(getattr, obj, name)
+        mro = cls.__mro__
+        if name != "__class__":
+            for base in mro[mro.index(start) + 1 :]:
+                if name in base.__dict__:
+                    found = self.class_attribute(base, name)
+                    if type(found) is property:
+                        return native(found.fget, this)
+                    if type(found) in (FunctionType, classmethod, staticmethod):
+                        return self.bound(found, None if this is cls else this, cls, name)
+                    return native(getattr, obj, name)
+        return native(getattr, obj, name)
+
+    def function_attr(self, fn: FunctionType, name: str) -> Any:
+        if name in CODE_OF_FUNCTIONS:
+            return self.refuse(breaks.INTERNAL, f"{name} of an outside function")
+        if hasattr(FunctionType, name):
+            value = getattr(fn, name)
+            if name == "__dict__":
+                return Pending(self, self.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
+            if name in ("__defaults__", "__kwdefaults__", "__annotations__"):
+                return Pending(self, self.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name), value)
+            return value
+        own = self.root.constant(vars(fn), f"{fn.__qualname__}")
+        if name in vars(fn):
+            return Pending(self, own.child(Access.KEY, name), vars(fn)[name])
+        self.guard(own, Check.NO_KEY, name)
+        raise AttributeError(f"'function' object has no attribute '{name}'", name=name, obj=fn)
+
+    def tensor_attr(self, fake: Any, name: str) -> Any:
+        if name in METADATA:
+            with torch._C.DisableTorchFunction():
+                return getattr(fake, name)
+        if name == "__class__":
+            return self.recorder.class_of(fake)
+        found = super().class_attribute(torch.Tensor, name)
+        at = self.recorder.input_of.get(id(fake))
+        if found is not MISSING:
+            if at is not None and name in ("grad", "_base", "grad_fn", "_version", "__dict__"):
+                return self.input_tensor_attr(fake, at, name)
+            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks", "data"):
+                return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
+            return native(getattr, fake, name)
+        tensor = self.recorder.inputs[at][1] if at is not None else None
+        if tensor is not None and name in tensor.__dict__:
+            source = self.known[id(tensor)].source
+            return Pending(self, source.child(Access.ATTR, name), tensor.__dict__[name])
+        if tensor is not None:
+            self.guard(self.known[id(tensor)].source, Check.NO_ATTR, name)
+        raise AttributeError(f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'")
+
+    def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
+        tensor = self.recorder.inputs[at][1]
+        if name == "grad" and id(fake) not in self.recorder.mutated:
+            return Pending(self, self.known[id(tensor)].source.child(Access.GRAD), tensor.grad)
+        return self.refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
+
+    def class_of(self, obj: Any) -> type:
+        """`type(obj)` as the program should see it."""
+        if type(obj) is FakeTensor:
+            return self.recorder.class_of(obj)
+        if type(obj).__module__ == "framelift.interpreter.generators":
+            return obj.__class__
+        return type(obj)
+
+    def special(self, obj: Any, name: str) -> Any:
+        obj = opened(obj)
+        found = self.class_attribute(type(obj), name)
+        if found is MISSING:
+            return MISSING
+        if type(found) is FunctionType:
+            return MethodType(found, obj)
+        getter = getattr(type(found), "__get__", None)
+        return found if getter is None else native(getter, found, obj, type(obj))
+
+    def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs or len(args) != 1:
+            return self.call_native(frame, builtins.vars, args, kwargs)
+        return self.load_attr(args[0], "__dict__")
+
+    def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
+        full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")
+        if level > 1 or full not in sys.modules:
+            return self.refuse(breaks.NEW_IMPORT, name or "relative import")
+        top = full if from_list else full.partition(".")[0]
+        for item in from_list or ():
+            if item != "*" and not hasattr(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
+                self.refuse(breaks.NEW_IMPORT, f"{full}.{item}")
+        source = self.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
+        return self.load(sys.modules[top], source)
+
+    # ---- writing
+
+    def store_attr(self, obj: Any, name: str, value: Any) -> None:
+        obj = opened(obj)
+        view = self.views.get(id(obj))
+        if view is None and not self.is_fixed(obj):
+            cls = type(obj)
+            if cls is FakeTensor:
+                return self.store_tensor_attr(obj, name, value)
+            self.class_attribute(cls, "__setattr__")
+            self.class_attribute(cls, name)
+            native(setattr, obj, name, value)
+            return None
+        if view is None:
+            return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
+        if isinstance(obj, (type, types.ModuleType)):
+            if isinstance(obj, type):
+                return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
+            view.write(name, value)
+            return None
+        setter = self.class_attribute(type(obj), "__setattr__")
+        if type(setter) is FunctionType:
+            native(setter, obj, name, value)
+        else:
+            self.generic_store(view, obj, name, value)
+        return None
+
+    def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
+        """`object.__setattr__` on an outside instance."""
+        found = self.class_attribute(type(obj), name)
+        kind = type(found)
+        if kind is property:
+            if found.fset is None:
+                native(setattr, obj, name, value)
+            native(found.fset, obj, value)
+        elif kind is GetSetDescriptorType:
+            self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
+        elif found is not MISSING and kind is not MemberDescriptorType and hasattr(kind, "__set__"):
+            native(kind.__set__, found, obj, value)
+        elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
+            view.write(name, value)
+        else:
+            raise AttributeError(f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj)
+
+    def delete_attr(self, obj: Any, name: str) -> None:
+        obj = opened(obj)
+        view = self.views.get(id(obj))
+        if view is None and not self.is_fixed(obj):
+            native(delattr, obj, name)
+            return
+        if view is None or isinstance(obj, (type, types.ModuleType)):
+            self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
+            return
+        deleter = self.class_attribute(type(obj), "__delattr__")
+        if type(deleter) is FunctionType:
+            native(deleter, obj, name)
+        else:
+            self.generic_delete(view, obj, name)
+
+    def generic_delete(self, view: View, obj: Any, name: str) -> None:
+        found = self.class_attribute(type(obj), name)
+        kind = type(found)
+        if kind is MemberDescriptorType:
+            self.slot_attr(view, obj, found, name, hook=False)
+        elif found is not MISSING and hasattr(kind, "__delete__"):
+            native(kind.__delete__, found, obj)
+            return
+        elif self.own_attr(view, obj, name) is DELETED:
+            raise AttributeError(f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj)
+        view.write(name, DELETED)
+
+    def is_fixed(self, obj: Any) -> bool:
+        """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
+        known = self.known.get(id(obj))
+        return known is not None and known.value is obj and id(obj) not in self.shadows
+
+    def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
+        if super().class_attribute(torch.Tensor, name) is not MISSING or id(fake) in self.recorder.input_of:
+            self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
+        self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")

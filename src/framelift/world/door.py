@@ -1,0 +1,405 @@
+"""The door: how an outside value becomes a real object that the trace may look at.
+
+`load(value, source)` adds the weakest guard that lets the value be used at all, and gives the object
+to use: a constant itself, guarded by value; a tensor's fake, now a graph input; a builtin
+container's shadow; a function, class or module itself, guarded by identity; any other instance
+itself, guarded by type, its attributes being read through a view. The same outside object met twice
+is one object, and that it is the same is guarded too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import decimal
+import enum
+import functools
+import re
+import types
+from collections.abc import Callable
+from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.core import breaks
+from framelift.core.breaks import Break, Place
+from framelift.core.sentinels import MISSING
+from framelift.tensors.recorder import Recorder
+from framelift.world.guard import Check, ClassGuard, Guard
+from framelift.world.pending import Pending
+from framelift.world.plain import PlainWorld
+from framelift.world.shadows import Shadow, container_base, shadow_of
+from framelift.world.source import Access, Root, Source
+from framelift.world.views import DELETED, View
+
+if TYPE_CHECKING:
+    from framelift.interpreter.machine import Machine
+
+IMMUTABLE_TYPE = 1 << 8
+HEAP_TYPE = 1 << 9
+
+Opener = Callable[["Door", Any, Source], Any]
+OPENERS: dict[type, Opener] = {}
+"""Exact type -> how the door opens its instances; other types are judged once by `opener_for`."""
+
+
+def opens(*classes: type) -> Callable[[Opener], Opener]:
+    def register(opener: Opener) -> Opener:
+        for cls in classes:
+            OPENERS[cls] = opener
+        return opener
+
+    return register
+
+
+class Known:
+    """An outside object that has been opened: what stands for it, and where it was found first."""
+
+    __slots__ = ("opened", "source", "value")
+
+    def __init__(self, value: Any, opened: Any, source: Source) -> None:
+        self.value = value
+        self.opened = opened
+        self.source = source
+
+
+class Door(PlainWorld):
+    """What a trace knows of the outside."""
+
+    runs_finalisers = False
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.machine: Machine | None = None
+        self.root = Root()
+        self.guards: dict[Any, Guard] = {}
+        self.class_guards: dict[tuple[type, str], ClassGuard] = {}
+        self.found: dict[tuple[type, str], Any] = {}
+        self.known: dict[int, Known] = {}
+        self.shadows: dict[int, Shadow] = {}
+        """id of a shadow -> its record."""
+        self.views: dict[int, View] = {}
+        """id of an outside instance, module or class -> its view."""
+        self.scopes: dict[int, View] = {}
+        """id of a globals dictionary -> its view."""
+        self.shadow_cells: dict[int, tuple[CellType, CellType, Any]] = {}
+        """id of an outside cell -> (the cell, its shadow, what that held at first)."""
+        self.inside_classes: set[type] = set()
+        self.kept: list[Any] = []
+        self.frame_globals: dict[str, Any] | None = None
+        self.frame_function: FunctionType | None = None
+        self.broken: Break | None = None
+
+    # ---- guards
+
+    def guard(self, source: Source, check: Check, expected: Any) -> None:
+        index = (source, check, expected if check in KEYED else None)
+        if index not in self.guards:
+            self.guards[index] = Guard(source, check, expected, self.place())
+
+    def place(self) -> Place | None:
+        """Where the program stands."""
+        frame = self.machine.frame if self.machine else None
+        if frame is None:
+            return None
+        positions = frame.code.instructions[frame.ip].positions
+        if positions is None:
+            return Place(frame.code.code, None)
+        columns = (positions.col_offset, positions.end_col_offset)
+        return Place(frame.code.code, positions.lineno, columns, positions.end_lineno)
+
+    def class_attribute(self, cls: type, name: str) -> Any:
+        index = (cls, name)
+        found = self.found.get(index, DELETED)
+        if found is DELETED:
+            found = self.found[index] = super().class_attribute(cls, name)
+            if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.inside_classes:
+                self.class_guards[index] = ClassGuard(cls, name, found)
+        return found
+
+    # ---- opening
+
+    def load(self, value: Any, source: Source) -> Any:
+        known = self.known.get(id(value))
+        if known is not None:
+            if known.source is not source:
+                self.guard(source, Check.SAME_AS, known.source)
+            return known.opened
+        cls = type(value)
+        opener = OPENERS.get(cls)
+        if opener is None:
+            opener = OPENERS[cls] = opener_for(cls)
+        return opener(self, value, source)
+
+    def know(self, value: Any, opened: Any, source: Source) -> Any:
+        self.known[id(value)] = Known(value, opened, source)
+        return opened
+
+    def is_outside(self, value: Any) -> bool:
+        """Whether an object stands for, or is, something that existed before the frame."""
+        return id(value) in self.shadows or id(value) in self.views or id(value) in self.recorder.input_of
+
+    def source_of(self, value: Any) -> Source | None:
+        """Where an object that is not pending can be found at run time, if it is from outside."""
+        shadow = self.shadows.get(id(value))
+        if shadow is not None:
+            return shadow.source
+        view = self.views.get(id(value))
+        if view is not None:
+            return view.source
+        known = self.known.get(id(value))
+        return known.source if known is not None else None
+
+    def fixed(self, value: Any, source: Source) -> Any:
+        """A key or set member: its identity or value is fixed by the guard on its container."""
+        return self.load(value, self.root.constant(value, f"<key of {source}>"))
+
+    def refuse(self, reason: breaks.Reason, context: str) -> Any:
+        raise Break(reason, context)
+
+    def catchable(self, error: BaseException) -> bool:
+        if isinstance(error, Break):
+            self.broken = self.broken or error
+        if self.broken is not None:
+            return False
+        return not isinstance(error, (KeyboardInterrupt, SystemExit))
+
+    # ---- names
+
+    def scope(self, namespace: dict[str, Any]) -> View:
+        view = self.scopes.get(id(namespace))
+        if view is None:
+            if namespace is self.frame_globals:
+                source = self.root.top
+            else:
+                source = self.root.constant(namespace, namespace.get("__name__") or "globals")
+            view = self.scopes[id(namespace)] = View(source, namespace)
+        return view
+
+    def names(self, scope: dict[str, Any]) -> dict[str, Any]:
+        return self.scope(scope).values
+
+    def load_global(self, scope: dict[str, Any], name: str) -> Any:
+        view = self.scope(scope)
+        found = view.get(name)
+        if found is MISSING:
+            found = self.from_scope(view, scope, name)
+        if found is not DELETED:
+            return found
+        builtin = scope.get("__builtins__", builtins)
+        namespace = builtin if isinstance(builtin, dict) else vars(builtin)
+        if namespace is scope or name not in namespace:
+            raise NameError(f"name '{name}' is not defined", name=name)
+        found = self.load_global(namespace, name)
+        if name not in view.written:
+            view.values[name] = found
+        return found
+
+    def from_scope(self, view: View, scope: dict[str, Any], name: str) -> Any:
+        """A name of a namespace, now in the view; DELETED if it is not there, which is guarded."""
+        if name not in scope:
+            self.guard(view.source, Check.NO_KEY, name)
+            return DELETED
+        found = view.values[name] = Pending(self, view.source.child(Access.KEY, name), scope[name])
+        return found
+
+    def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
+        self.scope(scope).write(name, value)
+
+    def delete_global(self, scope: dict[str, Any], name: str) -> None:
+        view = self.scope(scope)
+        found = view.get(name)
+        if found is MISSING:
+            found = self.from_scope(view, scope, name)
+        if found is DELETED:
+            raise NameError(f"name '{name}' is not defined", name=name)
+        view.write(name, DELETED)
+
+    def globals_value(self, scope: dict[str, Any]) -> Any:
+        return self.refuse(breaks.INTERNAL, "globals() as a value")
+
+    # ---- cells and defaults of functions
+
+    def function_source(self, fn: FunctionType) -> Source | None:
+        """Where an outside function is found; None for one made by the trace."""
+        if fn is self.frame_function:
+            return self.root.function(fn.__name__)
+        if id(fn) in self.known:
+            return self.root.constant(fn, fn.__qualname__)
+        return None
+
+    def cells(self, fn: FunctionType) -> tuple[CellType, ...]:
+        cells = fn.__closure__ or ()
+        source = self.function_source(fn)
+        if source is None:
+            return cells
+        return tuple(self.shadow_cell(fn, source, n, cell) for n, cell in enumerate(cells))
+
+    def shadow_cell(self, fn: FunctionType, source: Source, n: int, cell: CellType) -> CellType:
+        made = self.shadow_cells.get(id(cell))
+        if made is None:
+            try:
+                value = Pending(self, source.child(Access.CELL, (n, fn.__code__.co_freevars[n])), cell.cell_contents)
+            except ValueError:
+                self.refuse(breaks.INTERNAL, "an empty cell of an outside function")
+            shadow = CellType(value)
+            made = self.shadow_cells[id(cell)] = (cell, shadow, value)
+            self.know(shadow, shadow, source.child(Access.CELL_OBJECT, n))
+        return made[1]
+
+    def defaults_of(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
+        """An argument that is a default of an outside function is pending, with that as its source."""
+        defaults, keywords = fn.__defaults__, fn.__kwdefaults__
+        if not (defaults or keywords):
+            return bound
+        source = self.function_source(fn)
+        if source is None:
+            return bound
+        code = fn.__code__
+        if defaults:
+            first = code.co_argcount - len(defaults)
+            for n, default in enumerate(defaults):
+                if bound[first + n] is default:
+                    bound[first + n] = Pending(self, source.child(Access.DEFAULT, n), default)
+        if keywords:
+            for n in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
+                name = code.co_varnames[n]
+                if name in keywords and bound[n] is keywords[name]:
+                    bound[n] = Pending(self, source.child(Access.KWDEFAULT, name), keywords[name])
+        return bound
+
+
+KEYED = frozenset({Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS})
+"""Checks of which one source may have several."""
+
+
+# ---- how each kind of value is opened
+
+
+@opens(int, float, complex, str, bytes, range, slice, torch.device, torch.Size, datetime.timedelta, decimal.Decimal)
+@opens(datetime.date)
+def open_constant(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.EQUAL, value)
+    return value
+
+
+@opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo)
+def open_singleton(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    return value
+
+
+@opens(types.FunctionType, types.BuiltinFunctionType, type, types.MethodDescriptorType, types.WrapperDescriptorType)
+@opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
+@opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, types.MethodWrapperType)
+@opens(functools._lru_cache_wrapper)
+def open_by_identity(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    return world.know(value, value, world.root.constant(value, str(source)))
+
+
+@opens(types.ModuleType)
+def open_module(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    fixed = world.root.constant(value, value.__name__)
+    world.views[id(value)] = world.scope(vars(value))
+    return world.know(value, value, fixed)
+
+
+@opens(torch.Tensor, torch.nn.Parameter)
+def open_tensor(world: Door, value: Any, source: Source) -> Any:
+    from framelift import _guards
+
+    with torch._C.DisableTorchFunction():
+        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
+    return world.know(value, world.recorder.input(value), source)
+
+
+@opens(types.MethodType)
+def open_method(world: Door, value: Any, source: Source) -> Any:
+    world.guard(source, Check.TYPE, types.MethodType)
+    fn = world.load(value.__func__, source.child(Access.METHOD_FUNC))
+    this = world.load(value.__self__, source.child(Access.SELF))
+    return world.know(value, types.MethodType(fn, this), source)
+
+
+@opens(functools.partial)
+def open_partial(world: Door, value: Any, source: Source) -> Any:
+    world.guard(source, Check.TYPE, functools.partial)
+    parts = [
+        world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name)) for name in ("func", "args", "keywords")
+    ]
+    return world.know(value, functools.partial(parts[0], *parts[1], **parts[2]), source)
+
+
+def open_container(base: type) -> Opener:
+    def opener(world: Door, value: Any, source: Source) -> Any:
+        return shadow_of(world, value, source, base)  # type: ignore[arg-type]
+
+    return opener
+
+
+def open_instance(world: Door, value: Any, source: Source) -> Any:
+    """An object whose state is its attributes: itself, seen through a view."""
+    world.guard(source, Check.TYPE, type(value))
+    world.views[id(value)] = View(source, value)
+    return world.know(value, value, source)
+
+
+def open_opaque(world: Door, value: Any, source: Source) -> Any:
+    """An object with state in C: it may be moved about, but nothing may look at it."""
+    world.guard(source, Check.TYPE, type(value))
+    return world.know(value, value, source)
+
+
+def opener_for(cls: type) -> Opener:
+    if issubclass(cls, enum.Enum) or issubclass(cls, type):
+        return open_by_identity
+    if issubclass(cls, types.ModuleType) and "__getattr__" not in dir(cls):
+        return open_module
+    if issubclass(cls, torch.Tensor):
+        return open_tensor
+    base = container_base(cls)
+    if base is not None:
+        return open_container(base)
+    if issubclass(cls, (int, float, str)) and not hasattr(cls, "__dict__"):
+        return open_constant
+    if is_ordinary(cls):
+        return open_instance
+    return open_opaque
+
+
+EXTRA_STATE = frozenset({types.SimpleNamespace, torch.nn.Module, types.ModuleType})
+"""Bases that are more than `object` to C but keep their state in `__dict__` all the same."""
+
+
+def is_ordinary(cls: type) -> bool:
+    """Whether everything an instance holds is in its `__dict__` and slots."""
+    slots = 0
+    for base in cls.__mro__:
+        if base is object or base in EXTRA_STATE:
+            continue
+        if not base.__flags__ & HEAP_TYPE:
+            return False
+        names = base.__dict__.get("__slots__", ())
+        slots += len([n for n in ((names,) if isinstance(names, str) else names) if n not in ("__dict__", "__weakref__")])
+    if any(base in EXTRA_STATE for base in cls.__mro__):
+        return True
+    # a class made in C has a larger struct than its Python-visible parts account for
+    hidden = cls.__basicsize__ - object.__basicsize__ - 8 * slots
+    return hidden <= 16
+
+
+def is_opaque(value: Any) -> bool:
+    opener = OPENERS.get(type(value))
+    return opener is open_opaque
+
+
+for _base in (tuple, list, dict, set, frozenset):
+    OPENERS[_base] = open_container(_base)

@@ -1,0 +1,70 @@
+"""Guards as data: a fact about a source that the compiled result relies on."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from framelift.core.breaks import Place
+from framelift.world.source import Source
+
+
+class Check(enum.Enum):
+    """The kinds of facts; each has a native counterpart `CHECK_<NAME>`. The text renders one."""
+
+    IS = "{s} is {e}"
+    IS_NOT = "{s} is not {e}"
+    TYPE = "type({s}) is {e.__module__}.{e.__qualname__}"
+    EQUAL = "{s} == {e!r}"
+    LEN = "len({s}) == {e}"
+    NONEMPTY = "bool({s}) is {e}"
+    KEYS = "list({s}) == {e}"
+    HAS_KEY = "{e!r} in {s}"
+    NO_KEY = "{e!r} not in {s}"
+    NO_ATTR = "{e!r} not in {s}.__dict__"
+    NO_SLOT = "not hasattr({s}, {e.__name__!r})"
+    ELEMENTS = "{s} == {e}"
+    TENSOR = "{s} is {e}"
+    SAME_AS = "{s} is {e}"
+    NOT_SAME_AS = "{s} is not {e}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    source: Source
+    check: Check
+    expected: Any
+    place: Place | None
+
+    def __str__(self) -> str:
+        expected = self.expected
+        if self.check in (Check.IS, Check.IS_NOT):
+            expected = brief(expected)
+        elif self.check is Check.KEYS:
+            expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in expected]
+        return self.check.value.format(s=self.source, e=expected)
+
+
+def brief(value: Any) -> str:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return f"<{type(value).__name__} {name}>" if name else f"<{type(value).__name__} object>"
+
+
+@dataclass(frozen=True)
+class ClassGuard:
+    """A class lookup the trace relied on: `name` on `cls` finds this very object (or nothing)."""
+
+    cls: type
+    name: str
+    found: Any
+
+    def __str__(self) -> str:
+        from framelift.core.sentinels import MISSING
+
+        place = f"{self.cls.__module__}.{self.cls.__qualname__}"
+        if self.found is MISSING:
+            return f"{place} has no attribute {self.name!r}"
+        return f"{place}.{self.name} is {brief(self.found)}"

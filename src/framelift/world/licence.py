@@ -1,0 +1,324 @@
+"""The licence for native calls: which C functions may run on traced values, and how far they look.
+
+C code sees what it is given, so before a call its arguments are opened: as deep as the function
+looks into them, and no deeper. A function that could look into outside objects behind the door's
+back, or that has an effect, has no licence; an unknown one has none either. Each entry says why.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime
+import decimal
+import enum
+import functools
+import itertools
+import operator
+import re
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from framelift.core import breaks, policy
+from framelift.core.breaks import Reason
+
+
+class Looks(enum.Enum):
+    """How far a function looks into its arguments."""
+
+    MOVES = "at the first few arguments only; the rest are stored or passed on"
+    SHALLOW = "at its arguments, not into their elements"
+    DEEP = "into containers, all the way"
+    RECORDED = "a torch function: a node of the graph"
+
+
+@dataclass(frozen=True)
+class Licence:
+    looks: Looks
+    why: str
+    first: int = 0
+    """For MOVES: how many leading arguments are looked at."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    reason: Reason
+    context: str
+
+
+MOVING = {
+    list.append: 1,
+    list.insert: 2,
+    list.clear: 1,
+    list.copy: 1,
+    list.reverse: 1,
+    list.pop: 2,
+    dict.get: 2,
+    dict.setdefault: 2,
+    dict.pop: 2,
+    dict.popitem: 1,
+    dict.keys: 1,
+    dict.values: 1,
+    dict.items: 1,
+    dict.copy: 1,
+    dict.clear: 1,
+    dict.__setitem__: 2,
+    dict.__getitem__: 2,
+    dict.__contains__: 2,
+    dict.__delitem__: 2,
+    list.__setitem__: 2,
+    list.__getitem__: 2,
+    tuple.__getitem__: 2,
+    list.__delitem__: 2,
+    list.__len__: 1,
+    tuple.__len__: 1,
+    dict.__len__: 1,
+    list.__iter__: 1,
+    tuple.__iter__: 1,
+    dict.__iter__: 1,
+    collections.OrderedDict.get: 2,
+    collections.OrderedDict.__setitem__: 2,
+    collections.OrderedDict.__getitem__: 2,
+    collections.OrderedDict.setdefault: 2,
+    collections.OrderedDict.pop: 2,
+    collections.OrderedDict.move_to_end: 2,
+    collections.OrderedDict.keys: 1,
+    collections.OrderedDict.values: 1,
+    collections.OrderedDict.items: 1,
+    collections.deque.append: 1,
+    collections.deque.appendleft: 1,
+    collections.deque.insert: 2,
+    collections.deque.pop: 1,
+    collections.deque.popleft: 1,
+    collections.deque.rotate: 2,
+    functools.partial: 1,
+    types.MethodType: 1,
+    types.CellType: 0,
+    builtins.property: 4,
+    object.__init__: 1,
+    object.__init_subclass__: 0,
+    BaseException.__init__: 1,
+    BaseException.with_traceback: 2,
+}
+"""Functions that store or hand on what they are given."""
+
+SHALLOW = {
+    *(list, tuple, dict, enumerate, zip, reversed, iter, next, len, callable, isinstance, issubclass),
+    *(list.extend, dict.update, collections.OrderedDict.update, collections.deque.extend),
+    *(collections.deque.extendleft, collections.deque, collections.OrderedDict, collections.defaultdict),
+    *(itertools.chain, itertools.islice, itertools.repeat, itertools.cycle, itertools.product),
+    *(itertools.permutations, itertools.combinations, itertools.zip_longest, itertools.pairwise),
+    *(operator.length_hint, tuple.__new__, dict.__init__, list.__init__, dict.__or__, dict.__ior__),
+    *(list.__add__, list.__mul__, tuple.__add__, tuple.__mul__, list.__iadd__, dict.fromkeys),
+    *(builtins.__build_class__, object.__new__, type.__call__, type, object, classmethod, staticmethod),
+}
+"""Functions that go over their arguments' elements without looking at these."""
+
+PURE_BUILTINS = {
+    *(abs, all, any, ascii, bin, chr, divmod, format, hash, hex, max, min, oct, ord, pow, repr, round, sorted, sum),
+    *(bool, int, float, complex, str, bytes, bytearray, set, frozenset, range, slice, map, filter, memoryview),
+    *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    *(functools.reduce, functools.cmp_to_key, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
+    *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
+    *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
+    *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
+}
+
+PURE_MODULES = {
+    "math": "functions of numbers",
+    "cmath": "functions of numbers",
+    "_operator": "the operators",
+    "operator": "the operators",
+    "itertools": "iterators over what they are given",
+    "_bisect": "compares elements of a sequence",
+    "_heapq": "compares elements of a list",
+    "_statistics": "functions of numbers",
+    "_struct": "packs numbers",
+    "_string": "parses format strings",
+    "unicodedata": "functions of characters",
+    "binascii": "functions of bytes",
+    "_json": "functions of builtin values",
+    "_sre": "matches strings",
+    "_typing": "runtime typing",
+    "_abc": "class registrations, which are read as facts",
+    "_functools": "calls what it is given",
+    "_collections": "containers",
+}
+
+PURE_TYPES = {
+    *(int, float, complex, str, bytes, bytearray, bool, list, tuple, dict, set, frozenset, range, slice, type(None)),
+    *(collections.deque, collections.OrderedDict, collections.defaultdict, object, type, property, BaseException),
+    *(re.Pattern, re.Match, datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, types.FunctionType),
+    *(types.MethodType, types.CodeType, BaseExceptionGroup, torch.Size, torch.device, types.GenericAlias),
+    *(OSError, ImportError, SyntaxError, UnicodeError, StopIteration, SystemExit, types.SimpleNamespace),
+    *(operator.itemgetter, enumerate, zip, map, filter, reversed, type(iter([])), type(iter(())), type(iter({}))),
+    *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
+}
+"""Builtin types whose methods look at nothing but their arguments."""
+
+REFUSED: dict[Any, Refusal] = {
+    builtins.print: Refusal(breaks.EFFECT, "print"),
+    builtins.input: Refusal(breaks.EFFECT, "input"),
+    builtins.open: Refusal(breaks.EFFECT, "open"),
+    builtins.breakpoint: Refusal(breaks.EFFECT, "breakpoint"),
+    builtins.exec: Refusal(breaks.EFFECT, "exec"),
+    builtins.eval: Refusal(breaks.EFFECT, "eval"),
+    builtins.compile: Refusal(breaks.EFFECT, "compile"),
+    builtins.id: Refusal(breaks.IDENTITY, "id"),
+    operator.attrgetter: Refusal(breaks.UNLICENSED_CALL, "operator.attrgetter"),
+    operator.methodcaller: Refusal(breaks.UNLICENSED_CALL, "operator.methodcaller"),
+}
+
+TORCH_OPERATORS = ("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse")
+"""Modules of torch's operators, beside `torch` itself and the tensor methods."""
+
+TORCH_QUERIES = {
+    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.is_autocast_enabled, torch.get_default_dtype),
+    *(torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch._C._get_tracing_state, torch.is_anomaly_enabled),
+    *(torch._C._is_torch_function_enabled, torch._C._is_any_autocast_enabled, torch._C._has_mkldnn),
+    *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
+    *(torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled, torch._C._get_flash_sdp_enabled),
+    *(torch._C._get_math_sdp_enabled, torch._C._get_mem_efficient_sdp_enabled, torch._C._is_torch_function_all_disabled),
+    *(torch._C._cuda_getDeviceCount,) if hasattr(torch._C, "_cuda_getDeviceCount") else (),
+}
+"""Questions about torch's global state: every entry guards that state."""
+
+TORCH_PYTHON = (
+    "torch.functional",
+    "torch.nn.functional",
+    "torch._tensor",
+    "torch.overrides",
+    "torch._VF",
+    "torch._jit_internal",
+    "torch.autograd.grad_mode",
+    "torch.amp.autocast_mode",
+    "torch.backends",
+    "torch._C",
+    "torch._lowrank",
+    "torch.nn._reduction",
+    "torch._prims_common",
+    "torch.utils._device",
+    "torch.jit",
+    "torch.compiler",
+    "torch.nn.parameter",
+    "torch.cuda.amp.autocast_mode",
+    "torch.cuda",
+    "torch.special",
+    "torch.linalg",
+    "torch.fft",
+    "torch.nn.grad",
+    "torch.nested",
+    "torch.masked",
+    "torch.return_types",
+    "torch._linalg_utils",
+    "torch._ops",
+    "torch._library",
+)
+"""Modules of torch in Python that are the functional API, or ask about state; run untouched."""
+
+TORCH_TOP = {
+    *(torch.is_tensor, torch.is_storage, torch.typename, torch.get_default_device, torch.get_float32_matmul_precision),
+    *(torch.is_warn_always_enabled, torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not),
+    torch._check,
+}
+"""Functions of `torch` itself, in Python, that have no effect."""
+
+
+def licence_of(fn: Any) -> Licence | Refusal:
+    """What may be done with a call of something that is not interpreted."""
+    try:
+        found = _judged.get(fn)
+        if found is None:
+            found = _judged[fn] = judge(fn)
+        return found
+    except TypeError:  # unhashable
+        return judge(fn)
+
+
+_judged: dict[Any, Licence | Refusal] = {}
+
+
+def judge(fn: Any) -> Licence | Refusal:
+    refused = REFUSED.get(fn) if fn.__hash__ else None
+    if refused is not None:
+        return refused
+    if fn in MOVING:
+        return Licence(Looks.MOVES, "stores or hands on what it is given", MOVING[fn])
+    if fn in SHALLOW:
+        return Licence(Looks.SHALLOW, "goes over elements without looking at them")
+    if fn in PURE_BUILTINS:
+        return Licence(Looks.DEEP, "a pure builtin")
+    kind = type(fn)
+    name = getattr(fn, "__module__", None) or ""
+    if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType):
+        return judge_method(fn)
+    if isinstance(fn, type):
+        return judge_class(fn)
+    if kind is types.BuiltinFunctionType:
+        return judge_builtin(fn, name)
+    if kind is types.FunctionType:
+        return judge_leaf(fn)
+    if kind.__module__ == "operator" or kind in PURE_TYPES or kind is types.MethodWrapperType:
+        return Licence(Looks.DEEP, "a callable of a builtin type")
+    return Refusal(breaks.UNLICENSED_CALL, describe(fn))
+
+
+def judge_method(fn: Any) -> Licence | Refusal:
+    owner = fn.__objclass__
+    if owner in PURE_TYPES or issubclass(owner, BaseException) or owner.__module__ in PURE_MODULES:
+        return Licence(Looks.DEEP, f"a method of {owner.__name__}")
+    if issubclass(owner, torch._C.TensorBase):
+        return Licence(Looks.RECORDED, "a tensor method")
+    return Refusal(breaks.UNLICENSED_CALL, describe(fn))
+
+
+def judge_class(cls: type) -> Licence | Refusal:
+    module = cls.__module__
+    if cls.__flags__ & (1 << 9) and type(cls.__init__) is types.FunctionType:
+        if policy.is_leaf(module) and not policy.within(module, TORCH_PYTHON):
+            return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+        return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
+    if issubclass(cls, BaseException):
+        return Licence(Looks.MOVES, "keeps its arguments", 0)
+    if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
+        return Licence(Looks.SHALLOW, "a builtin type")
+    if cls.__flags__ & (1 << 9) and cls.__init__ is object.__init__:
+        return Licence(Looks.MOVES, "an ordinary class", 0)
+    return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+
+
+def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
+    if fn in TORCH_QUERIES:
+        return Licence(Looks.DEEP, "asks about torch's state, which is guarded")
+    if fn is torch._C._set_grad_enabled:
+        return Licence(Looks.RECORDED, "a switch that the graph holds")
+    owner = fn.__self__
+    if module == "torch" and not isinstance(owner, types.ModuleType):
+        return Licence(Looks.RECORDED, "a torch operator")
+    if module in TORCH_OPERATORS:
+        return Licence(Looks.RECORDED, "a torch operator")
+    if module in PURE_MODULES:
+        return Licence(Looks.DEEP, PURE_MODULES[module])
+    if isinstance(owner, type) and owner in PURE_TYPES:
+        return Licence(Looks.DEEP, f"a method of {owner.__name__}")
+    return Refusal(breaks.UNLICENSED_CALL, describe(fn))
+
+
+def judge_leaf(fn: Any) -> Licence | Refusal:
+    module = policy.module_name(fn)
+    top = module.partition(".")[0]
+    if fn in TORCH_TOP or policy.within(module, TORCH_PYTHON):
+        return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
+    if top in ("re", "sre_compile", "sre_parse", "typing"):
+        return Licence(Looks.DEEP, "pure, with a cache of its own")
+    return Refusal(breaks.UNLICENSED_CALL, describe(fn))
+
+
+def describe(fn: Any) -> str:
+    module = getattr(fn, "__module__", None)
+    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__qualname__
+    return f"{module}.{name}" if module and module != "builtins" else str(name)
