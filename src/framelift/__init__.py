@@ -1,0 +1,53 @@
+"""Framelift captures PyTorch programs: frames in, graphs out, everything else as Python would have it.
+
+Names are loaded when first used, so that the parts that need no torch can be used without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from framelift.api.compile import compile
+    from framelift.api.control import disable, is_compiling
+    from framelift.api.explain import explain
+    from framelift.core.counters import counters
+    from framelift.runtime.backends import list_backends, register_backend
+    from framelift.runtime.frames import reset
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "compile": "framelift.api.compile",
+    "counters": "framelift.core.counters",
+    "disable": "framelift.api.control",
+    "explain": "framelift.api.explain",
+    "is_compiling": "framelift.api.control",
+    "list_backends": "framelift.runtime.backends",
+    "register_backend": "framelift.runtime.backends",
+    "reset": "framelift.runtime.frames",
+}
+
+__all__ = [
+    "compile",
+    "counters",
+    "disable",
+    "explain",
+    "is_compiling",
+    "list_backends",
+    "register_backend",
+    "reset",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'framelift' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -110,13 +110,19 @@ NULL without an exception when no entry holds. func may be NULL, and so may loca
 def python_checks() -> int:
     """How often a check ran Python code, in this process."""
 
+def empty_meta(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, /) -> torch.Tensor:
+    """A fresh tensor on the meta device, made past every dispatch mode."""
+
+def view_meta(base: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, /) -> torch.Tensor:
+    """A meta tensor over the memory (and version counter) of another."""
+
 def fake_history(tensor: torch.Tensor) -> None:
     """Makes a tensor report requires_grad and not is_leaf, as the result of an operation would."""
 
-Check: TypeAlias = tuple[int, Any]  # kind, operand
-Node: TypeAlias = tuple[int, int, Any, Sequence[Check], int]  # parent, access, operand, checks, slot
-ClassLookups: TypeAlias = tuple[type, Sequence[tuple[str, Any]]]  # class, (name, expected or MISSING)
-StorageGroups: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # input slots, group of each
+_Check: TypeAlias = tuple[int, Any]  # kind, operand
+_Node: TypeAlias = tuple[int, int, Any, Sequence[_Check], int]  # parent, access, operand, checks, slot
+_ClassLookups: TypeAlias = tuple[type, Sequence[tuple[str, Any]]]  # class, (name, expected or MISSING)
+_StorageGroups: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # input slots, group of each
 
 @final
 class TensorSpec:
@@ -164,11 +170,11 @@ class Program:
 
     def __new__(
         cls,
-        nodes: Sequence[Node],
+        nodes: Sequence[_Node],
         n_inputs: int,
         state: GlobalState | None = None,
-        types: Sequence[ClassLookups] = (),
-        storages: StorageGroups | None = None,
+        types: Sequence[_ClassLookups] = (),
+        storages: _StorageGroups | None = None,
     ) -> Program: ...
     def collect(self, func: object, args: Sequence[object]) -> list[Any] | None:
         """The inputs if everything holds."""

@@ -257,7 +257,7 @@ def test_cells():
     assert reach(g.ACCESS_CELL, 0)(function) is None
     assert reach(g.ACCESS_CELL, 0)(3) is None
     assert reach(g.ACCESS_CONTENTS)(3) is None
-    del captured
+    del closure.__closure__[0].cell_contents
     assert reach(g.ACCESS_CELL, 0)(closure) is None
     assert reach(g.ACCESS_CONTENTS)(closure.__closure__[0]) is None
     # A parent of -1 is the frame's function.
@@ -1356,7 +1356,7 @@ def test_cycles_are_collected(place):
 
     thing = Local()
     cache = thing.cache = g.Cache()
-    region = (lambda: thing) if place == "region" else len
+    region = (lambda kept=thing: kept) if place == "region" else len
     nodes = [
         node(g.ACCESS_CONST, thing if place == "operand" else None),
         node(g.ACCESS_CONST, None, (g.CHECK_IS_NOT, thing if place == "check" else 0)),

@@ -6,6 +6,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode import Decoded
+from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING, UNSET
 
 if TYPE_CHECKING:
@@ -60,6 +61,16 @@ class Frame:
     def line(self) -> int | None:
         positions = self.code.instructions[self.ip].positions
         return positions.lineno if positions else None
+
+    @property
+    def place(self) -> Place:
+        """Where the frame stands, down to the columns."""
+        code = self.code.code
+        positions = self.code.instructions[self.ip].positions
+        if positions is None:
+            return Place(code, None)
+        columns = (positions.col_offset, positions.end_col_offset)
+        return Place(code, positions.lineno, columns, positions.end_lineno)
 
     def __repr__(self) -> str:
         return f"<frame {self.code.code.co_qualname} line {self.line}>"

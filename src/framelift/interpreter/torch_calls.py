@@ -104,14 +104,6 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     return object.__getattribute__(obj, name)
 
 
-# ---- memoising functions must not keep fakes
-
-
-def unwrap_cached(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Calls the function under a `functools.lru_cache`."""
-    return call(f, fn.__wrapped__, args, kwargs or None)
-
-
 # ---- torch's questions
 
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "cache.h"
+#include "fakes.h"
 #include "global_state.h"
 #include "program.h"
 #include "tensor_spec.h"
@@ -80,6 +81,10 @@ PyObject* get_python_checks(PyObject*, PyObject*) {
 }
 
 PyMethodDef module_methods[] = {
+    {"empty_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_meta)), METH_FASTCALL,
+     "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
+    {"view_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(view_meta)), METH_FASTCALL,
+     "view_meta(base, sizes, strides, offset, /)\n--\n\nA meta tensor over the memory of another."},
     {"fake_history", fake_history, METH_O,
      "Makes a tensor look like the result of a differentiable operation."},
     {"python_checks", get_python_checks, METH_NOARGS, "How often a check ran Python code."},

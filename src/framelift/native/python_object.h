@@ -40,6 +40,13 @@ class PyRef {
   PyObject* object_ = nullptr;
 };
 
+// An attribute, by an interned name: PyObject_GetAttrString makes a new string each time, and
+// CPython's cache of type lookups keeps those.
+inline PyRef get_attribute(PyObject* object, const char* name) {
+  PyRef interned = PyRef::steal(PyUnicode_InternFromString(name));
+  return interned ? PyRef::steal(PyObject_GetAttr(object, interned.get())) : PyRef();
+}
+
 // A Python object around a C++ value. Body has `int traverse(visitproc, void*)`. A body that can
 // change after it was made also has a tp_clear of its own; the others are like tuples: what they
 // refer to is older than they are, so a cycle through one goes through something clearable too.

@@ -44,8 +44,7 @@ const c10::TensorImpl& impl_of(PyObject* tensor) {
 
 std::string type_name(PyTypeObject* type) {
   PyRef name = PyRef::steal(PyType_GetQualName(type));
-  PyRef module = PyRef::steal(
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+  PyRef module = get_attribute(reinterpret_cast<PyObject*>(type), "__module__");
   PyErr_Clear();
   std::string text;
   if (module && PyUnicode_Check(module.get())) {

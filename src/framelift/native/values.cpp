@@ -62,8 +62,8 @@ bool same_slice(PyObject* a, PyObject* b) {
 // Not ==, which takes range(0) and range(5, 5) for equal.
 bool same_range(PyObject* a, PyObject* b) {
   for (const char* name : {"start", "stop", "step"}) {
-    PyRef x = PyRef::steal(PyObject_GetAttrString(a, name));
-    PyRef y = PyRef::steal(PyObject_GetAttrString(b, name));
+    PyRef x = get_attribute(a, name);
+    PyRef y = get_attribute(b, name);
     if (!x || !y || !same_constant(x.get(), y.get())) {
       PyErr_Clear();
       return false;
@@ -235,9 +235,9 @@ bool init_values() {
   if (!module) {
     return false;
   }
-  PyObject* type = PyObject_GetAttrString(module.get(), "deque");
-  the_deque_type = reinterpret_cast<PyTypeObject*>(type);
-  return type != nullptr;
+  the_deque_type =
+      reinterpret_cast<PyTypeObject*>(get_attribute(module.get(), "deque").release());
+  return the_deque_type != nullptr;
 }
 
 PyTypeObject* deque_type() {

@@ -20,7 +20,7 @@ from framelift import _frame, _guards
 from framelift.bytecode import slot_names
 from framelift.codegen.region import Region, generate
 from framelift.core import breaks
-from framelift.core.breaks import Break, Place
+from framelift.core.breaks import Break
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.interpreter import Machine, torch_calls
 from framelift.interpreter.frame import Frame
@@ -74,7 +74,6 @@ def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
     module = None
     if region.has_graph:
         module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
-        module.graph._codegen = recorder.graph._codegen
     inputs = [tensor for _, tensor, _ in recorder.inputs]
     ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
     captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops)
@@ -114,19 +113,6 @@ def where(machine: Machine) -> str:
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
 
 
-def stack(machine: Machine) -> list[Place]:
-    """Where the program stands, outermost first."""
-    places = []
-    frame = machine.frame
-    while frame is not None:
-        positions = frame.code.instructions[frame.ip].positions
-        if positions is not None:
-            columns = (positions.col_offset, positions.end_col_offset)
-            places.append(Place(frame.code.code, positions.lineno, columns, positions.end_lineno))
-        frame = frame.back
-    return places[::-1]
-
-
 @contextlib.contextmanager
 def as_it_was() -> Iterator[None]:
     """Puts torch's global state back."""
@@ -150,10 +136,9 @@ def as_it_was() -> Iterator[None]:
 
 def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     """The guards of everything the trace read, and the walk that collects the region's inputs."""
-    for fn in [known.value for known in world.known.values() if type(known.value) is FunctionType]:
-        if fn in world.inlined:
-            code = world.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, "__code__")
-            world.guard(code, Check.IS, fn.__code__)
+    for fn in world.inlined.values():
+        code = world.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, "__code__")
+        world.guard(code, Check.IS, fn.__code__)
     storages = None
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(region.inputs)}

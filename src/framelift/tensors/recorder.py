@@ -95,6 +95,8 @@ class Recorder(TorchFunctionMode):
         self.mutated: dict[int, FakeTensor] = {}
         self.classes: dict[int, type] = {}
         self.calls = 0
+        self.autocasts: list[tuple[Any, torch.fx.Node]] = []
+        """Autocast contexts that are open: manager and the node that entered it."""
 
     # ---- inputs
 
@@ -107,7 +109,8 @@ class Recorder(TorchFunctionMode):
                 fake = self.fakes.of(tensor)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
-        node = self.graph.placeholder(f"arg{len(self.inputs)}_1")
+        with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
+            node = self.graph.placeholder(f"arg{len(self.inputs)}_1")
         node.meta["example_value"] = fake
         self.know(fake, node)
         self.input_of[id(fake)] = len(self.inputs)
@@ -133,6 +136,10 @@ class Recorder(TorchFunctionMode):
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         self.refuse(func, args)
+        with torch._C.DisableTorchFunction():
+            return self.perform(func, args, kwargs)
+
+    def perform(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         keyed = self.keys.key(func, args, kwargs)
         if keyed is not None:
             key, tensors = keyed
@@ -169,8 +176,7 @@ class Recorder(TorchFunctionMode):
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
-            with torch._C.DisableTorchFunction():
-                return func(*args, **kwargs)
+            return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
             branch = getattr(func, "__name__", "") == "__bool__"
             kind = breaks.DATA_DEPENDENT_BRANCH if branch else breaks.DATA_DEPENDENT_VALUE

@@ -86,6 +86,9 @@ class Door(PlainWorld):
         self.shadow_cells: dict[int, tuple[CellType, CellType, Any]] = {}
         """id of an outside cell -> (the cell, its shadow, what that held at first)."""
         self.inside_classes: set[type] = set()
+        self.inside_functions: dict[int, FunctionType] = {}
+        self.inlined: dict[int, FunctionType] = {}
+        """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
         self.frame_globals: dict[str, Any] | None = None
         self.frame_function: FunctionType | None = None
@@ -101,13 +104,16 @@ class Door(PlainWorld):
     def place(self) -> Place | None:
         """Where the program stands."""
         frame = self.machine.frame if self.machine else None
-        if frame is None:
-            return None
-        positions = frame.code.instructions[frame.ip].positions
-        if positions is None:
-            return Place(frame.code.code, None)
-        columns = (positions.col_offset, positions.end_col_offset)
-        return Place(frame.code.code, positions.lineno, columns, positions.end_lineno)
+        return None if frame is None else frame.place
+
+    def stack(self) -> list[Place]:
+        """Where the program stands, with its callers, outermost first."""
+        places = []
+        frame = self.machine.frame if self.machine else None
+        while frame is not None:
+            places.append(frame.place)
+            frame = frame.back
+        return places[::-1]
 
     def class_attribute(self, cls: type, name: str) -> Any:
         index = (cls, name)
@@ -159,8 +165,9 @@ class Door(PlainWorld):
         raise Break(reason, context)
 
     def catchable(self, error: BaseException) -> bool:
-        if isinstance(error, Break):
-            self.broken = self.broken or error
+        if isinstance(error, Break) and self.broken is None:
+            self.broken = error
+            error.stack = self.stack()
         if self.broken is not None:
             return False
         return not isinstance(error, (KeyboardInterrupt, SystemExit))
@@ -225,9 +232,16 @@ class Door(PlainWorld):
         """Where an outside function is found; None for one made by the trace."""
         if fn is self.frame_function:
             return self.root.function(fn.__name__)
-        if id(fn) in self.known:
-            return self.root.constant(fn, fn.__qualname__)
-        return None
+        if id(fn) in self.inside_functions:
+            return None
+        return self.root.constant(fn, fn.__qualname__)
+
+    def made_function(self, fn: FunctionType) -> None:
+        self.inside_functions[id(fn)] = fn
+
+    def entered(self, fn: FunctionType) -> None:
+        if id(fn) not in self.inside_functions:
+            self.inlined[id(fn)] = fn
 
     def cells(self, fn: FunctionType) -> tuple[CellType, ...]:
         cells = fn.__closure__ or ()

@@ -11,23 +11,43 @@ from framelift.world.source import Source
 
 
 class Check(enum.Enum):
-    """The kinds of facts; each has a native counterpart `CHECK_<NAME>`. The text renders one."""
+    """The kinds of facts; each has a native counterpart `CHECK_<NAME>`."""
 
-    IS = "{s} is {e}"
-    IS_NOT = "{s} is not {e}"
-    TYPE = "type({s}) is {e.__module__}.{e.__qualname__}"
-    EQUAL = "{s} == {e!r}"
-    LEN = "len({s}) == {e}"
-    NONEMPTY = "bool({s}) is {e}"
-    KEYS = "list({s}) == {e}"
-    HAS_KEY = "{e!r} in {s}"
-    NO_KEY = "{e!r} not in {s}"
-    NO_ATTR = "{e!r} not in {s}.__dict__"
-    NO_SLOT = "not hasattr({s}, {e.__name__!r})"
-    ELEMENTS = "{s} == {e}"
-    TENSOR = "{s} is {e}"
-    SAME_AS = "{s} is {e}"
-    NOT_SAME_AS = "{s} is not {e}"
+    IS = enum.auto()
+    IS_NOT = enum.auto()
+    TYPE = enum.auto()
+    EQUAL = enum.auto()
+    LEN = enum.auto()
+    NONEMPTY = enum.auto()
+    KEYS = enum.auto()
+    HAS_KEY = enum.auto()
+    NO_KEY = enum.auto()
+    NO_ATTR = enum.auto()
+    NO_SLOT = enum.auto()
+    ELEMENTS = enum.auto()
+    TENSOR = enum.auto()
+    SAME_AS = enum.auto()
+    NOT_SAME_AS = enum.auto()
+
+
+TEXTS = {
+    Check.IS: "{s} is {e}",
+    Check.IS_NOT: "{s} is not {e}",
+    Check.TYPE: "type({s}) is {e.__module__}.{e.__qualname__}",
+    Check.EQUAL: "{s} == {e!r}",
+    Check.LEN: "len({s}) == {e}",
+    Check.NONEMPTY: "bool({s}) is {e}",
+    Check.KEYS: "list({s}) == {e}",
+    Check.HAS_KEY: "{e!r} in {s}",
+    Check.NO_KEY: "{e!r} not in {s}",
+    Check.NO_ATTR: "{e!r} not in {s}.__dict__",
+    Check.NO_SLOT: "not hasattr({s}, {e.__name__!r})",
+    Check.ELEMENTS: "{s} == {e}",
+    Check.TENSOR: "{s} is {e}",
+    Check.SAME_AS: "{s} is {e}",
+    Check.NOT_SAME_AS: "{s} is not {e}",
+}
+"""How each fact is written, from its source `s` and what is expected `e`."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +63,7 @@ class Guard:
             expected = brief(expected)
         elif self.check is Check.KEYS:
             expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in expected]
-        return self.check.value.format(s=self.source, e=expected)
+        return TEXTS[self.check].format(s=self.source, e=expected)
 
 
 def brief(value: Any) -> str:

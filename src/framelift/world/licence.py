@@ -183,7 +183,6 @@ TORCH_QUERIES = {
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled, torch._C._get_flash_sdp_enabled),
     *(torch._C._get_math_sdp_enabled, torch._C._get_mem_efficient_sdp_enabled, torch._C._is_torch_function_all_disabled),
-    *(torch._C._cuda_getDeviceCount,) if hasattr(torch._C, "_cuda_getDeviceCount") else (),
 }
 """Questions about torch's global state: every entry guards that state."""
 

@@ -12,28 +12,53 @@ from typing import Any
 
 
 class Access(enum.Enum):
-    """How a value is reached; the text renders it from its base `b` and key `k`."""
+    """How a value is reached."""
 
-    ARG = "{k[1]}"
-    FUNC = "{k}"
-    GLOBALS = "globals()"
-    CONST = "{k[0]}"
-    ATTR = "{b}.{k}"
-    DICT = "{b}.__dict__"
-    KEY = "{b}[{k!r}]"
-    ITEM = "{b}[{k}]"
-    DEQUE_ITEM = "{b}[{k}]"
-    SLOT = "{b}.{k.__name__}"
-    CELL = "{k[1]}"
-    CELL_OBJECT = "{b}.__closure__[{k}]"
-    CONTENTS = "{b}.cell_contents"
-    TYPE = "type({b})"
-    DEFAULT = "{b}.__defaults__[{k}]"
-    KWDEFAULT = "{b}.__kwdefaults__[{k!r}]"
-    SELF = "{b}.__self__"
-    METHOD_FUNC = "{b}.__func__"
-    GRAD = "{b}.grad"
-    NATIVE_ATTR = "{b}.{k}"
+    ARG = enum.auto()
+    FUNC = enum.auto()
+    GLOBALS = enum.auto()
+    CONST = enum.auto()
+    ATTR = enum.auto()
+    DICT = enum.auto()
+    KEY = enum.auto()
+    ITEM = enum.auto()
+    DEQUE_ITEM = enum.auto()
+    SLOT = enum.auto()
+    CELL = enum.auto()
+    CELL_OBJECT = enum.auto()
+    CONTENTS = enum.auto()
+    TYPE = enum.auto()
+    DEFAULT = enum.auto()
+    KWDEFAULT = enum.auto()
+    SELF = enum.auto()
+    METHOD_FUNC = enum.auto()
+    GRAD = enum.auto()
+    NATIVE_ATTR = enum.auto()
+
+
+TEXTS = {
+    Access.ARG: "{k[1]}",
+    Access.FUNC: "{k}",
+    Access.GLOBALS: "globals()",
+    Access.CONST: "{k[0]}",
+    Access.ATTR: "{b}.{k}",
+    Access.DICT: "{b}.__dict__",
+    Access.KEY: "{b}[{k!r}]",
+    Access.ITEM: "{b}[{k}]",
+    Access.DEQUE_ITEM: "{b}[{k}]",
+    Access.SLOT: "{b}.{k.__name__}",
+    Access.CELL: "{k[1]}",
+    Access.CELL_OBJECT: "{b}.__closure__[{k}]",
+    Access.CONTENTS: "{b}.cell_contents",
+    Access.TYPE: "type({b})",
+    Access.DEFAULT: "{b}.__defaults__[{k}]",
+    Access.KWDEFAULT: "{b}.__kwdefaults__[{k!r}]",
+    Access.SELF: "{b}.__self__",
+    Access.METHOD_FUNC: "{b}.__func__",
+    Access.GRAD: "{b}.grad",
+    Access.NATIVE_ATTR: "{b}.{k}",
+}
+"""How each access is written, from its base `b` and key `k`."""
 
 
 class Source:
@@ -67,7 +92,7 @@ class Source:
         if self.access is Access.KEY and base is not None and is_namespace(base):
             # a global, or a module's attribute: as the user writes it
             return self.key if base.access is Access.GLOBALS else f"{base.key[0]}.{self.key}"
-        return self.access.value.format(b=base, k=self.key)
+        return TEXTS[self.access].format(b=base, k=self.key)
 
     def __repr__(self) -> str:
         return f"<source {self}>"

@@ -1,0 +1,34 @@
+"""Switches and questions: `disable`, `is_compiling`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from framelift import _frame
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def disable(fn: Any = None, *, reason: str | None = None) -> Any:
+    """Marks a function (or module) to run as plain Python, with everything it calls.
+
+    Works as `disable(fn)`, `@disable` and `@disable(reason="...")`.
+    """
+    if fn is None:
+        return functools.partial(disable, reason=reason)
+    if not callable(fn):
+        raise TypeError(f"framelift.disable takes a function, not a {type(fn).__name__}")
+
+    @functools.wraps(fn)
+    def untouched(*args: Any, **kwargs: Any) -> Any:
+        return _frame.untouched(fn, *args, **kwargs)
+
+    untouched._framelift_disable = reason or "framelift.disable"  # type: ignore[attr-defined]
+    return untouched
+
+
+def is_compiling() -> bool:
+    """True while the calling function is being captured."""
+    return False

@@ -1,0 +1,190 @@
+"""What the frame hook asks: a user's frame has no entry that holds - capture it, or let it run.
+
+A compiled function runs in a *context* (its options); each code object keeps one cache of entries
+per context. A frame that can't be captured runs as plain Python from then on in that context, with
+the reason kept, and the functions it calls are looked at on their own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+from framelift import _frame, _guards
+from framelift.core import policy
+from framelift.core.breaks import Break
+from framelift.core.counters import counters
+from framelift.core.errors import Unsupported
+from framelift.runtime.backends import Backend, compile_graph
+from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+
+RECOMPILE_LIMIT = 8
+FAILURE_LIMIT = 8
+"""How often a frame whose program raises is traced again before it is left alone."""
+
+
+@dataclass(eq=False)
+class Compiled:
+    """One entry, as people see it."""
+
+    captured: Captured
+    graph_callable: Any
+    backend_seconds: float
+    entry: Any = None
+
+    @property
+    def hits(self) -> int:
+        return self.entry.hits
+
+
+@dataclass(eq=False)
+class Record:
+    """What is known of a code object in one context."""
+
+    code: CodeType
+    compiled: list[Compiled] = field(default_factory=list)
+    skipped: str | None = None
+    break_: Break | None = None
+    failures: int = 0
+    recompile_reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Context:
+    """The options of a compiled function; what `_frame.call_in` is given."""
+
+    backend: Backend
+    backend_name: str
+    fullgraph: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    on_capture: Callable[[FunctionType, Captured], None] | None = None
+    records: dict[CodeType, Record] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _contexts.add(self)
+
+    def record(self, code: CodeType) -> Record:
+        found = self.records.get(code)
+        if found is None:
+            found = self.records[code] = Record(code)
+        return found
+
+    def forget(self) -> None:
+        for code in self.records:
+            _frame.set_cache(code, None, self)
+        self.records.clear()
+
+
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+_lock = threading.RLock()
+
+
+def reset() -> None:
+    """Forgets everything that was compiled, and why anything was not."""
+    for context in list(_contexts):
+        context.forget()
+    counters.clear()
+
+
+def missed(fn: FunctionType, arguments: list[Any]) -> tuple[Any, tuple[Any, ...]] | None:
+    """The frame hook's question. None: run the frame as it is."""
+    context: Context = _frame.context()
+    if context is None:
+        return None
+    with _lock:
+        return compiled_frame(context, fn, arguments)
+
+
+def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> tuple[Any, tuple[Any, ...]] | None:
+    code = fn.__code__
+    record = context.record(code)
+    cache = _frame.get_cache(code, context)
+    if cache is False:
+        return None
+    if cache is None:
+        cache = _guards.Cache()
+        _frame.set_cache(code, cache, context)
+    elif len(cache):
+        if len(cache) >= RECOMPILE_LIMIT:
+            return skip(context, record, f"recompile limit ({RECOMPILE_LIMIT}) reached")
+        note_recompile(record, fn, arguments)
+    counters["frames"]["total"] += 1
+    try:
+        check_frame(fn)
+        captured = capture(fn, arguments)
+    except Break as found:
+        ended: Break | EscapedError = found
+    except EscapedError as error:
+        ended = error
+    else:
+        return run_captured(context, record, cache, fn, arguments, captured)
+    # outside the handler: what is raised from here on has nothing to do with how the trace ended
+    if isinstance(ended, Break):
+        return broken(context, record, ended)
+    record.failures += 1
+    if record.failures >= FAILURE_LIMIT:
+        return skip(context, record, "the function kept raising while it was captured")
+    return None
+
+
+def run_captured(
+    context: Context, record: Record, cache: Any, fn: FunctionType, arguments: list[Any], captured: Captured
+) -> tuple[Any, tuple[Any, ...]] | None:
+    """Compiles what was captured, keeps it, and hands it to the hook to be run."""
+    if captured.graph is None:
+        return skip(context, record, "nothing to capture: no tensor operations")
+    compiled = compile_captured(context, fn, captured)
+    inputs = captured.program.native.collect(fn, arguments)
+    if inputs is None:
+        why = captured.program.failure(fn, arguments)
+        return skip(context, record, f"its guards do not hold for what was just captured: {why}")
+    cache.add(compiled.entry)
+    record.compiled.append(compiled)
+    counters["frames"]["ok"] += 1
+    counters["stats"]["unique_graphs"] += 1
+    counters["stats"]["calls_captured"] += len(captured.ops)
+    if context.on_capture is not None:
+        context.on_capture(fn, captured)
+    return compiled.entry.region, tuple(inputs)
+
+
+def compile_captured(context: Context, fn: FunctionType, captured: Captured) -> Compiled:
+    began = time.perf_counter()
+    assert captured.graph is not None
+    graph = compile_graph(
+        context.backend, context.backend_name, captured.graph, captured.example_inputs, **context.options
+    )
+    compiled = Compiled(captured, graph, time.perf_counter() - began)
+    captured.example_inputs = []
+    compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
+    return compiled
+
+
+def note_recompile(record: Record, fn: FunctionType, arguments: list[Any]) -> None:
+    last = record.compiled[-1].captured.program.failure(fn, arguments) if record.compiled else None
+    if last is not None:
+        record.recompile_reasons.append(last)
+        counters["recompiles"][f"{record.code.co_qualname}: {last}"] += 1
+
+
+def broken(context: Context, record: Record, found: Break) -> None:
+    counters["graph_break"][found.reason.name] += 1
+    record.break_ = found
+    if context.fullgraph:
+        where = f" {found.stack[0]}" if found.stack else ""
+        raise Unsupported(f"fullgraph=True, and the function can't be captured whole.{where}\n{found.describe()}")
+    return skip(context, record, found.describe())
+
+
+def skip(context: Context, record: Record, why: str) -> None:
+    record.skipped = why
+    _frame.set_cache(record.code, False, context)
+
+
+_frame.set_callbacks(policy.decide, missed)
+_frame.set_dispatch(_guards.dispatch)
