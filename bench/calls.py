@@ -18,13 +18,15 @@ from bench.measure import (
     Target,
     TorchCompile,
     clock,
+    failures,
     geometric_mean,
     pick,
     ratio,
     ready_system,
+    require_one_graph,
     take_turns,
 )
-from bench.tables import microseconds, show_table, times
+from bench.tables import microseconds, show_failures, show_table, times
 
 SUBJECTS = ["two arguments", "MLP", "BERT 12", "Llama 8", "Llama 32"]
 SYSTEMS = ["framelift", TorchCompile.name]
@@ -32,7 +34,7 @@ BATCHES = 20
 BATCH_S = 0.05
 
 
-def recorded_result(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+def recorded_result(gm: torch.fx.GraphModule) -> Callable[..., Any]:
     result = None
 
     def run(*args: Any) -> Any:
@@ -47,10 +49,17 @@ def recorded_result(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Cal
 def sample(system_name: str, subject_name: str) -> dict[str, Any]:
     subject = models.build(subject_name)
     system = ready_system(system_name)
-    compiled = system.compile(subject.target, recorded_result)
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        graphs.append(gm)
+        return recorded_result(gm)
+
+    compiled = system.compile(subject.target, backend)
     args, kwargs = subject.args, subject.kwargs
     for _ in range(20):
         compiled(*args, **kwargs)
+    require_one_graph(len(graphs))
 
     def batch(count: int) -> float:
         start = clock()
@@ -88,11 +97,7 @@ def show(console: Console, results: dict[str, Any]) -> None:
     rows.append(["geometric mean", "", "", times(overall(results), digits=2)])
     title = "A call when everything is compiled"
     show_table(console, title, ["", *SYSTEMS, "framelift / torch.compile"], rows, footer=1)
-    for subject, samples in results["calls"].items():
-        for name, runs in samples.items():
-            if "failed" in runs[0]:
-                console.print(f"  {subject}, {name}: {runs[0]['failed']}", style="yellow", markup=False)
-    console.print()
+    show_failures(console, failures(results["calls"]))
 
 
 def targets(results: dict[str, Any]) -> list[Target]:

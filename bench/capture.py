@@ -20,18 +20,21 @@ from bench import models
 from bench.measure import (
     REFERENCES,
     SYSTEMS,
+    Failed,
     Spread,
     Target,
     TorchCompileUntimed,
+    failures,
     fastest,
     geometric_mean,
     pick,
     ratio,
     ready_system,
+    require_one_graph,
     seconds,
     take_turns,
 )
-from bench.tables import milliseconds, show_table, times
+from bench.tables import milliseconds, show_failures, show_table, times
 
 SMALL = ["one op", "1,000 adds"]
 AGAIN = 5
@@ -57,10 +60,15 @@ def sample(system_name: str, subject_name: str) -> dict[str, Any]:
         results.clear()
         gc.collect()
         compiled = system.compile(subject.target, backend)
-        return max(seconds(lambda: results.append(subject.run(compiled))) - eager, 1e-6)
+        spent = seconds(lambda: results.append(subject.run(compiled))) - eager
+        require_one_graph(len(nodes))
+        if spent <= 0:
+            raise Failed("the first call took no longer than an eager one: too noisy to tell")
+        return spent
 
     first = capture()
-    identical = same(expected, results[0])
+    if not same(expected, results[0]):
+        raise Failed("the result differs from eager's")
     again = [capture()]
     while len(again) < AGAIN and sum(again) < AGAIN_S:
         again.append(capture())
@@ -68,9 +76,7 @@ def sample(system_name: str, subject_name: str) -> dict[str, Any]:
         "first": first,
         "second": statistics.median(again),
         "eager": eager,
-        "graphs": len(nodes),
         "nodes": sum(nodes),
-        "identical": identical,
     }
 
 
@@ -126,23 +132,7 @@ def show(console: Console, results: dict[str, Any]) -> None:
         )
     columns = ["Llama", "framelift", "per layer", "torch.compile untimed", "faster by"]
     show_table(console, "Growth with layers (capture again)", columns, rows)
-    for note in notes(results):
-        console.print(f"  {note}", style="yellow", markup=False)
-    console.print()
-
-
-def notes(results: dict[str, Any]) -> list[str]:
-    """What would make the table above mean less than it seems to."""
-    found = []
-    for subject, samples in (results["capture"] | results["growth"]).items():
-        for name, runs in samples.items():
-            for run in runs[:1]:
-                if "failed" in run:
-                    found.append(f"{subject}, {name}: {run['failed']}")
-                elif run["graphs"] != 1 or not run["identical"]:
-                    verdict = "identical to" if run["identical"] else "DIFFERENT from"
-                    found.append(f"{subject}, {name}: {run['graphs']} graphs, result {verdict} eager's")
-    return found
+    show_failures(console, failures(results["capture"] | results["growth"]))
 
 
 def targets(results: dict[str, Any]) -> list[Target]:

@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import statistics
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +97,12 @@ CLOCK_VARIABLE = "FRAMELIFT_BENCH_CLOCK"
 clock = time.thread_time if os.environ.get(CLOCK_VARIABLE) == "cpu" else time.perf_counter
 
 
+def require_one_graph(graphs: int) -> None:
+    """A run that captured nothing is quick and means nothing: it must not count."""
+    if graphs != 1:
+        raise Failed(f"{graphs} graphs were captured instead of 1")
+
+
 def seconds(fn: Callable[[], Any]) -> float:
     start = clock()
     fn()
@@ -108,7 +113,7 @@ def seconds(fn: Callable[[], Any]) -> float:
 
 
 class Failed(Exception):
-    """A measurement that did not come back; the message is the last line of what went wrong."""
+    """A measurement that did not come back; the message is the first line of what went wrong."""
 
 
 def in_fresh_process(job: Callable[..., Any], *args: Any) -> Any:
@@ -132,7 +137,7 @@ def in_fresh_process(job: Callable[..., Any], *args: Any) -> Any:
             process.kill()
         receiver.close()
     if kind == "error":
-        raise Failed(value.strip().splitlines()[-1][:200])
+        raise Failed(value.strip().splitlines()[0][:200])
     return value
 
 
@@ -142,8 +147,10 @@ def _child(sender: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
     try:
         with torch.no_grad():
             sender.send(("result", job(*args)))
-    except BaseException:
-        sender.send(("error", traceback.format_exc()))
+    except Failed as failure:
+        sender.send(("error", str(failure)))
+    except BaseException as error:
+        sender.send(("error", f"{type(error).__name__}: {error}"))
     finally:
         sender.close()
 
@@ -189,6 +196,18 @@ def pick(samples: list[Any], read: Callable[[Any], float]) -> Spread | None:
 def fastest(spreads: Iterator[Spread | None]) -> Spread | None:
     """Of several ways to run the reference, the one with the least median."""
     return min((spread for spread in spreads if spread), key=lambda spread: spread.median, default=None)
+
+
+def failures(results: dict[str, dict[str, list[Any]]]) -> list[str]:
+    """Why there is no number where one is missing."""
+    found = {
+        f"{subject}, {name}: {run['failed']}": None
+        for subject, samples in results.items()
+        for name, runs in samples.items()
+        for run in runs
+        if "failed" in run
+    }
+    return list(found)
 
 
 def ratio(above: Spread | None, below: Spread | None) -> Spread | None:

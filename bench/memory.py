@@ -9,12 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from bench import models
-from bench.measure import Spread, Target, TorchCompile, pick, ratio, ready_system, take_turns
-from bench.measure import forward_backend as backend
-from bench.tables import mebibytes, show_table, times
+from bench.measure import (
+    Spread,
+    Target,
+    TorchCompile,
+    failures,
+    pick,
+    ratio,
+    ready_system,
+    require_one_graph,
+    take_turns,
+)
+from bench.tables import mebibytes, show_failures, show_table, times
 
 SUBJECTS = ["1,000 adds", *models.MODELS]
 SYSTEMS = ["framelift", TorchCompile.name]
@@ -41,10 +51,18 @@ def sample(system_name: str, subject_name: str) -> dict[str, Any]:
     subject = models.build(subject_name)
     subject.run()
     system = ready_system(system_name)
+    graphs = 0
+
+    def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+        return gm.forward
+
     gc.collect()
     restart_peak()
     before = peak_bytes()
     subject.run(system.compile(subject.target, backend))
+    require_one_graph(graphs)
     # At least a page, so that ratios exist.
     return {"peak": max(peak_bytes() - before, 4096), "before": before}
 
@@ -69,7 +87,7 @@ def show(console: Console, results: dict[str, Any]) -> None:
     ]
     title = "Peak memory while capturing, above what was there before"
     show_table(console, title, ["", *SYSTEMS, "framelift / torch.compile"], rows)
-    console.print()
+    show_failures(console, failures(results["memory"]))
 
 
 def targets(results: dict[str, Any]) -> list[Target]:

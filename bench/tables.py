@@ -53,6 +53,12 @@ def show_table(
     console.print(table)
 
 
+def show_failures(console: Console, failures: list[str]) -> None:
+    for failure in failures:
+        console.print(f"  {failure}", style="yellow", markup=False)
+    console.print()
+
+
 def show_targets(console: Console, targets: list[Target]) -> None:
     rows = []
     for target in targets:

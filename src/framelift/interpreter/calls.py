@@ -59,7 +59,7 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     else:
         method = f.world.special(fn, "__call__")
         if type(method) is MethodType and type(method.__func__) is FunctionType:
-            return call_function(f, method.__func__, [method.__self__, *args], kwargs)
+            return call(f, method.__func__, [method.__self__, *args], kwargs)
     return f.world.call_native(f, fn, args, kwargs)
 
 

@@ -117,6 +117,9 @@ for _question in (torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tr
     SERVED[_question] = constant(False if _question is not torch._C._get_tracing_state else None)
 
 
+SERVED[torch._C._log_api_usage_once] = constant(None)  # counts, for torch's authors, that a feature was used
+
+
 @serve(torch.is_tensor)
 def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.is_instance(args[0], torch.Tensor)

@@ -65,7 +65,9 @@ PyObject *view_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
   int64_t offset = PyLong_AsLongLong(args[3]);
   if (offset == -1 && PyErr_Occurred()) return nullptr;
   try {
-    auto keys = c10::DispatchKeySet(c10::DispatchKey::Meta);
+    // without the autograd keys it would count as an inference tensor, which has no version
+    auto keys = c10::DispatchKeySet(
+        {c10::DispatchKey::Meta, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutogradMeta});
     auto made = at::detail::make_tensor<c10::TensorImpl>(
         c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys, base.dtype());
     made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);

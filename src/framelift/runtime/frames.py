@@ -7,6 +7,7 @@ the reason kept, and the functions it calls are looked at on their own.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -22,6 +23,8 @@ from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+
+log = logging.getLogger("framelift")
 
 RECOMPILE_LIMIT = 8
 FAILURE_LIMIT = 8
@@ -126,6 +129,7 @@ def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> 
     # outside the handler: what is raised from here on has nothing to do with how the trace ended
     if isinstance(ended, Break):
         return broken(context, record, ended)
+    log.debug("%s raised while it was captured; it runs as plain Python", code.co_qualname, exc_info=ended.__cause__)
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
         return skip(context, record, "the function kept raising while it was captured")

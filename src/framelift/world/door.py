@@ -146,6 +146,10 @@ class Door(PlainWorld):
         """Whether an object stands for, or is, something that existed before the frame."""
         return id(value) in self.shadows or id(value) in self.views or id(value) in self.recorder.input_of
 
+    def is_opaque(self, value: Any) -> bool:
+        """An outside object with state that only C sees."""
+        return id(value) in self.known and OPENERS.get(type(value)) is open_opaque
+
     def source_of(self, value: Any) -> Source | None:
         """Where an object that is not pending can be found at run time, if it is from outside."""
         shadow = self.shadows.get(id(value))
@@ -408,11 +412,6 @@ def is_ordinary(cls: type) -> bool:
     # a class made in C has a larger struct than its Python-visible parts account for
     hidden = cls.__basicsize__ - object.__basicsize__ - 8 * slots
     return hidden <= 16
-
-
-def is_opaque(value: Any) -> bool:
-    opener = OPENERS.get(type(value))
-    return opener is open_opaque
 
 
 for _base in (tuple, list, dict, set, frozenset):

@@ -17,7 +17,7 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.world.attributes import Attributes
-from framelift.world.door import IMMUTABLE_TYPE, is_opaque
+from framelift.world.door import IMMUTABLE_TYPE
 from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.pending import Pending, opened
@@ -111,7 +111,7 @@ class Operations(Attributes):
         value = self.for_c(value)
         cls = type(value)
         if not cls.__flags__ & IMMUTABLE_TYPE:
-            if is_opaque(value):
+            if self.is_opaque(value):
                 self.refuse(breaks.OPAQUE_OBJECT, f"a {cls.__module__}.{cls.__qualname__} in an operation")
             for name in special_names(fn):
                 self.class_attribute(cls, name)
@@ -139,7 +139,7 @@ class Operations(Attributes):
         if cls in ATOMS or cls in SIZED:
             return bool(value)
         if not cls.__flags__ & IMMUTABLE_TYPE:
-            if is_opaque(value):
+            if self.is_opaque(value):
                 self.refuse(breaks.OPAQUE_OBJECT, f"truth of a {cls.__qualname__}")
             for name in SPECIAL_NAMES[bool]:
                 self.class_attribute(cls, name)
@@ -230,7 +230,7 @@ class Operations(Attributes):
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__getitem__")
             self.class_attribute(cls, "__missing__")
-        if is_opaque(container):
+        if self.is_opaque(container):
             self.refuse(breaks.OPAQUE_OBJECT, f"a subscript of a {cls.__qualname__}")
         return native(operator.getitem, container, self.for_c(key))
 
@@ -243,7 +243,7 @@ class Operations(Attributes):
             return
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__setitem__")
-            if is_opaque(container):
+            if self.is_opaque(container):
                 self.refuse(breaks.OPAQUE_OBJECT, f"an item set on a {cls.__qualname__}")
         native(operator.setitem, container, key, value)
 
@@ -251,7 +251,7 @@ class Operations(Attributes):
         container = opened(container)
         if not type(container).__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(type(container), "__delitem__")
-            if is_opaque(container):
+            if self.is_opaque(container):
                 self.refuse(breaks.OPAQUE_OBJECT, f"an item deleted from a {type(container).__qualname__}")
         native(operator.delitem, container, self.for_c(key))
 
@@ -278,7 +278,7 @@ class Operations(Attributes):
         if cls is FakeTensor:
             return iter(self.recorder.call(torch.Tensor.unbind, (value, 0), {}))
         if not cls.__flags__ & IMMUTABLE_TYPE:
-            if is_opaque(value):
+            if self.is_opaque(value):
                 self.refuse(breaks.OPAQUE_OBJECT, f"iteration over a {cls.__module__}.{cls.__qualname__}")
             for name in SPECIAL_NAMES[iter]:
                 self.class_attribute(cls, name)
@@ -292,7 +292,7 @@ class Operations(Attributes):
                 return resume(iterator)
             except StopIteration:
                 return MISSING
-        if is_opaque(iterator):
+        if self.is_opaque(iterator):
             self.refuse(breaks.OPAQUE_OBJECT, f"an outside {type(iterator).__qualname__}")
         return native(next, iterator, MISSING)
 

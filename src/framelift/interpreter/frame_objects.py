@@ -1,0 +1,181 @@
+"""Frames as the program may look at them: `sys._getframe()`, `generator.gi_frame`, tracebacks.
+
+A `FrameView` stands for a frame that is being interpreted and claims to be a `types.FrameType`. A
+traceback takes nothing but a real frame object, so its entries get one that is made for them: it has
+the function's names, globals and line table, but no locals and no caller.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import os
+import sys
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import framelift
+from framelift.core.sentinels import UNSET
+from framelift.world.plain import stands_for
+
+if TYPE_CHECKING:
+    from framelift.interpreter.frame import Frame
+    from framelift.interpreter.machine import Machine
+
+OWN_FILES = os.path.dirname(framelift.__file__) + os.sep
+
+
+@stands_for(FrameType, "frame")
+class FrameView:
+    """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
+
+    __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._locals: dict[str, Any] = {}
+        self.f_trace = None
+        self.f_trace_lines = True
+        self.f_trace_opcodes = False
+
+    @property
+    def f_code(self) -> CodeType:
+        return self._frame.code.code
+
+    @property
+    def f_globals(self) -> dict[str, Any]:
+        return self._frame.globals
+
+    @property
+    def f_builtins(self) -> dict[str, Any]:
+        return self._frame.func.__builtins__
+
+    @property
+    def f_locals(self) -> Any:
+        if self._frame.namespace is not None:
+            return self._frame.namespace
+        found = local_variables(self._frame)
+        for name in [*self._frame.code.names]:
+            self._locals.pop(name, None)
+        self._locals.update(found)  # always the same dictionary, in which extra names stay
+        return self._locals
+
+    @property
+    def f_lineno(self) -> int | None:
+        return self._frame.line
+
+    @property
+    def f_lasti(self) -> int:
+        return self._frame.code.instructions[self._frame.ip].offset
+
+    @property
+    def f_back(self) -> FrameView | FrameType | None:
+        back = self._frame.back
+        return real_caller(self._frame.machine) if back is None else back.view()
+
+    def clear(self) -> None:
+        raise RuntimeError("cannot clear an executing frame")
+
+    def __repr__(self) -> str:
+        code = self.f_code
+        where = f"file {code.co_filename!r}, line {self.f_lineno}"
+        return f"<frame at {id(self):#x}, {where}, code {code.co_name}>"
+
+
+def local_variables(f: Frame) -> Any:
+    if f.namespace is not None:
+        return f.namespace
+    found = {}
+    code = f.code.code
+    cells = {*code.co_cellvars, *code.co_freevars}
+    for name, value in zip(f.code.names, f.fast, strict=False):
+        if name in cells and value is not UNSET:
+            try:
+                value = value.cell_contents
+            except ValueError:
+                value = UNSET
+        if value is not UNSET:
+            found[name] = value
+    return found
+
+
+def frame_at(f: Frame, depth: int) -> Frame | FrameType | None:
+    """The frame that many calls out from `f`; a real one beyond those being interpreted."""
+    frame: Frame | None = f
+    while frame is not None and depth > 0:
+        frame = frame.back
+        depth -= 1
+    if frame is not None:
+        return frame
+    real = real_caller(f.machine)
+    while real is not None and depth > 0:
+        real = real.f_back
+        depth -= 1
+    return real
+
+
+def real_caller(machine: Machine) -> FrameType | None:
+    """The frame that called Framelift."""
+    frame = machine.caller
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+        frame = frame.f_back
+    return frame
+
+
+# ---- tracebacks
+
+# An exception class may have attributes of its own with these names, or forbid setting any.
+traceback_of = vars(BaseException)["__traceback__"].__get__
+set_traceback = BaseException.with_traceback
+
+MADE = 1 << 30
+"""The flag by which code that only names a frame in a traceback is told from all other code."""
+OTHER_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+PARAMETERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
+
+
+def add_entry(error: BaseException, frame: Frame) -> None:
+    """Notes in the error's traceback that it came through `frame`."""
+    instruction = frame.code.instructions[frame.ip]
+    line = frame.line or frame.code.code.co_firstlineno
+    below = cleaned(traceback_of(error))
+    set_traceback(error, TracebackType(below, real_frame(frame), instruction.offset, line))
+
+
+def cleaned(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without Framelift's frames, which it would keep alive with all they hold."""
+    first = at = behind_own(traceback)
+    while at is not None and not at.tb_frame.f_code.co_flags & MADE:
+        at.tb_next = behind_own(at.tb_next)
+        at = at.tb_next
+    return first
+
+
+def behind_own(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(OWN_FILES):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def real_frame(frame: Frame) -> FrameType:
+    """The frame of a generator that will not be started: the one kind that has no caller to keep alive."""
+    code = frame.code.for_tracebacks
+    if code is None:
+        code = frame.code.for_tracebacks = code_of_entry(frame.code.code)
+    return FunctionType(code, frame.globals)().gi_frame
+
+
+def code_of_entry(code: CodeType) -> CodeType:
+    """A generator's code, with the names and positions of `code`, that takes no arguments."""
+    flags = code.co_flags & ~(OTHER_KINDS | PARAMETERS)
+    return code.replace(
+        co_code=bytes([dis.opmap["RETURN_GENERATOR"], 0]) + code.co_code[2:],
+        co_flags=flags | inspect.CO_GENERATOR | FUNCTION | MADE,
+        co_argcount=0,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_cellvars=(),
+        co_freevars=(),
+        co_exceptiontable=b"",
+    )
