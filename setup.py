@@ -49,7 +49,7 @@ def guards_extension() -> Extension | None:
         depends=["setup.py", *native("*.h")],
         include_dirs=cpp_extension.include_paths(),
         library_dirs=cpp_extension.library_paths(),
-        # No run-time search path: `import torch` has loaded these libraries before the guards are imported.
+        runtime_library_dirs=cpp_extension.library_paths(),
         libraries=["c10", "torch", "torch_cpu", "torch_python"],
         define_macros=[("TORCH_EXTENSION_NAME", "_guards")],
         extra_compile_args=[

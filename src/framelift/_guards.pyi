@@ -113,7 +113,9 @@ def python_checks() -> int:
 def empty_meta(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, /) -> torch.Tensor:
     """A fresh tensor on the meta device, made past every dispatch mode."""
 
-def view_meta(base: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, /) -> torch.Tensor:
+def view_meta(
+    base: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, /
+) -> torch.Tensor:
     """A meta tensor over the memory (and version counter) of another."""
 
 def fake_history(tensor: torch.Tensor) -> None:

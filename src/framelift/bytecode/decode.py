@@ -36,7 +36,17 @@ class ExceptionEntry(NamedTuple):
 class Decoded:
     """A code object ready to be interpreted."""
 
-    __slots__ = ("argcount", "code", "exceptions", "instructions", "n_args", "n_fast", "names", "ops", "simple")
+    __slots__ = (
+        "argcount",
+        "code",
+        "exceptions",
+        "for_tracebacks",
+        "instructions",
+        "n_fast",
+        "names",
+        "ops",
+        "simple",
+    )
 
     def __init__(self, code: CodeType, handlers: Mapping[str, Handler]) -> None:
         self.code = code
@@ -51,12 +61,13 @@ class Decoded:
         self.n_fast = len(self.names)
         flags = code.co_flags
         self.argcount = code.co_argcount
-        self.n_args = code.co_argcount + code.co_kwonlyargcount + bool(flags & VARARGS) + bool(flags & VARKEYWORDS)
-        self.simple = self.n_args == code.co_argcount
+        self.simple = not (code.co_kwonlyargcount or flags & (VARARGS | VARKEYWORDS))
         self.ops: list[tuple[Handler, Any]] = []
         for instruction in self.instructions:
             name, argument = version.normalise(instruction, code, index)
             self.ops.append((handlers[name], argument))
+        self.for_tracebacks: CodeType | None = None
+        """Names the code in tracebacks; made when an exception first comes through."""
         self.exceptions = [
             ExceptionEntry(index[e.start], index[e.end], index[e.target], e.depth, e.lasti)
             for e in dis._parse_exception_table(code)  # type: ignore[attr-defined]

@@ -25,6 +25,8 @@ RENAMED = {
 SEND_POPS_RECEIVER = True
 """SEND leaves only the result when the sub-iterator has ended."""
 
+NOT_A_CLASS_PATTERN = "called match pattern must be a type"
+
 
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
     """The handler's name and its argument."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 RENAMED = {
@@ -18,6 +18,8 @@ RENAMED = {
 SEND_POPS_RECEIVER = False
 """SEND leaves the receiver below the result when it has ended; END_SEND removes it."""
 
+NOT_A_CLASS_PATTERN = "called match pattern must be a class"
+
 INTRINSICS_1 = (
     "INVALID",
     "PRINT_EXPR",
@@ -26,19 +28,30 @@ INTRINSICS_1 = (
     "ASYNC_GEN_WRAP",
     "UNARY_POSITIVE",
     "LIST_TO_TUPLE",
-    "TYPEVAR",
-    "PARAMSPEC",
-    "TYPEVARTUPLE",
-    "SUBSCRIPT_GENERIC",
-    "TYPEALIAS",
 )
-INTRINSICS_2 = (
-    "INVALID",
-    "PREP_RERAISE_STAR",
-    "TYPEVAR_WITH_BOUND",
-    "TYPEVAR_WITH_CONSTRAINTS",
-    "SET_FUNCTION_TYPE_PARAMS",
-)
+INTRINSICS_2 = ("INVALID", "PREP_RERAISE_STAR")
+"""Intrinsics that have handlers. Those behind them make type parameters: CPython executes them itself."""
+
+
+def one_operand(value: Any) -> Any:
+    return value
+
+
+def two_operands(first: Any, second: Any) -> Any:
+    return first
+
+
+def intrinsic(instruction: dis.Instruction, like: FunctionType) -> FunctionType:
+    """A function that executes just this instruction on its arguments."""
+    operands = range(like.__code__.co_argcount)
+    instructions = [
+        ("RESUME", 0),
+        *(("LOAD_FAST", n) for n in operands),
+        (instruction.opname, instruction.arg or 0),
+        ("RETURN_VALUE", 0),
+    ]
+    made = bytes(part for name, arg in instructions for part in (dis.opmap[name], arg))
+    return FunctionType(like.__code__.replace(co_code=made, co_name=instruction.argrepr), like.__globals__)
 
 
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
@@ -53,8 +66,12 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
     if name == "LOAD_SUPER_ATTR":
         return ("LOAD_SUPER_METHOD" if arg & 1 else name), (code.co_names[arg >> 2], bool(arg & 2))
     if name == "CALL_INTRINSIC_1":
+        if arg >= len(INTRINSICS_1):
+            return "INTRINSIC_1", intrinsic(instruction, one_operand)
         return INTRINSICS_1[arg], arg
     if name == "CALL_INTRINSIC_2":
+        if arg >= len(INTRINSICS_2):
+            return "INTRINSIC_2", intrinsic(instruction, two_operands)
         return INTRINSICS_2[arg], arg
     if name == "COMPARE_OP":
         return name, dis.cmp_op[arg >> 4]

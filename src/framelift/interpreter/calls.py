@@ -8,14 +8,26 @@ the calling frame, or look into objects, are served here instead (the SERVED tab
 
 from __future__ import annotations
 
+import __future__
 import builtins
 import functools
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
+import operator
+import sys
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from framelift import _frame
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame_objects import frame_at, local_variables
 from framelift.interpreter.machine import decoded
 from framelift.world.pending import Pending, opened
 
@@ -134,23 +146,6 @@ def serve_locals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return local_variables(f)
 
 
-def local_variables(f: Frame) -> Any:
-    if f.namespace is not None:
-        return f.namespace
-    found = {}
-    code = f.code.code
-    cells = {*code.co_cellvars, *code.co_freevars}
-    for name, value in zip(f.code.names, f.fast, strict=True):
-        if name in cells and value is not UNSET:
-            try:
-                value = value.cell_contents
-            except ValueError:
-                value = UNSET
-        if value is not UNSET:
-            found[name] = value
-    return found
-
-
 @serve(builtins.globals)
 def serve_globals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.globals_value(f.globals)
@@ -170,18 +165,94 @@ def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return sorted(local_variables(f))
 
 
-def serve_evaluator(evaluator: Any) -> None:
+def serve_evaluator(evaluator: Any, mode: str) -> None:
     @serve(evaluator)
     def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         args = [opened(x) for x in args]
         if len(args) == 1 or (len(args) > 1 and args[1] is None):
             local = args[2] if len(args) > 2 and args[2] is not None else local_variables(f)
             args = [args[0], f.world.globals_value(f.globals), local]
+        if args and isinstance(args[0], (str, bytes)) and type(args[1]) is dict:
+            source = args[0].lstrip(" \t" if isinstance(args[0], str) else b" \t") if mode == "eval" else args[0]
+            args[0] = f.world.call_native(f, builtins.compile, [source, "<string>", mode, futures(f), True], None)
         return f.world.call_native(f, evaluator, args, kwargs)
 
 
-serve_evaluator(builtins.eval)
-serve_evaluator(builtins.exec)
+serve_evaluator(builtins.eval, "eval")
+serve_evaluator(builtins.exec, "exec")
+
+FUTURES = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+
+
+def futures(f: Frame) -> int:
+    """The future statements in force in a frame: what it compiles inherits them."""
+    return f.code.code.co_flags & FUTURES
+
+
+@serve(builtins.compile)
+def serve_compile(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = dict(zip(("source", "filename", "mode", "flags", "dont_inherit", "optimize"), args, strict=False))
+    if len(given) < len(args) or given.keys() & kwargs.keys() or opened({**given, **kwargs}.get("dont_inherit")):
+        return f.world.call_native(f, builtins.compile, args, kwargs)
+    given |= kwargs
+    flags = opened(given.get("flags", 0)) | futures(f)
+    return f.world.call_native(f, builtins.compile, [], {**given, "flags": flags, "dont_inherit": True})
+
+
+@serve(sys._getframe)
+def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) > 1:
+        return f.world.call_native(f, sys._getframe, args, kwargs)  # to be told what is wrong
+    found = frame_at(f, operator.index(opened(args[0])) if args else 0)
+    if found is None:
+        raise ValueError("call stack is not deep enough")
+    return f.world.frame_object(found) if type(found) is Frame else found
+
+
+def serve_getframemodulename(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """3.12"""
+    (depth,) = args or [kwargs.get("depth", 0)]
+    found = frame_at(f, operator.index(opened(depth)))
+    if type(found) is Frame:
+        return found.func.__module__
+    return None if found is None else found.f_globals.get("__name__")
+
+
+if sys.version_info >= (3, 12):
+    serve(sys._getframemodulename)(serve_getframemodulename)
+
+
+# ---- classes
+
+
+@serve(builtins.type)
+def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs:
+        return f.world.class_of(opened(args[0]))
+    return f.world.call_native(f, called_by(f, builtins.type), args, kwargs)
+
+
+@serve(type.__new__)
+def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.call_native(f, called_by(f, type.__new__), args, kwargs)
+
+
+def called_by(f: Frame, fn: Any) -> FunctionType:
+    """`fn` with a real frame around it that has the globals of `f`: a class gets its module from there."""
+    return FunctionType(AROUND, f.globals, closure=(CellType(fn),))
+
+
+def around(fn: Any) -> CodeType:
+    return (lambda *args, **kwargs: fn(*args, **kwargs)).__code__
+
+
+AROUND = around(None)
+_frame.set_decision(AROUND, _frame.SKIP, _frame.THROUGH)
+
+
+# ---- what looks into objects
 
 
 @serve(builtins.getattr)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode import Decoded
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING, UNSET
+from framelift.interpreter.frame_objects import FrameView
 
 if TYPE_CHECKING:
     from framelift.interpreter.generators import Suspended
@@ -33,6 +35,7 @@ class Frame:
         "namespace",
         "stack",
         "value",
+        "viewed",
         "world",
     )
 
@@ -54,6 +57,7 @@ class Frame:
         self.generator: Suspended | None = None
         self.instead: Any = MISSING
         """What the caller gets in place of the returned value (the object, for an `__init__`)."""
+        self.viewed: weakref.ref[FrameView] | None = None
         self.value: Any = None
         """What the frame returned, yielded or re-raises, beside the signal that says which."""
 
@@ -71,6 +75,14 @@ class Frame:
             return Place(code, None)
         columns = (positions.col_offset, positions.end_col_offset)
         return Place(code, positions.lineno, columns, positions.end_lineno)
+
+    def view(self) -> FrameView:
+        """What the program sees of the frame; the same object as long as it holds on to it."""
+        view = self.viewed and self.viewed()
+        if view is None:
+            view = FrameView(self)
+            self.viewed = weakref.ref(view)
+        return view
 
     def __repr__(self) -> str:
         return f"<frame {self.code.code.co_qualname} line {self.line}>"

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import dis
 import inspect
-import os
-import sys
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-import framelift
 from framelift.core.sentinels import UNSET
 from framelift.world.plain import stands_for
 
@@ -22,13 +20,15 @@ if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame
     from framelift.interpreter.machine import Machine
 
-OWN_FILES = os.path.dirname(framelift.__file__) + os.sep
+OWN_FILES = str(Path(__file__).parents[1])
+"""Where Framelift's own code is."""
 
 
-@stands_for(FrameType, "frame")
+@stands_for(FrameType)
 class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
+    __class__ = property(lambda self: FrameType)  # type: ignore[assignment]
     __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:

@@ -7,6 +7,7 @@ be what they stand for: `__class__` says `types.GeneratorType`, so `isinstance` 
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from typing import Any
 
@@ -15,6 +16,7 @@ from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import YIELD, raise_as_is
+from framelift.world.plain import stands_for
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
 
@@ -26,13 +28,13 @@ class Suspended:
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        frame.generator = self
         self.state = CREATED
         self.__name__ = frame.func.__name__
         self.__qualname__ = frame.func.__qualname__
         self.own_exception: BaseException | None = None
-        """The exception it is handling, kept while it is suspended inside an `except`."""
+        """The exception that it is handling itself; it is also in force while it is suspended."""
         self.callers_exception: BaseException | None = None
+        """What its caller is handling, while it runs: seen where it handles nothing itself."""
 
     def resume(self, value: Any = None, error: BaseException | None = None) -> Any:
         """The next value yielded; StopIteration(result) when it returns."""
@@ -58,8 +60,10 @@ class Suspended:
 
     def step(self, frame: Frame, error: BaseException | None) -> Any:
         self.state = RUNNING
-        self.callers_exception = _frame.swap_handled(None)
-        _frame.swap_handled(self.own_exception or self.callers_exception)
+        frame.generator = self
+        callers = self.callers_exception = sys.exception()
+        if self.own_exception is not None:
+            _frame.swap_handled(self.own_exception)
         finished = True
         failure: BaseException | None = None
         signal = None
@@ -68,18 +72,17 @@ class Suspended:
             finished = signal is not YIELD
         except BaseException as raised:
             failure = raised
-        handled = _frame.swap_handled(self.callers_exception)
-        self.own_exception = None if finished or handled is self.callers_exception else handled
-        self.callers_exception = None
-        if finished:
-            self.finish()
-        else:
+        _frame.swap_handled(callers)
+        # while it is suspended it must not keep its caller alive, nor itself
+        frame.generator = frame.back = self.callers_exception = callers = error = None
+        if not finished:
             self.state = SUSPENDED
+            value, frame.value = frame.value, None
+            return value
+        self.finish()
         if failure is not None:
             raise_as_is(self.escaping(failure))
-        if finished:
-            raise StopIteration() if signal is None else StopIteration(signal)
-        return frame.value
+        raise StopIteration() if signal is None else StopIteration(signal)
 
     def escaping(self, error: BaseException) -> BaseException:
         """PEP 479: a StopIteration that leaves the body would end the caller's loop silently."""
@@ -94,16 +97,20 @@ class Suspended:
 
     def finish(self) -> None:
         self.state = CLOSED
+        self.own_exception = None
         self.frame.stack.clear()
         self.frame.fast = []
 
     # ---- the protocol that generators and coroutines share
 
-    def send(self, value: Any) -> Any:
-        return self.resume(value)
+    def send(self, *values: Any) -> Any:
+        if len(values) != 1:
+            owner = type(self).__name__
+            raise TypeError(f"{owner}.send() takes exactly one argument ({len(values)} given)")
+        return self.resume(values[0])
 
-    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
-        return self.throw_in(as_thrown(kind, value, traceback))
+    def throw(self, *thrown: Any) -> Any:
+        return self.throw_in(as_thrown(*thrown))
 
     def throw_in(self, error: BaseException) -> Any:
         inner = self.delegate()
@@ -165,8 +172,41 @@ class Suspended:
         if self.state is SUSPENDED and self.frame.world.runs_finalisers:
             self.close()
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
-def as_thrown(kind: Any, value: Any, traceback: Any) -> BaseException:
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object {self.__qualname__} at {id(self):#x}>"
+
+    # ---- what the kinds show under different names
+
+    @property
+    def is_running(self) -> bool:
+        return self.state is RUNNING
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.state is SUSPENDED
+
+    @property
+    def waits_for(self) -> Any:
+        inner = self.delegate()
+        return None if inner is MISSING else inner
+
+    @property
+    def its_code(self) -> types.CodeType:
+        return self.frame.code.code
+
+    @property
+    def its_frame(self) -> Any:
+        return None if self.state is CLOSED else self.frame.world.frame_object(self.frame)
+
+
+def as_thrown(*thrown: Any) -> BaseException:
+    if not 1 <= len(thrown) <= 3:
+        wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
+        raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
+    kind, value, traceback = (*thrown, None, None)[:3]
     if traceback is not None and not isinstance(traceback, types.TracebackType):
         raise TypeError("throw() third argument must be a traceback object")
     if isinstance(kind, BaseException):
@@ -191,6 +231,7 @@ def close_iterator(iterator: Any) -> None:
         _frame.native(closer)
 
 
+@stands_for(types.GeneratorType)
 class Generator(Suspended):
     """Stands for a `types.GeneratorType`."""
 
@@ -203,31 +244,14 @@ class Generator(Suspended):
         # C is asking, so it may look into what it gets
         return self.frame.world.for_c(self.resume())
 
-    @property
-    def gi_running(self) -> bool:
-        return self.state is RUNNING
-
-    @property
-    def gi_yieldfrom(self) -> Any:
-        inner = self.delegate()
-        return None if inner is MISSING else inner
-
-    @property
-    def gi_suspended(self) -> bool:
-        return self.state is SUSPENDED
-
-    @property
-    def gi_code(self) -> types.CodeType:
-        return self.frame.code.code
-
-    @property
-    def gi_frame(self) -> Any:
-        return None if self.state is CLOSED else self.frame
-
-    def __repr__(self) -> str:
-        return f"<generator object {self.__qualname__} at {id(self):#x}>"
+    gi_running = Suspended.is_running
+    gi_suspended = Suspended.is_suspended
+    gi_yieldfrom = Suspended.waits_for
+    gi_code = Suspended.its_code
+    gi_frame = Suspended.its_frame
 
 
+@stands_for(types.CoroutineType)
 class Coroutine(Suspended):
     """Stands for a `types.CoroutineType`."""
 
@@ -237,27 +261,12 @@ class Coroutine(Suspended):
     def __await__(self) -> CoroutineIterator:
         return CoroutineIterator(self)
 
-    @property
-    def cr_running(self) -> bool:
-        return self.state is RUNNING
-
-    @property
-    def cr_await(self) -> Any:
-        inner = self.delegate()
-        return None if inner is MISSING else inner
-
-    @property
-    def cr_code(self) -> types.CodeType:
-        return self.frame.code.code
-
-    @property
-    def cr_frame(self) -> Any:
-        return None if self.state is CLOSED else self.frame
-
+    cr_running = Suspended.is_running
+    cr_suspended = Suspended.is_suspended
+    cr_await = Suspended.waits_for
+    cr_code = Suspended.its_code
+    cr_frame = Suspended.its_frame
     cr_origin = None
-
-    def __repr__(self) -> str:
-        return f"<coroutine object {self.__qualname__} at {id(self):#x}>"
 
 
 class CoroutineIterator:
@@ -284,6 +293,7 @@ class Yielded:
         self.value = value
 
 
+@stands_for(types.AsyncGeneratorType)
 class AsyncGenerator(Suspended):
     """Stands for a `types.AsyncGeneratorType`."""
 
@@ -303,8 +313,8 @@ class AsyncGenerator(Suspended):
     def asend(self, value: Any) -> AsyncStep:
         return AsyncStep(self, lambda first: self.resume(value if first is None else first), "asend")
 
-    def athrow(self, kind: Any, value: Any = None, traceback: Any = None) -> AsyncStep:
-        return AsyncStep(self, lambda _: self.throw_in(as_thrown(kind, value, traceback)), "athrow")
+    def athrow(self, *thrown: Any) -> AsyncStep:
+        return AsyncStep(self, lambda _: self.throw_in(as_thrown(*thrown)), "athrow")
 
     def aclose(self) -> AsyncStep:
         return AsyncStep(self, self.start_closing, "aclose")
@@ -319,21 +329,10 @@ class AsyncGenerator(Suspended):
     def __del__(self) -> None:
         pass  # an event loop's hooks finalise asynchronous generators; without one they are dropped
 
-    @property
-    def ag_await(self) -> Any:
-        inner = self.delegate()
-        return None if inner is MISSING else inner
-
-    @property
-    def ag_code(self) -> types.CodeType:
-        return self.frame.code.code
-
-    @property
-    def ag_frame(self) -> Any:
-        return None if self.state is CLOSED else self.frame
-
-    def __repr__(self) -> str:
-        return f"<async_generator object {self.__qualname__} at {id(self):#x}>"
+    ag_suspended = Suspended.is_suspended
+    ag_await = Suspended.waits_for
+    ag_code = Suspended.its_code
+    ag_frame = Suspended.its_frame
 
 
 class AsyncStep:
@@ -363,11 +362,11 @@ class AsyncStep:
             return self.outcome(self.first, value)
         return self.outcome(self.generator.resume, value)
 
-    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+    def throw(self, *thrown: Any) -> Any:
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
         self.state = SUSPENDED
-        return self.outcome(self.generator.throw_in, as_thrown(kind, value, traceback))
+        return self.outcome(self.generator.throw_in, as_thrown(*thrown))
 
     def close(self) -> None:
         self.state = CLOSED

@@ -16,13 +16,14 @@ chaining and bare `raise` are right wherever they happen, in C too.
 from __future__ import annotations
 
 import sys
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from framelift import _frame
 from framelift.bytecode import Decoded
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame_objects import add_entry
 from framelift.world.plain import PlainWorld
 
 RETURN = Sentinel("RETURN")
@@ -53,17 +54,17 @@ class Machine:
         """The innermost frame: where a break, or an error, is reported."""
         self.depth = 0
         self.limit = sys.getrecursionlimit()
-        self.instructions = 0
+        self.caller: FrameType | None = None
+        """The real frame that entered the machine, while it is in there."""
 
     def call(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Calls `fn` as C would: its frame comes back through the hook."""
         before = _frame.set_interceptor(self.enter)
-        handled = _frame.swap_handled(None)
-        _frame.swap_handled(handled)
+        outer, self.caller = self.caller, sys._getframe(1)
         try:
             return _frame.native(fn, *args, **kwargs)
         finally:
-            _frame.swap_handled(handled)
+            self.caller = outer
             _frame.set_interceptor(before)
 
     def enter(self, func: FunctionType, arguments: list[Any], namespace: Any) -> Any:
@@ -82,19 +83,20 @@ class Machine:
         frame = base
         depth = self.depth
         self.depth += 1
-        handled = _frame.swap_handled(None)
-        _frame.swap_handled(handled)
+        handled = sys.exception()
+        reraised = False
         try:
             if self.depth > self.limit:
                 raise RecursionError("maximum recursion depth exceeded")
             while True:
                 self.frame = frame
                 if error is not None:
-                    found = self.unwind(frame, base, error)
+                    found = self.unwind(frame, base, error, reraised)
                     if found is None:
                         break
                     frame = self.frame = found
                     error = None
+                    reraised = False
                 ops = frame.code.ops
                 ip = frame.ip
                 try:
@@ -122,21 +124,26 @@ class Machine:
                 elif signal is RERAISE:
                     error = frame.value
                     frame.value = None
+                    reraised = True
                 elif frame is base:
                     if signal is YIELD:
                         frame.ip += 1
                         return YIELD
                     return frame.value
                 else:
-                    value, instead = frame.value, frame.instead
+                    # no local variable holds the result: it would live on for as long as this loop does
+                    returned = frame
                     self.depth -= 1
                     frame = frame.back  # type: ignore[assignment]
-                    if instead is not MISSING:
-                        if value is not None:
-                            error = TypeError(f"__init__() should return None, not '{type(value).__name__}'")
-                            continue
-                        value = instead
-                    frame.stack.append(value)
+                    if returned.instead is MISSING:
+                        frame.stack.append(returned.value)
+                    elif returned.value is None:
+                        frame.stack.append(returned.instead)
+                    else:
+                        kind = type(returned.value).__name__
+                        error = TypeError(f"__init__() should return None, not '{kind}'")
+                        continue
+                    returned = None
                     frame.ip += 1
         finally:
             self.frame = outer
@@ -147,17 +154,18 @@ class Machine:
         finally:
             del error
 
-    def unwind(self, frame: Frame, base: Frame, error: BaseException) -> Frame | None:
+    def unwind(self, frame: Frame, base: Frame, error: BaseException, reraised: bool) -> Frame | None:
         """The frame whose handler takes the error, its stack prepared; None: it leaves `base`."""
         if not self.world.catchable(error):
             return None
+        if not reraised:
+            add_entry(error, frame)
         while True:
             entry = frame.code.handler_at(frame.ip)
             if entry is not None:
                 del frame.stack[entry.depth :]
                 if entry.push_lasti:
                     frame.stack.append(frame.ip)
-                error.__traceback__ = None  # it shows Framelift's frames, and would keep them alive
                 frame.stack.append(error)
                 frame.ip = entry.target
                 return frame
@@ -165,13 +173,19 @@ class Machine:
                 return None
             frame = frame.back  # type: ignore[assignment]
             self.depth -= 1
+            add_entry(error, frame)
+
+
+# An exception class may have an attribute of its own with this name, or forbid setting any.
+context_of = vars(BaseException)["__context__"].__get__
+set_context = vars(BaseException)["__context__"].__set__
 
 
 def raise_as_is(error: BaseException) -> Any:
     """Raises without the implicit chaining that a `raise` statement does."""
-    context = error.__context__
+    context = context_of(error)
     try:
         raise error
     finally:
-        error.__context__ = context
+        set_context(error, context)
         del error, context

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from typing import Any
 
-from framelift.core.sentinels import NULL
+from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.calls import zero_argument_super
 from framelift.interpreter.frame import Frame
 from framelift.world.pending import opened
@@ -93,4 +92,7 @@ def IMPORT_STAR(f: Frame, _: Any) -> None:
 
 
 def LOAD_BUILD_CLASS(f: Frame, _: Any) -> None:
-    f.stack.append(builtins.__build_class__)
+    found = f.world.builtin(f.globals, "__build_class__")
+    if found is MISSING:
+        raise NameError("__build_class__ not found")
+    f.stack.append(found)

@@ -62,7 +62,6 @@ def MAKE_FUNCTION(f: Frame, flags: int) -> None:
     kwdefaults = stack.pop() if flags & 2 else None
     defaults = stack.pop() if flags & 1 else None
     fn = FunctionType(code, f.globals, code.co_name, defaults, closure)
-    fn.__module__ = f.globals.get("__name__", "")
     if kwdefaults is not None:
         fn.__kwdefaults__ = kwdefaults
     if annotations is not None:
@@ -71,67 +70,13 @@ def MAKE_FUNCTION(f: Frame, flags: int) -> None:
     stack.append(fn)
 
 
-# ---- type parameters (3.12)
+# ---- type parameters and aliases (3.12)
 
 
-def TYPEVAR(f: Frame, _: Any) -> None:
-    import typing
-
-    f.stack[-1] = typing.TypeVar(f.stack[-1], infer_variance=True)  # type: ignore[misc,call-arg]
+def INTRINSIC_1(f: Frame, intrinsic: FunctionType) -> None:
+    f.stack[-1] = intrinsic(f.stack[-1])
 
 
-def PARAMSPEC(f: Frame, _: Any) -> None:
-    import typing
-
-    f.stack[-1] = typing.ParamSpec(f.stack[-1], infer_variance=True)  # type: ignore[misc,call-arg]
-
-
-def TYPEVARTUPLE(f: Frame, _: Any) -> None:
-    import typing
-
-    f.stack[-1] = typing.TypeVarTuple(f.stack[-1])  # type: ignore[misc]
-
-
-def SUBSCRIPT_GENERIC(f: Frame, _: Any) -> None:
-    import typing
-
-    f.stack[-1] = typing.Generic[f.stack[-1]]  # type: ignore[index]
-
-
-def SET_FUNCTION_TYPE_PARAMS(f: Frame, _: Any) -> None:
-    parameters = f.stack.pop()
-    f.stack[-1].__type_params__ = parameters
-
-
-def lazy_type_parameter(f: Frame, source: str, names: dict[str, Any]) -> Any:
-    """A lazily evaluated bound or alias can only be made by CPython's own syntax."""
-    scope = dict(names)
-    exec(source, scope)
-    return scope["made"]
-
-
-def TYPEVAR_WITH_BOUND(f: Frame, _: Any) -> None:
-    bound = f.stack.pop()
-    f.stack[-1] = lazy_type_parameter(
-        f, f"def made[{f.stack[-1]}: bound()](): pass\nmade = made.__type_params__[0]", {"bound": bound}
-    )
-
-
-def TYPEVAR_WITH_CONSTRAINTS(f: Frame, _: Any) -> None:
-    constraints = f.stack.pop()
-    count = len(constraints())
-    items = ", ".join(f"constraints()[{i}]" for i in range(count))
-    f.stack[-1] = lazy_type_parameter(
-        f, f"def made[{f.stack[-1]}: ({items},)](): pass\nmade = made.__type_params__[0]", {"constraints": constraints}
-    )
-
-
-def TYPEALIAS(f: Frame, _: Any) -> None:
-    name, parameters, compute = f.stack[-1]
-    import typing
-
-    scope = {"compute": compute}
-    alias = lazy_type_parameter(f, f"type {name} = compute()\nmade = {name}", scope)
-    if parameters is not None:
-        alias = typing.TypeAliasType(name, alias.__value__, type_params=parameters)  # type: ignore[attr-defined]
-    f.stack[-1] = alias
+def INTRINSIC_2(f: Frame, intrinsic: FunctionType) -> None:
+    second = f.stack.pop()
+    f.stack[-1] = intrinsic(f.stack[-1], second)

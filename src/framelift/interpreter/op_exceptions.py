@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from framelift import _frame
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.machine import RERAISE as RERAISE_SIGNAL
 from framelift.interpreter.op_calls import push_result
 from framelift.world.pending import opened
@@ -19,7 +21,7 @@ def LOAD_ASSERTION_ERROR(f: Frame, _: Any) -> None:
 
 def RAISE_VARARGS(f: Frame, n: int) -> Sentinel | None:
     if n == 0:
-        handled = current(f)
+        handled = sys.exception()
         if handled is None:
             raise RuntimeError("No active exception to reraise")
         f.value = handled
@@ -46,25 +48,21 @@ def as_exception(f: Frame, value: Any, otherwise: str) -> BaseException:
     raise TypeError(otherwise)
 
 
-def current(f: Frame) -> BaseException | None:
-    handled = _frame.swap_handled(None)
-    _frame.swap_handled(handled)
-    return handled
-
-
 def PUSH_EXC_INFO(f: Frame, _: Any) -> None:
     error = f.stack.pop()
     before = _frame.swap_handled(error)
-    if f.generator is not None and before is f.generator.callers_exception:
-        before = None  # a generator's own stack of handled exceptions starts empty
+    if f.generator is not None:
+        # a generator has handled exceptions of its own, over those of whoever resumes it
+        before, f.generator.own_exception = f.generator.own_exception, error
     f.stack.append(before)
     f.stack.append(error)
 
 
 def POP_EXCEPT(f: Frame, _: Any) -> None:
     before = f.stack.pop()
-    if before is None and f.generator is not None:
-        before = f.generator.callers_exception
+    if f.generator is not None:
+        f.generator.own_exception = before
+        before = f.generator.callers_exception if before is None else before
     _frame.swap_handled(before)
 
 
@@ -112,6 +110,8 @@ def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
     f.stack.append(rest)
     f.stack.append(match)
     _frame.swap_handled(match)
+    if f.generator is not None:
+        f.generator.own_exception = match
 
 
 def PREP_RERAISE_STAR(f: Frame, _: Any) -> None:
@@ -184,4 +184,4 @@ def context_methods(f: Frame, manager: Any, enter: str, leave: str, protocol: st
 
 def WITH_EXCEPT_START(f: Frame, _: Any) -> Frame | None:
     error = f.stack[-1]
-    return push_result(f, call(f, f.stack[-4], [type(error), error, error.__traceback__], None))
+    return push_result(f, call(f, f.stack[-4], [type(error), error, traceback_of(error)], None))

@@ -62,7 +62,7 @@ def SEND(f: Frame, end: int) -> int | None:
 
 def send(f: Frame, receiver: Any, value: Any) -> Any:
     if issubclass(type(receiver), Suspended):
-        return receiver.send(value)
+        return receiver.resume(value)
     if value is None:
         return f.world.operate(next, receiver)
     return f.world.operate(receiver.send, value)

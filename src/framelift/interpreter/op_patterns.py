@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.world.pending import opened
@@ -53,7 +54,7 @@ def MATCH_CLASS(f: Frame, count: int) -> None:
 
 def matched_attributes(f: Frame, subject: Any, cls: Any, count: int, names: tuple[str, ...]) -> tuple[Any, ...] | None:
     if not isinstance(cls, type):
-        raise TypeError("called match pattern must be a class")
+        raise TypeError(version.NOT_A_CLASS_PATTERN)
     if not f.world.is_instance(subject, cls):
         return None
     values = []

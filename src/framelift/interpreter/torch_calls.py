@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import builtins
 import copy
+import copyreg
 import functools
+import inspect
 import types
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 import torch.amp.autocast_mode as autocast_mode
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
@@ -26,7 +29,7 @@ from framelift.world.pending import opened
 @serve(builtins.type)
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
-        return f.world.class_of(opened(args[0]))  # type: ignore[attr-defined]
+        return f.world.type_of(args[0])  # type: ignore[attr-defined]
     made = f.world.call_native(f, builtins.type, args, kwargs)
     f.world.inside_classes.add(made)  # type: ignore[attr-defined]
     return made
@@ -49,7 +52,20 @@ def serve_isinstance(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(builtins.id)
 def serve_id(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    raise Break(breaks.IDENTITY, "id()")
+    if len(args) != 1 or kwargs:
+        return f.world.call_native(f, builtins.id, args, kwargs)
+    return Address(id(opened(args[0])))
+
+
+class Address(int):
+    """`id()` of an object of the trace: good for telling objects apart, as memo tables do, and nothing else."""
+
+    def leaks(self, *_: Any) -> Any:
+        raise Break(breaks.IDENTITY, "the value of id()")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = leaks
+    __floordiv__ = __truediv__ = __and__ = __or__ = __xor__ = __rshift__ = __lshift__ = __neg__ = leaks
+    __lt__ = __le__ = __gt__ = __ge__ = __repr__ = __str__ = __format__ = __index__ = __int__ = __float__ = leaks
 
 
 @serve(builtins.hash)
@@ -102,6 +118,48 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     if view is not None:
         return f.world.generic_attr(view, obj, name, hook=False)  # type: ignore[attr-defined]
     return object.__getattribute__(obj, name)
+
+
+@serve(object.__reduce_ex__)
+def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What `copy` and `pickle` ask for: C would read the instance's attributes behind the door's back."""
+    obj = opened(args[0])
+    world = f.world
+    if id(obj) not in world.views:  # type: ignore[attr-defined]
+        return world.call_native(f, object.__reduce_ex__, args, kwargs)
+    reduce = world.class_attribute(type(obj), "__reduce__")
+    if type(reduce) is types.FunctionType:
+        return call(f, reduce, [obj], None)
+    for name in ("__getnewargs_ex__", "__getnewargs__"):
+        if world.class_attribute(type(obj), name) is not MISSING:
+            raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has {name}")
+    getter = world.class_attribute(type(obj), "__getstate__")
+    state = _frame.native(getter, obj) if type(getter) is types.FunctionType else instance_state(f, obj)
+    return copyreg.__newobj__, (type(obj),), state, None, None  # type: ignore[attr-defined]
+
+
+@serve(object.__getstate__)
+def serve_getstate(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    obj = opened(args[0])
+    if id(obj) not in f.world.views:  # type: ignore[attr-defined]
+        return f.world.call_native(f, object.__getstate__, args, kwargs)
+    return instance_state(f, obj)
+
+
+def instance_state(f: Frame, obj: Any) -> Any:
+    if any(type(v) is types.MemberDescriptorType for base in type(obj).__mro__ for v in vars(base).values()):
+        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has slots")
+    return dict(opened(f.world.load_attr(obj, "__dict__"))) or None
+
+
+@serve(inspect.signature)
+def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The signature of an ordinary outside function is a fact about it; others are interpreted."""
+    target = opened(args[0]) if args else None
+    fn = target.__func__ if type(target) is types.MethodType else target
+    if kwargs or type(fn) is not types.FunctionType or not f.world.fixed_signature(fn):  # type: ignore[attr-defined]
+        return call_function(f, inspect.signature, args, kwargs or None)
+    return inspect.signature(target)
 
 
 # ---- torch's questions

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING, NULL
+from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
 from framelift.world.door import IMMUTABLE_TYPE, Door
 from framelift.world.guard import Check
@@ -28,6 +29,7 @@ from framelift.world.views import DELETED, View
 
 native = _frame.native
 
+CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 
@@ -260,6 +262,21 @@ class Attributes(Door):
         self.guard(own, Check.NO_KEY, name)
         raise AttributeError(f"'function' object has no attribute '{name}'", name=name, obj=fn)
 
+    def fixed_signature(self, fn: FunctionType) -> bool:
+        """Whether all that `inspect.signature` reads of a function is constant; if so it is guarded."""
+        defaults = [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
+        if id(fn) in self.inside_functions or not all(type(value) in CONSTANTS for value in defaults):
+            return False
+        if "__wrapped__" in vars(fn) or "__signature__" in vars(fn):
+            return False
+        own = self.root.constant(vars(fn), fn.__qualname__)
+        for name in ("__wrapped__", "__signature__"):
+            self.guard(own, Check.NO_KEY, name)
+        place = self.root.constant(fn, fn.__qualname__)
+        for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__code__"):
+            self.guard(place.child(Access.NATIVE_ATTR, name), Check.IS, getattr(fn, name))
+        return True
+
     def tensor_attr(self, fake: Any, name: str) -> Any:
         if name in METADATA:
             with torch._C.DisableTorchFunction():
@@ -295,6 +312,13 @@ class Attributes(Door):
         if type(obj).__module__ == "framelift.interpreter.generators":
             return obj.__class__
         return type(obj)
+
+    def type_of(self, value: Any) -> type:
+        """`type(value)`; a constant that is only asked for its type is guarded for that alone."""
+        if type(value) is Pending and value.opened is MISSING and type(value.value) in CONSTANTS:
+            self.guard(value.source, Check.TYPE, type(value.value))
+            return type(value.value)
+        return self.class_of(opened(value))
 
     def special(self, obj: Any, name: str) -> Any:
         obj = opened(obj)

@@ -146,6 +146,10 @@ class Door(PlainWorld):
         """Whether an object stands for, or is, something that existed before the frame."""
         return id(value) in self.shadows or id(value) in self.views or id(value) in self.recorder.input_of
 
+    def is_inside(self, value: Any) -> bool:
+        """Whether a function or class was made by the trace."""
+        return id(value) in self.inside_functions or (isinstance(value, type) and value in self.inside_classes)
+
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""
         return id(value) in self.known and OPENERS.get(type(value)) is open_opaque

@@ -57,12 +57,12 @@ SPECIAL_NAMES = {
     operator.eq: ("__eq__",),
     operator.ne: ("__ne__", "__eq__"),
 }
+IN_PLACE = {
+    getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
+    for name in "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor".split()
+}
 OPERATORS = frozenset(
-    {
-        fn
-        for name in ("add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor").split()
-        for fn in (getattr(operator, name), getattr(operator, "i" + name.rstrip("_")))
-    }
+    {*IN_PLACE, *IN_PLACE.values()}
     | {operator.neg, operator.pos, operator.invert, operator.lt, operator.le, operator.eq, operator.ne}
     | {operator.gt, operator.ge, operator.getitem}
 )
@@ -98,6 +98,8 @@ class Operations(Attributes):
                 break
         else:
             if tensors and fn in OPERATORS:
+                if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
+                    fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
                 return self.recorder.call(fn, operands, {})
             return fn(*operands) if not tensors else native(fn, *operands)
         prepared = []

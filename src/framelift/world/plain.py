@@ -9,14 +9,30 @@ from __future__ import annotations
 
 import builtins
 import operator
+from collections.abc import Callable
 from types import CellType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 from framelift import _frame
 from framelift.core.sentinels import MISSING, NULL
 from framelift.core.policy import interprets
 
 native = _frame.native
+T = TypeVar("T")
+
+STAND_INS: dict[type, type] = {}
+"""A class of Framelift's -> the builtin class that its instances are taken for."""
+
+
+def stands_for(builtin: type) -> Callable[[type[T]], type[T]]:
+    """The class gets the builtin's name too: it is in the messages of errors that C raises."""
+
+    def register(cls: type[T]) -> type[T]:
+        STAND_INS[cls] = builtin
+        cls.__name__ = builtin.__name__
+        return cls
+
+    return register
 
 
 class PlainWorld:
@@ -31,12 +47,15 @@ class PlainWorld:
 
     def load_global(self, scope: dict[str, Any], name: str) -> Any:
         """A name that `names(scope)` does not have."""
-        builtin = scope.get("__builtins__", builtins)
-        namespace = builtin if isinstance(builtin, dict) else vars(builtin)
-        value = namespace.get(name, MISSING)
+        value = self.builtin(scope, name)
         if value is MISSING:
             raise NameError(f"name '{name}' is not defined", name=name)
         return value
+
+    def builtin(self, scope: dict[str, Any], name: str) -> Any:
+        found = scope.get("__builtins__", builtins)
+        namespace = found if isinstance(found, dict) else vars(found)
+        return namespace.get(name, MISSING)
 
     def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
         scope[name] = value
@@ -84,11 +103,22 @@ class PlainWorld:
         getter = getattr(type(found), "__get__", None)
         return found if getter is None else native(getter, found, obj, type(obj))
 
+    def class_of(self, obj: Any) -> type:
+        """`type(obj)` as the program should see it."""
+        cls = type(obj)
+        return STAND_INS.get(cls, cls) if type(cls) is type else cls  # a metaclass may have an odd hash
+
+    def frame_object(self, frame: Any) -> Any:
+        """What the program sees of a frame that is being interpreted."""
+        return frame.view()
+
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return self.call_native(frame, builtins.vars, args, kwargs)
 
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
-        importer = self.load_global(scope, "__import__")
+        importer = self.builtin(scope, "__import__")
+        if importer is MISSING:
+            raise ImportError("__import__ not found")
         return native(importer, name, scope, namespace, from_list, level)
 
     # ---- items
