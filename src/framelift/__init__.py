@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from framelift import exc
+
 if TYPE_CHECKING:
     from framelift.api.compile import compile
     from framelift.api.control import disable, is_compiling
@@ -33,6 +35,7 @@ __all__ = [
     "compile",
     "counters",
     "disable",
+    "exc",
     "explain",
     "is_compiling",
     "list_backends",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,8 +26,8 @@ INTERPRET: Final = 3
 Interceptor = Callable[[FunctionType, list[Any], Mapping[str, Any] | None], object]
 # Returns (run decision, intercept decision).
 Decide = Callable[[FunctionType, CodeType], tuple[int, int]]
-# Returns None to let the frame run, or what to call in its place.
-Missed = Callable[[FunctionType, list[Any]], tuple[Callable[..., object], tuple[Any, ...]] | None]
+# Returns what to call in the frame's place; None to let it run; False to let it run with nothing below looked at.
+Missed = Callable[[FunctionType, list[Any]], tuple[Callable[..., object], tuple[Any, ...]] | Literal[False] | None]
 
 def call(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 def call_in(context: object, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 from collections.abc import Callable
@@ -52,9 +53,13 @@ def compile(
         raise TypeError(f"framelift.compile takes a function or a module, not a {type(model).__name__}")
     if disable:
         return model
+    if isinstance(model, type):
+        raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
+    model = getattr(model, "_framelift_target", model)  # compiled before: these options replace those
     context = make_context(fullgraph, backend, mode, options)
+    context.settings = settings
     if isinstance(model, torch.nn.Module):
-        return CompiledModule(model, context)
+        return compiled_module(model, context)
     return compiled_function(model, context)
 
 
@@ -82,72 +87,41 @@ def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[...,
     functools.update_wrapper(compiled, target)
     compiled.__wrapped__ = fn  # type: ignore[attr-defined]
     compiled._framelift_context = context  # type: ignore[attr-defined]
+    compiled._framelift_target = fn  # type: ignore[attr-defined]
     return compiled
 
 
-class CompiledModule(torch.nn.Module):
-    """A compiled module: the original in all things but that calling it runs compiled code.
+def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Module:
+    """The same module, but that calling it runs compiled code.
 
-    Attributes, parameters, hooks and state are the original's own (`_orig_mod`).
+    It is an instance of a subclass of the module's own class and shares its `__dict__`: parameters,
+    buffers, hooks, `train`/`eval` and attributes are one state, seen through both.
     """
-
-    def __init__(self, module: torch.nn.Module, context: Context) -> None:
-        object.__setattr__(self, "_orig_mod", module)
-        object.__setattr__(self, "_framelift_context", context)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _frame.call_in(self._framelift_context, self._orig_mod, *args, **kwargs)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return _frame.call_in(self._framelift_context, self._orig_mod.forward, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_orig_mod"), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._orig_mod, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        # isinstance(compiled, TheModel) holds, as it does for the original
-        return type(object.__getattribute__(self, "_orig_mod"))
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in OWN:
-            return object.__getattribute__(self, name)
-        return getattr(object.__getattribute__(self, "_orig_mod"), name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*dir(self._orig_mod), "_orig_mod"})
-
-    def __len__(self) -> int:
-        return len(self._orig_mod)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Any:
-        return iter(self._orig_mod)  # type: ignore[call-overload]
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._orig_mod[key]  # type: ignore[index]
-
-    def __repr__(self) -> str:
-        return f"CompiledModule({self._orig_mod!r})"
-
-    def __reduce__(self) -> Any:
-        return restored, (self._orig_mod, self._framelift_context.settings)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
-        import copy
-
-        return CompiledModule(copy.deepcopy(self._orig_mod, memo), self._framelift_context)
+    kind = type(module)
+    namespace = {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        "_orig_mod": property(lambda self: module),
+        "_framelift_context": context,
+        "__call__": compiled_call(module, context),
+        "__reduce_ex__": lambda self, protocol: (restored, (module, context.settings)),
+        "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), context),
+        "__copy__": lambda self: compiled_module(copy.copy(module), context),
+    }
+    made = object.__new__(type(kind)(kind.__name__, (kind,), namespace))
+    made.__dict__ = module.__dict__
+    return made
 
 
-OWN = frozenset(
-    {"_orig_mod", "_framelift_context", "__call__", "__class__", "forward", "__reduce__", "__reduce_ex__", "__deepcopy__"}
-)
-"""What a compiled module answers itself; everything else is asked of the original."""
+def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:
+    call_in = _frame.call_in
+
+    def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return call_in(context, module, *args, **kwargs)
+
+    __call__._framelift_target = module  # type: ignore[attr-defined]
+    return __call__
 
 
 def restored(module: torch.nn.Module, settings: dict[str, Any]) -> Any:

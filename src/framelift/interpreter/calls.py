@@ -7,8 +7,8 @@ the calling frame, or look into objects, are served here instead (the SERVED tab
 """
 
 from __future__ import annotations
-
 import __future__
+
 import builtins
 import functools
 import operator
@@ -16,10 +16,13 @@ import sys
 from types import (
     BuiltinFunctionType,
     CellType,
+    ClassMethodDescriptorType,
     CodeType,
     FunctionType,
     MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
+    ModuleType,
     WrapperDescriptorType,
 )
 from typing import Any
@@ -28,11 +31,13 @@ from framelift import _frame
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import frame_at, local_variables
-from framelift.interpreter.machine import decoded
+from framelift.interpreter.machine import Machine, decoded
 from framelift.world.pending import Pending, opened
 
 SERVED: dict[Any, Any] = {}
 """Callable -> function(frame, args, kwargs) that does its job under the interpreter."""
+
+Machine.served = SERVED
 
 
 def serve(*callables: Any) -> Any:
@@ -54,8 +59,14 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     cls = type(fn)
     if cls is MethodType:
         return call(f, fn.__func__, [fn.__self__, *args], kwargs)
+    if cls is BuiltinFunctionType and not isinstance(fn.__self__, (ModuleType, type, type(None))):
+        fn, args = builtin_method(fn), [fn.__self__, *args]
+        cls = type(fn)
+    elif cls is MethodWrapperType:
+        fn, args = fn.__objclass__.__dict__[fn.__name__], [fn.__self__, *args]
+        cls = type(fn)
     if cls in LOOKED_UP:
-        served = SERVED.get(fn)
+        served = f.machine.served.get(fn)
         if served is not None:
             return served(f, args, kwargs or {})
         if cls is FunctionType:
@@ -75,6 +86,16 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     return f.world.call_native(f, fn, args, kwargs)
 
 
+def builtin_method(bound: BuiltinFunctionType) -> Any:
+    """The descriptor of a bound method that C implements; a subclass may have overridden its name."""
+    name = bound.__name__
+    for base in type(bound.__self__).__mro__:
+        found = base.__dict__.get(name)
+        if type(found) in (MethodDescriptorType, ClassMethodDescriptorType):
+            return found
+    return bound
+
+
 def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     if not f.world.interprets(fn):
         return f.world.call_native(f, fn, args, kwargs)
@@ -88,8 +109,9 @@ def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str,
 
 def call_class(f: Frame, cls: type, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """An ordinary class: the object is made here and `__init__` runs as a frame of its own."""
-    if f.world.class_attribute(cls, "__new__") is not object.__new__:
-        return MISSING
+    new = f.world.class_attribute(cls, "__new__")
+    if new is not object.__new__:
+        return new_class(f, cls, args, kwargs) if new is type.__new__ else MISSING
     init = f.world.class_attribute(cls, "__init__")
     if type(init) is not FunctionType or cls.__flags__ & ABSTRACT or not f.world.interprets(init):
         return MISSING
@@ -173,9 +195,14 @@ def serve_evaluator(evaluator: Any, mode: str) -> None:
             local = args[2] if len(args) > 2 and args[2] is not None else local_variables(f)
             args = [args[0], f.world.globals_value(f.globals), local]
         if args and isinstance(args[0], (str, bytes)) and type(args[1]) is dict:
-            source = args[0].lstrip(" \t" if isinstance(args[0], str) else b" \t") if mode == "eval" else args[0]
-            args[0] = f.world.call_native(f, builtins.compile, [source, "<string>", mode, futures(f), True], None)
+            source = without_indent(args[0]) if mode == "eval" else args[0]
+            arguments = [source, "<string>", mode, futures(f), True]
+            args[0] = f.world.call_native(f, builtins.compile, arguments, None)
         return f.world.call_native(f, evaluator, args, kwargs)
+
+
+def without_indent(source: str | bytes) -> str | bytes:
+    return source.lstrip(" \t") if isinstance(source, str) else source.lstrip(b" \t")
 
 
 serve_evaluator(builtins.eval, "eval")
@@ -193,12 +220,12 @@ def futures(f: Frame) -> int:
 
 @serve(builtins.compile)
 def serve_compile(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = dict(zip(("source", "filename", "mode", "flags", "dont_inherit", "optimize"), args, strict=False))
-    if len(given) < len(args) or given.keys() & kwargs.keys() or opened({**given, **kwargs}.get("dont_inherit")):
-        return f.world.call_native(f, builtins.compile, args, kwargs)
-    given |= kwargs
-    flags = opened(given.get("flags", 0)) | futures(f)
-    return f.world.call_native(f, builtins.compile, [], {**given, "flags": flags, "dont_inherit": True})
+    parameters = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
+    given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+    if len(given) == len(args) + len(kwargs) and not opened(given.get("dont_inherit")):
+        given["flags"] = opened(given.get("flags", 0)) | futures(f)
+        args, kwargs = [], {**given, "dont_inherit": True}
+    return f.world.call_native(f, builtins.compile, args, kwargs)
 
 
 @serve(sys._getframe)
@@ -208,14 +235,14 @@ def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     found = frame_at(f, operator.index(opened(args[0])) if args else 0)
     if found is None:
         raise ValueError("call stack is not deep enough")
-    return f.world.frame_object(found) if type(found) is Frame else found
+    return f.world.frame_object(found) if isinstance(found, Frame) else found
 
 
 def serve_getframemodulename(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """3.12"""
     (depth,) = args or [kwargs.get("depth", 0)]
     found = frame_at(f, operator.index(opened(depth)))
-    if type(found) is Frame:
+    if isinstance(found, Frame):
         return found.func.__module__
     return None if found is None else found.f_globals.get("__name__")
 
@@ -231,25 +258,28 @@ if sys.version_info >= (3, 12):
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         return f.world.class_of(opened(args[0]))
-    return f.world.call_native(f, called_by(f, builtins.type), args, kwargs)
+    return new_class(f, builtins.type, args, kwargs)
 
 
 @serve(type.__new__)
 def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.call_native(f, called_by(f, type.__new__), args, kwargs)
+    return new_class(f, type.__new__, args, kwargs)
 
 
-def called_by(f: Frame, fn: Any) -> FunctionType:
-    """`fn` with a real frame around it that has the globals of `f`: a class gets its module from there."""
-    return FunctionType(AROUND, f.globals, closure=(CellType(fn),))
+def new_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """C names the module of a class after the globals of the frame that makes it: there must be one."""
+    namespace = opened(args[-1]) if args else None
+    if isinstance(namespace, dict) and not dict.__contains__(namespace, "__module__"):
+        maker = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+    return f.world.call_native(f, maker, args, kwargs)
 
 
-def around(fn: Any) -> CodeType:
-    return (lambda *args, **kwargs: fn(*args, **kwargs)).__code__
+def code_that_calls(maker: Any) -> CodeType:
+    return (lambda *args, **kwargs: maker(*args, **kwargs)).__code__
 
 
-AROUND = around(None)
-_frame.set_decision(AROUND, _frame.SKIP, _frame.THROUGH)
+MAKER = code_that_calls(None)
+_frame.set_decision(MAKER, _frame.SKIP, _frame.THROUGH)
 
 
 # ---- what looks into objects

@@ -11,7 +11,7 @@ import dis
 import inspect
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.core.sentinels import UNSET
 from framelift.world.plain import stands_for
@@ -19,6 +19,8 @@ from framelift.world.plain import stands_for
 if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame
     from framelift.interpreter.machine import Machine
+
+E = TypeVar("E", bound=BaseException)
 
 OWN_FILES = str(Path(__file__).parents[1])
 """Where Framelift's own code is."""
@@ -139,17 +141,17 @@ def add_entry(error: BaseException, frame: Frame) -> None:
     """Notes in the error's traceback that it came through `frame`."""
     instruction = frame.code.instructions[frame.ip]
     line = frame.line or frame.code.code.co_firstlineno
-    below = cleaned(traceback_of(error))
+    below = traceback_of(clean_traceback(error))
     set_traceback(error, TracebackType(below, real_frame(frame), instruction.offset, line))
 
 
-def cleaned(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without Framelift's frames, which it would keep alive with all they hold."""
-    first = at = behind_own(traceback)
+def clean_traceback(error: E) -> E:
+    """Takes Framelift's frames out of the error's traceback, which keeps them alive with all they hold."""
+    first = at = behind_own(traceback_of(error))
     while at is not None and not at.tb_frame.f_code.co_flags & MADE:
         at.tb_next = behind_own(at.tb_next)
         at = at.tb_next
-    return first
+    return set_traceback(error, first)
 
 
 def behind_own(traceback: TracebackType | None) -> TracebackType | None:

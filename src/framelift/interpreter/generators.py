@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 import sys
 import types
+import warnings
 from typing import Any
 
 from framelift import _frame
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame_objects import clean_traceback
 from framelift.interpreter.machine import YIELD, raise_as_is
 from framelift.world.plain import stands_for
 
@@ -80,9 +82,12 @@ class Suspended:
             value, frame.value = frame.value, None
             return value
         self.finish()
-        if failure is not None:
-            raise_as_is(self.escaping(failure))
-        raise StopIteration() if signal is None else StopIteration(signal)
+        try:
+            if failure is not None:
+                raise_as_is(self.escaping(failure))
+            raise StopIteration() if signal is None else StopIteration(signal)
+        finally:
+            del failure  # its traceback has this frame
 
     def escaping(self, error: BaseException) -> BaseException:
         """PEP 479: a StopIteration that leaves the body would end the caller's loop silently."""
@@ -91,6 +96,7 @@ class Suspended:
             wrong = StopAsyncIteration  # type: ignore[assignment]
         if wrong is None or version.SEND_POPS_RECEIVER is False:
             return error  # on 3.12 the bytecode itself does this
+        clean_traceback(error)
         replaced = RuntimeError(f"{self.kind} raised {wrong.__name__}")
         replaced.__cause__ = replaced.__context__ = error
         return replaced
@@ -116,25 +122,21 @@ class Suspended:
         inner = self.delegate()
         if inner is not MISSING and self.state is SUSPENDED:
             if isinstance(error, GeneratorExit):
-                failure: BaseException | None = None
                 try:
                     self.running(close_iterator, inner)
                 except BaseException as raised:
-                    failure = raised
-                return self.resume(error=failure or error)
+                    error = raised
+                return self.resume(error=clean_traceback(error))
             thrower = getattr(inner, "throw", MISSING)
             if thrower is not MISSING:
                 return self.throw_into(inner, thrower, error)
         return self.resume(error=error)
 
     def throw_into(self, inner: Any, thrower: Any, error: BaseException) -> Any:
-        failure: BaseException
         try:
             return self.running(_frame.native, thrower, error)
-        except StopIteration as ended:
-            failure = ended
         except BaseException as raised:
-            failure = raised
+            failure = clean_traceback(raised)
         if isinstance(failure, StopIteration) and version.SEND_POPS_RECEIVER:
             frame = self.frame
             frame.stack.pop()
@@ -164,7 +166,8 @@ class Suspended:
             return
         try:
             self.throw_in(GeneratorExit())
-        except (GeneratorExit, StopIteration):
+        except (GeneratorExit, StopIteration) as ended:
+            clean_traceback(ended)
             return
         raise RuntimeError(f"{self.kind} ignored GeneratorExit")
 
@@ -221,7 +224,9 @@ def as_thrown(*thrown: Any) -> BaseException:
         else:
             error = _frame.native(kind, *value) if isinstance(value, tuple) else _frame.native(kind, value)
     else:
-        raise TypeError(f"exceptions must be classes or instances deriving from BaseException, not {type(kind).__name__}")
+        raise TypeError(
+            f"exceptions must be classes or instances deriving from BaseException, not {type(kind).__name__}"
+        )
     return error
 
 
@@ -260,6 +265,11 @@ class Coroutine(Suspended):
 
     def __await__(self) -> CoroutineIterator:
         return CoroutineIterator(self)
+
+    def __del__(self) -> None:
+        if self.state is CREATED and self.frame.world.runs_finalisers:
+            warnings._warn_unawaited_coroutine(self)  # type: ignore[attr-defined]
+        super().__del__()
 
     cr_running = Suspended.is_running
     cr_suspended = Suspended.is_suspended
@@ -303,21 +313,33 @@ class AsyncGenerator(Suspended):
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.ag_running = False
+        self.announced = False
+        self.finaliser: Any = None
 
     def __aiter__(self) -> AsyncGenerator:
         return self
 
     def __anext__(self) -> AsyncStep:
-        return AsyncStep(self, lambda value: self.resume(value), "anext")
+        return self.stepping(self.resume, "anext")
 
     def asend(self, value: Any) -> AsyncStep:
-        return AsyncStep(self, lambda first: self.resume(value if first is None else first), "asend")
+        return self.stepping(lambda first: self.resume(value if first is None else first), "asend")
 
     def athrow(self, *thrown: Any) -> AsyncStep:
-        return AsyncStep(self, lambda _: self.throw_in(as_thrown(*thrown)), "athrow")
+        return self.stepping(lambda _: self.throw_in(as_thrown(*thrown)), "athrow")
 
     def aclose(self) -> AsyncStep:
-        return AsyncStep(self, self.start_closing, "aclose")
+        return self.stepping(self.start_closing, "aclose")
+
+    def stepping(self, first: Any, name: str) -> AsyncStep:
+        """An event loop is told of each one that starts, and takes care of those that are dropped."""
+        if not self.announced and self.frame.world.runs_finalisers:
+            self.announced = True
+            hooks = sys.get_asyncgen_hooks()
+            self.finaliser = hooks.finalizer
+            if hooks.firstiter is not None:
+                _frame.native(hooks.firstiter, self)
+        return AsyncStep(self, first, name)
 
     def start_closing(self, _: Any) -> Any:
         if self.state is CREATED:
@@ -327,7 +349,10 @@ class AsyncGenerator(Suspended):
         return self.throw_in(GeneratorExit())
 
     def __del__(self) -> None:
-        pass  # an event loop's hooks finalise asynchronous generators; without one they are dropped
+        if self.finaliser is None:
+            super().__del__()
+        elif self.state is SUSPENDED:
+            _frame.native(self.finaliser, self)
 
     ag_suspended = Suspended.is_suspended
     ag_await = Suspended.waits_for
@@ -400,7 +425,10 @@ class AsyncStep:
                 failure = StopIteration(result.value)
         self.state = CLOSED
         self.generator.ag_running = False
-        raise_as_is(failure)
+        try:
+            raise_as_is(failure)
+        finally:
+            del failure  # its traceback has this frame
 
 
 def made_generator(frame: Frame) -> Suspended:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from framelift import _frame
 from framelift.bytecode import Decoded
@@ -47,6 +47,9 @@ def decoded(code: CodeType) -> Decoded:
 
 class Machine:
     """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
+
+    served: ClassVar[dict[Any, Any]]
+    """Calls that the interpreter answers itself; see `framelift.interpreter.calls`."""
 
     def __init__(self, world: PlainWorld) -> None:
         self.world = world
@@ -132,7 +135,7 @@ class Machine:
                     return frame.value
                 else:
                     # no local variable holds the result: it would live on for as long as this loop does
-                    returned = frame
+                    returned: Frame | None = frame
                     self.depth -= 1
                     frame = frame.back  # type: ignore[assignment]
                     if returned.instead is MISSING:

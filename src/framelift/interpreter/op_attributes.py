@@ -78,7 +78,8 @@ def submodule(module: Any, name: str) -> Any:
             f"(most likely due to a circular import) ({path})"
         )
     else:
-        text = f"cannot import name {name!r} from {package or '<unknown module name>'!r} ({path or 'unknown location'})"
+        module_name, place = package or "<unknown module name>", path or "unknown location"
+        text = f"cannot import name {name!r} from {module_name!r} ({place})"
     raise ImportError(text, name=package, path=path)
 
 

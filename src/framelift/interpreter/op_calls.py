@@ -43,7 +43,9 @@ def CALL_FUNCTION_EX(f: Frame, flags: int) -> Frame | None:
     fn = opened(f.stack.pop())
     f.stack.pop()
     if type(star) is not tuple and not is_iterable(star):
-        raise TypeError(f"{describe_callable(fn)} argument after * must be an iterable, not {type(star).__name__}")
+        raise TypeError(
+            f"{describe_callable(fn)} argument after * must be an iterable, not {type(star).__name__}"
+        )
     return push_result(f, call(f, fn, f.world.elements(star), dict(kwargs) if kwargs else None))
 
 

@@ -97,9 +97,8 @@ def DICT_MERGE(f: Frame, n: int) -> None:
     target = f.stack[-n]
     callee = f.stack[-(n + 2)]
     if not is_mapping(mapping):
-        raise TypeError(
-            f"{describe_callable(opened(callee))} argument after ** must be a mapping, not {type(mapping).__name__}"
-        )
+        name = describe_callable(opened(callee))
+        raise TypeError(f"{name} argument after ** must be a mapping, not {type(mapping).__name__}")
     merged: dict[Any, Any] = {}
     f.world.operate(dict.update, merged, mapping)
     for key in merged:

@@ -166,7 +166,9 @@ def BEFORE_WITH(f: Frame, _: Any) -> Frame | None:
 
 def BEFORE_ASYNC_WITH(f: Frame, _: Any) -> Frame | None:
     manager = f.stack.pop()
-    enter, leave = context_methods(f, manager, "__aenter__", "__aexit__", "asynchronous context manager protocol")
+    enter, leave = context_methods(
+        f, manager, "__aenter__", "__aexit__", "asynchronous context manager protocol"
+    )
     f.stack.append(leave)
     return push_result(f, call(f, enter, [], None))
 

@@ -9,6 +9,7 @@ from typing import Any
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame_objects import clean_traceback
 from framelift.interpreter.generators import Coroutine, Suspended, Yielded, made_generator
 from framelift.interpreter.machine import RERAISE, RETURN, YIELD
 from framelift.world.pending import opened
@@ -104,7 +105,7 @@ def STOPITERATION_ERROR(f: Frame, _: Any) -> None:
 def GET_AWAITABLE(f: Frame, where: int) -> None:
     value = opened(f.stack[-1])
     if isinstance(value, types.CoroutineType):
-        if type(value) is Coroutine and value.delegate() is not MISSING:
+        if isinstance(value, Coroutine) and value.delegate() is not MISSING:
             raise RuntimeError("coroutine is being awaited already")
         f.stack[-1] = value
         return
@@ -147,17 +148,18 @@ def GET_ANEXT(f: Frame, _: Any) -> None:
     iterator = f.stack[-1]
     method = f.world.special(iterator, "__anext__")
     if method is MISSING:
-        raise TypeError(f"'async for' requires an iterator with __anext__ method, got {type(iterator).__name__}")
+        raise TypeError(
+            f"'async for' requires an iterator with __anext__ method, got {type(iterator).__name__}"
+        )
     f.stack.append(f.world.operate(method))
     try:
         GET_AWAITABLE(f, 0)
     except TypeError as raised:
-        failure = raised
+        failure = clean_traceback(raised)
     else:
         return
-    replaced = TypeError(
-        f"'async for' received an invalid object from __anext__: {type(f.stack[-1]).__name__}"
-    )
+    kind = type(f.stack[-1]).__name__
+    replaced = TypeError(f"'async for' received an invalid object from __anext__: {kind}")
     replaced.__cause__ = failure
     raise replaced
 

@@ -102,13 +102,7 @@ def STORE_DEREF(f: Frame, slot: int) -> None:
 
 def DELETE_DEREF(f: Frame, slot: int) -> None:
     cell = f.fast[slot]
-    try:
-        cell.cell_contents
-    except ValueError:
-        empty = True
-    else:
-        empty = False
-    if empty:
+    if cell == CellType():
         raise unbound_cell(f, slot)
     del cell.cell_contents
 

@@ -52,7 +52,9 @@ def MATCH_CLASS(f: Frame, count: int) -> None:
     f.stack[-1] = matched_attributes(f, opened(f.stack[-1]), cls, count, names)
 
 
-def matched_attributes(f: Frame, subject: Any, cls: Any, count: int, names: tuple[str, ...]) -> tuple[Any, ...] | None:
+def matched_attributes(
+    f: Frame, subject: Any, cls: Any, count: int, names: tuple[str, ...]
+) -> tuple[Any, ...] | None:
     if not isinstance(cls, type):
         raise TypeError(version.NOT_A_CLASS_PATTERN)
     if not f.world.is_instance(subject, cls):
@@ -75,11 +77,15 @@ def matched_attributes(f: Frame, subject: Any, cls: Any, count: int, names: tupl
         if match_args is MISSING:
             match_args = ()
         if type(match_args) is not tuple:
-            raise TypeError(f"{cls.__name__}.__match_args__ must be a tuple (got {type(match_args).__name__})")
+            raise TypeError(
+                f"{cls.__name__}.__match_args__ must be a tuple (got {type(match_args).__name__})"
+            )
         allowed = 1 if match_self else len(match_args)
         if allowed < count:
             plural = "" if allowed == 1 else "s"
-            raise TypeError(f"{cls.__name__}() accepts {allowed} positional sub-pattern{plural} ({count} given)")
+            raise TypeError(
+                f"{cls.__name__}() accepts {allowed} positional sub-pattern{plural} ({count} given)"
+            )
         if match_self:
             values.append(subject)
         else:

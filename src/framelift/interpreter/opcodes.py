@@ -26,4 +26,6 @@ for module in (
     op_generators,
     op_patterns,
 ):
-    HANDLERS.update({name: value for name, value in vars(module).items() if name.isupper() and callable(value)})
+    HANDLERS.update(
+        {name: value for name, value in vars(module).items() if name.isupper() and callable(value)}
+    )

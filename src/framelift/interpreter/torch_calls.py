@@ -19,9 +19,26 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.interpreter.calls import SERVED, call, call_function, serve
+from framelift.interpreter.calls import SERVED, call, call_function
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import Machine
 from framelift.world.pending import opened
+
+TRACED = dict(SERVED)
+"""What a trace serves: all that the interpreter does anyway, and this."""
+
+
+class TracingMachine(Machine):
+    served = TRACED
+
+
+def serve(*callables: Any) -> Any:
+    def register(handler: Any) -> Any:
+        TRACED.update(dict.fromkeys(callables, handler))
+        return handler
+
+    return register
+
 
 # ---- types
 
@@ -170,12 +187,12 @@ def constant(value: Any) -> Any:
 
 
 for _question in (torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling):
-    SERVED[_question] = constant(True)
+    TRACED[_question] = constant(True)
 for _question in (torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state, torch.compiler.is_exporting):
-    SERVED[_question] = constant(False if _question is not torch._C._get_tracing_state else None)
+    TRACED[_question] = constant(False if _question is not torch._C._get_tracing_state else None)
 
 
-SERVED[torch._C._log_api_usage_once] = constant(None)  # counts, for torch's authors, that a feature was used
+TRACED[torch._C._log_api_usage_once] = constant(None)  # counts, for torch's authors, that a feature was used
 
 
 @serve(torch.is_tensor)
@@ -257,7 +274,7 @@ def serve_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
-    SERVED[_class.__call__] = serve_operator
+    TRACED[_class.__call__] = serve_operator
 
 
 # ---- copies

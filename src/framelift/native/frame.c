@@ -365,7 +365,8 @@ static bool is_replacement(PyObject *answer)
            PyTuple_Check(PyTuple_GET_ITEM(answer, 1));
 }
 
-/* What the `missed` callback wants instead of the frame: None, or a tuple (callable, args). */
+/* What the `missed` callback wants instead of the frame: a tuple (callable, args); None: the frame itself;
+ * False: the frame itself, with nothing below it looked at. */
 static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 {
     PyObject *arguments = bound_arguments(frame);
@@ -375,32 +376,35 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
     PyObject *args[] = {frame_function(frame), arguments};
     PyObject *answer = call_out(thread, missed_callback, args, 2);
     Py_DECREF(arguments);
-    if (answer != NULL && answer != Py_None && !is_replacement(answer)) {
-        PyErr_Format(PyExc_TypeError, "missed must return None or a tuple (callable, args), not %R", answer);
+    if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer)) {
+        PyErr_Format(PyExc_TypeError, "missed must return None, False or a tuple (callable, args), not %R", answer);
         Py_CLEAR(answer);
     }
     return answer;
 }
 
-/* Runs something instead of the frame. Returns false if there is nothing to run: the frame itself must. */
-static bool run_instead(Thread *thread, Frame *frame, PyObject **result)
+enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED };
+
+/* Runs something instead of the frame, or says how the frame itself is to run. */
+static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
 {
     Slot *slot = find_slot(find_extra((PyObject *)frame->f_code), thread->context);
     PyObject *cache = slot == NULL ? NULL : slot->cache;
     if (cache == Py_False) {
-        return false;
+        return RUN_LOOKING;
     }
     *result = run_entry(thread, frame, cache);
     if (*result != NULL || PyErr_Occurred()) {
-        return true;
+        return REPLACED;
     }
     if (missed_callback == NULL) {
-        return false;
+        return RUN_LOOKING;
     }
     PyObject *answer = ask_for_replacement(thread, frame);
-    if (answer == Py_None) {
+    if (answer == Py_None || answer == Py_False) {
+        enum Outcome outcome = answer == Py_None ? RUN_LOOKING : RUN_UNTOUCHED;
         Py_DECREF(answer);
-        return false;
+        return outcome;
     }
     if (answer != NULL) {
         PyObject *args = PyTuple_GET_ITEM(answer, 1);
@@ -408,7 +412,7 @@ static bool run_instead(Thread *thread, Frame *frame, PyObject **result)
                            PyTuple_GET_SIZE(args));
         Py_DECREF(answer);
     }
-    return true;
+    return REPLACED;
 }
 
 static PyObject *call_interceptor(Thread *thread, Frame *frame)
@@ -436,8 +440,14 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
     case SKIP_ALL:
         return run_frame_untouched(ts, frame, thread);
     case LOOK:
-        return run_instead(thread, frame, &result) ? replace_frame(ts, frame, result)
-                                                   : run_frame(ts, frame, 0);
+        switch (run_instead(thread, frame, &result)) {
+        case REPLACED:
+            return replace_frame(ts, frame, result);
+        case RUN_UNTOUCHED:
+            return run_frame_untouched(ts, frame, thread);
+        default:
+            return run_frame(ts, frame, 0);
+        }
     default:
         return run_frame(ts, frame, 0);
     }

@@ -22,9 +22,10 @@ from framelift.codegen.region import Region, generate
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.guards.program import GuardProgram, build, storage_groups
-from framelift.interpreter import Machine, torch_calls
+from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import decoded
+from framelift.interpreter.torch_calls import TracingMachine
 from framelift.tensors.recorder import Recorder
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
@@ -32,9 +33,6 @@ from framelift.world.source import Access
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
-
-_ = torch_calls  # fills the table of served calls
-
 
 @dataclass
 class Captured:
@@ -62,7 +60,7 @@ def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
     machine: Machine
     recorder = Recorder(lambda: where(machine))
     world = World(recorder)
-    machine = world.machine = Machine(world)
+    machine = world.machine = TracingMachine(world)
     world.frame_function, world.frame_globals = fn, fn.__globals__
     names = slot_names(fn.__code__)
     pending = [Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)]

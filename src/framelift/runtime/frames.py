@@ -11,10 +11,9 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Literal
 
 from framelift import _frame, _guards
 from framelift.core import policy
@@ -65,7 +64,8 @@ class Context:
     backend_name: str
     fullgraph: bool = False
     options: dict[str, Any] = field(default_factory=dict)
-    on_capture: Callable[[FunctionType, Captured], None] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What `compile` was called with."""
     records: dict[CodeType, Record] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -94,8 +94,11 @@ def reset() -> None:
     counters.clear()
 
 
-def missed(fn: FunctionType, arguments: list[Any]) -> tuple[Any, tuple[Any, ...]] | None:
-    """The frame hook's question. None: run the frame as it is."""
+Replacement = tuple[Any, tuple[Any, ...]]
+
+
+def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
+    """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context = _frame.context()
     if context is None:
         return None
@@ -103,7 +106,7 @@ def missed(fn: FunctionType, arguments: list[Any]) -> tuple[Any, tuple[Any, ...]
         return compiled_frame(context, fn, arguments)
 
 
-def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> tuple[Any, tuple[Any, ...]] | None:
+def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     code = fn.__code__
     record = context.record(code)
     cache = _frame.get_cache(code, context)
@@ -133,12 +136,13 @@ def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> 
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
         return skip(context, record, "the function kept raising while it was captured")
-    return None
+    # with fullgraph the user asked for one graph or an error: no pieces of it below
+    return False if context.fullgraph else None
 
 
 def run_captured(
     context: Context, record: Record, cache: Any, fn: FunctionType, arguments: list[Any], captured: Captured
-) -> tuple[Any, tuple[Any, ...]] | None:
+) -> Replacement | None:
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None:
         return skip(context, record, "nothing to capture: no tensor operations")
@@ -152,8 +156,6 @@ def run_captured(
     counters["frames"]["ok"] += 1
     counters["stats"]["unique_graphs"] += 1
     counters["stats"]["calls_captured"] += len(captured.ops)
-    if context.on_capture is not None:
-        context.on_capture(fn, captured)
     return compiled.entry.region, tuple(inputs)
 
 

@@ -14,8 +14,8 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from framelift import _frame
-from framelift.core.sentinels import MISSING, NULL
 from framelift.core.policy import interprets
+from framelift.core.sentinels import MISSING, NULL
 
 native = _frame.native
 T = TypeVar("T")

@@ -1,0 +1,237 @@
+"""Comparing a compiled function with the function itself, in one line.
+
+    check(fn, x, y)                 same result, exception, output and changes to the arguments; one graph
+    check(fn, x, calls=3)           the same, three calls in a row
+    compiled = capture(fn)          to look at what happened: recompiles(compiled), broke(compiled)
+
+Two outcomes are the same when a program could not tell them apart: structure, exact types, values bit
+for bit, which parts are one object, strides and `requires_grad` of tensors.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import io
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import framelift
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one call did."""
+
+    result: Any
+    error: BaseException | None
+    printed: str
+    arguments: Any
+
+
+def check(
+    fn: Callable[..., Any],
+    *args: Any,
+    calls: int = 1,
+    fullgraph: bool = True,
+    backend: Any = "eager",
+    **kwargs: Any,
+) -> Any:
+    """Runs `fn` plainly and compiled on copies of the arguments, compares, and gives the compiled function.
+
+    With `fullgraph` it must have been captured, unless it raises, which is not captured.
+    """
+    plain, copies = copied((args, kwargs)), copied((args, kwargs))
+    compiled = framelift.compile(fn, fullgraph=fullgraph, backend=backend)
+    raised = False
+    for _ in range(calls):
+        expected, found = run(fn, *plain), run(compiled, *copies)
+        compare(expected, found)
+        raised = raised or expected.error is not None
+    if fullgraph and not raised:
+        assert compiled._framelift_context.records, "the function was never looked at"
+        assert why_not(compiled) is None, why_not(compiled)
+        assert recompiles(compiled) >= 0
+    return compiled
+
+
+def run(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
+    printed = io.StringIO()
+    result, error = None, None
+    with contextlib.redirect_stdout(printed):
+        try:
+            result = fn(*args, **kwargs)
+        except Exception as raised:
+            error = raised
+    return Outcome(result, error, printed.getvalue(), (args, kwargs))
+
+
+def compare(expected: Outcome, found: Outcome) -> None:
+    if expected.error is None and found.error is not None:
+        raise found.error
+    assert (type(found.error), getattr(found.error, "args", None)) == (
+        type(expected.error),
+        getattr(expected.error, "args", None),
+    )
+    assert found.printed == expected.printed
+    Comparison().same(
+        (expected.result, expected.arguments), (found.result, found.arguments), "(result, (args, kwargs))"
+    )
+
+
+def copied(value: Any) -> Any:
+    """A deep copy. Tensors that share memory still do; modules are themselves."""
+    memo: dict[int, Any] = {}
+    for leaf in walk(value):
+        if isinstance(leaf, types.ModuleType):
+            memo[id(leaf)] = leaf
+        elif isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
+            memo[id(leaf)] = copied(leaf.detach()).requires_grad_().view_as(leaf)
+    return copy.deepcopy(value, memo)
+
+
+def walk(value: Any) -> Iterator[Any]:
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from walk(item)
+    elif type(value) is dict:
+        yield from walk(list(value.values()))
+    else:
+        yield value
+
+
+# ---- what was compiled
+
+
+def capture(fn: Callable[..., Any], *args: Any, fullgraph: bool = True, **kwargs: Any) -> Any:
+    """The compiled function, called once if arguments are given."""
+    compiled = framelift.compile(fn, backend="eager", fullgraph=fullgraph)
+    if args or kwargs:
+        compiled(*args, **kwargs)
+    return compiled
+
+
+def code_of(compiled: Any) -> types.CodeType:
+    fn = compiled.__wrapped__ if hasattr(compiled, "__wrapped__") else compiled._orig_mod.forward
+    while not isinstance(fn, types.FunctionType):
+        fn = fn.__func__ if isinstance(fn, types.MethodType) else getattr(fn, "func", None) or type(fn).__call__
+    return fn.__code__
+
+
+def entries(compiled: Any) -> int:
+    """How many graphs the function itself has."""
+    record = compiled._framelift_context.records.get(code_of(compiled))
+    return len(record.compiled) if record is not None else 0
+
+
+def recompiles(compiled: Any) -> int:
+    return entries(compiled) - 1
+
+
+def why_not(compiled: Any) -> str | None:
+    """Why the function was not captured."""
+    record = compiled._framelift_context.records.get(code_of(compiled))
+    if record is None:
+        return "the function's own frame was never looked at"
+    return record.skipped
+
+
+# ---- sameness
+
+ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented), types.ModuleType, type, range, slice)
+ATOMS += (types.BuiltinFunctionType, types.CodeType, torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class Comparison:
+    """Whether two outcomes are the same; objects are paired off, so sharing counts too."""
+
+    def __init__(self) -> None:
+        self.left: dict[int, int] = {}
+        self.right: dict[int, int] = {}
+        self.kept: list[Any] = []
+
+    def same(self, a: Any, b: Any, at: str) -> None:
+        assert type(a) is type(b), f"{at}: {type(b)} instead of {type(a)}"
+        if isinstance(a, (*ATOMS, torch.Size)):
+            assert a == b, f"{at}: {b!r} instead of {a!r}"
+        elif isinstance(a, (float, complex)):
+            assert repr(a) == repr(b), f"{at}: {b!r} instead of {a!r}"
+        elif self.paired(a, b, at):
+            return
+        elif isinstance(a, torch.Tensor):
+            self.tensors(a, b, at)
+        else:
+            self.parts(a, b, at)
+
+    def paired(self, a: Any, b: Any, at: str) -> bool:
+        if a is not b and id(a) in self.left and isinstance(a, (tuple, frozenset)) and id(b) not in self.right:
+            return False  # which of two equal constants is which can't be relied on
+        seen = id(a) in self.left or id(b) in self.right
+        if seen:
+            assert self.left.get(id(a)) == id(b) and self.right.get(id(b)) == id(a), f"{at}: sharing differs"
+        self.left[id(a)], self.right[id(b)] = id(b), id(a)
+        self.kept += [a, b]
+        return seen
+
+    def tensors(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
+        for name in ("dtype", "device", "shape", "requires_grad", "is_leaf", "layout"):
+            assert getattr(a, name) == getattr(b, name), f"{at}.{name}: {getattr(b, name)}, not {getattr(a, name)}"
+        assert a.stride() == b.stride(), f"{at}: strides {b.stride()} instead of {a.stride()}"
+        assert torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)), f"{at}: values differ"
+        assert torch.equal(a.isnan(), b.isnan()), f"{at}: values differ"
+        self.same(dict(vars(a)), dict(vars(b)), f"{at}.__dict__")
+
+    def parts(self, a: Any, b: Any, at: str) -> None:
+        if isinstance(a, dict):
+            self.same(list(dict.items(a)), list(dict.items(b)), f"{at} items")
+        elif isinstance(a, (list, tuple, collections.deque)):
+            assert len(a) == len(b), f"{at}: {len(b)} elements instead of {len(a)}"
+            for n, (x, y) in enumerate(zip(a, b, strict=True)):
+                self.same(x, y, f"{at}[{n}]")
+        elif isinstance(a, (set, frozenset)):
+            for x, y in zip(sorted(a, key=repr), sorted(b, key=repr), strict=True):
+                self.same(x, y, f"{at} element")
+        elif isinstance(a, types.MethodType):
+            self.same((a.__func__, a.__self__), (b.__func__, b.__self__), at)
+        elif isinstance(a, types.FunctionType):
+            assert a is b or a.__code__ is b.__code__, f"{at}: another function"
+            cells = [tuple(c.cell_contents for c in f.__closure__ or ()) for f in (a, b)]
+            self.same((*cells[:1], a.__defaults__), (*cells[1:], b.__defaults__), f"{at} cells")
+        elif isinstance(a, collections.abc.Iterator):
+            self.same(list(a), list(b), f"{at} (drained)")
+        self.state(a, b, at)
+
+    def state(self, a: Any, b: Any, at: str) -> None:
+        """Attributes, slots, and a few builtins that keep theirs in C."""
+        if a is b:
+            return
+        compared = False
+        for name in STATE.get(type(a), ()):
+            self.same(getattr(a, name), getattr(b, name), f"{at}.{name}")
+            compared = True
+        if hasattr(a, "__dict__") and not isinstance(a, types.FunctionType):
+            self.same(dict(a.__dict__), dict(b.__dict__), f"{at}.__dict__")
+            compared = True
+        for cls in type(a).__mro__:
+            for slot in vars(cls).values():
+                if type(slot) is types.MemberDescriptorType and cls.__flags__ & (1 << 9):
+                    missing = object()
+                    x, y = (getattr(o, slot.__name__, missing) for o in (a, b))
+                    if x is not missing or y is not missing:
+                        self.same(x, y, f"{at}.{slot.__name__}")
+                    compared = True
+        if not compared and not isinstance(a, PARTS):
+            assert a == b, f"{at}: {b!r} instead of {a!r}"
+
+
+STATE: dict[type, tuple[str, ...]] = {
+    collections.deque: ("maxlen",),
+    collections.defaultdict: ("default_factory",),
+}
+PARTS = (dict, list, tuple, collections.deque, set, frozenset, types.FunctionType, types.MethodType)
+PARTS += (collections.abc.Iterator,)

@@ -1,0 +1,204 @@
+"""Every operator in torch's own database, captured and compared with eager, bit for bit.
+
+`python tests/sweep_operators.py [NAME ...]` runs all of them, or those named, and prints the share that
+is captured; `test_operators.py` runs a sample. Each operator is called as a function, as a method and in
+place, where it has these forms, with the first samples that the database has for it.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils import _pytree as pytree
+
+import framelift
+import framelift.exc
+from framelift.core.breaks import Break
+
+SAMPLES = 2
+"""How many samples of each operator are run."""
+
+CAPTURED = "captured"
+
+
+@dataclass
+class Case:
+    """One call of an operator: `fn(input, args, kwargs)`."""
+
+    name: str
+    fn: Callable[..., Any]
+    sample: SampleInput = field(repr=False)
+
+    def arguments(self) -> tuple[Any, ...]:
+        return copied((self.sample.input, self.sample.args, self.sample.kwargs))
+
+
+def name_of(op: OpInfo) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def cases(op: OpInfo) -> Iterator[Case]:
+    taken = samples(op)
+    for form in ("op", "method_variant", "inplace_variant"):
+        call = getattr(op, form)
+        if call is None:
+            continue
+        for n, sample in enumerate(taken):
+            suffix = {"op": "", "method_variant": " method", "inplace_variant": " in place"}[form]
+            yield Case(f"{name_of(op)}{suffix} {n}", in_place(call) if suffix == " in place" else plain(call), sample)
+
+
+def plain(call: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, args, kwargs: call(self, *args, **kwargs)
+
+
+def in_place(call: Callable[..., Any]) -> Callable[..., Any]:
+    """On a copy: a leaf that requires a gradient may not be changed."""
+
+    def run(self: Any, args: Any, kwargs: Any) -> Any:
+        copy = self.clone() if isinstance(self, torch.Tensor) else [item.clone() for item in self]
+        return call(copy, *args, **kwargs), copy
+
+    return run
+
+
+def samples(op: OpInfo) -> list[SampleInput]:
+    if not op.dtypes:
+        return []
+    dtype = torch.float32 if torch.float32 in op.dtypes else min(op.dtypes, key=str)
+    grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    found = op.sample_inputs("cpu", dtype, requires_grad=grad)
+    return [sample for sample, _ in zip(found, range(SAMPLES))]
+
+
+# ---- copies and comparison
+
+
+def copied(tree: Any) -> Any:
+    """The same values with tensors of their own, laid out the same; a tensor met twice stays one."""
+    made: dict[int, torch.Tensor] = {}
+
+    def copy(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and id(value) not in made:
+            made[id(value)] = copy_tensor(value)
+        return made.get(id(value), value)
+
+    return pytree.tree_map(copy, tree)
+
+
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    source = tensor.detach()
+    if source.layout is not torch.strided or source.is_quantized:
+        made = source.clone()
+    else:
+        storage = source.untyped_storage().clone()
+        made = torch.empty(0, dtype=source.dtype, device=source.device)
+        made.set_(storage, source.storage_offset(), source.shape, source.stride())
+        made = made.conj() if source.is_conj() else made
+        made = torch._neg_view(made) if source.is_neg() else made
+    made.requires_grad_(tensor.requires_grad)
+    return torch.nn.Parameter(made, made.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
+
+
+FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "class": type,
+    "shape": lambda t: t.shape,
+    "dtype": lambda t: t.dtype,
+    "device": lambda t: t.device,
+    "layout": lambda t: t.layout,
+    "requires_grad": lambda t: t.requires_grad,
+    "is_leaf": lambda t: t.is_leaf,
+    "conj": lambda t: t.is_conj(),
+    "neg": lambda t: t.is_neg(),
+    "inference": lambda t: t.is_inference(),
+    "strides": lambda t: t.stride() if t.layout is torch.strided else None,
+    "offset": lambda t: t.storage_offset() if t.layout is torch.strided else None,
+}
+
+
+def difference(want: Any, got: Any, values: bool = True, path: str = "result") -> str | None:
+    """The first thing in which two results are not the same; None if they are."""
+    if isinstance(want, torch.Tensor) and isinstance(got, torch.Tensor):
+        for name, fact in FACTS.items():
+            if fact(want) != fact(got):
+                return f"{name} of {path}: {fact(want)}, not {fact(got)}"
+        return f"values of {path}" if values and bits(want) != bits(got) else None
+    if type(want) is not type(got):
+        return f"{path}: a {type(want).__name__}, not a {type(got).__name__}"
+    if isinstance(want, (tuple, list, dict)):
+        if len(want) != len(got):
+            return f"length of {path}"
+        keys = list(want) if isinstance(want, dict) else range(len(want))
+        return next((d for k in keys if (d := difference(want[k], got[k], values, f"{path}[{k}]"))), None)
+    return None if want == got or want != want else f"{path}: {want!r}, not {got!r}"
+
+
+def bits(tensor: torch.Tensor) -> Any:
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    tensor = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return bytes(tensor.view(torch.uint8).numpy()) if tensor.numel() else b""
+
+
+# ---- what becomes of a case
+
+
+def outcome(case: Case, backend: str = "eager") -> str | None:
+    """CAPTURED, the name of the break's reason, or what went wrong; None where eager raises too."""
+    mine, theirs = case.arguments(), case.arguments()
+    values = "empty" not in case.name  # what was not initialised
+    try:
+        torch.manual_seed(0)
+        want = case.fn(*mine)
+    except Exception:
+        return None
+    compiled = framelift.compile(case.fn, backend=backend, fullgraph=True)
+    try:
+        torch.manual_seed(0)
+        got = compiled(*theirs)
+    except framelift.exc.Unsupported:
+        record = next(r for r in compiled._framelift_context.records.values() if r.break_ is not None)
+        return reason(record.break_)
+    except Exception as error:
+        return f"raises {type(error).__name__}: {error}"
+    finally:
+        compiled._framelift_context.forget()
+    found = difference(want, got, values) or difference(mine, theirs, values, "arguments")
+    return CAPTURED if found is None else f"differs: {found}"
+
+
+def reason(found: Break) -> str:
+    return f"{found.reason.name}: {found.context}"
+
+
+def main(names: list[str]) -> int:
+    warnings.simplefilter("ignore")
+    found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
+    for op in op_db:
+        if names and op.name not in names and name_of(op) not in names:
+            continue
+        for case in cases(op):
+            result = outcome(case)
+            if result is not None:
+                found[result].append(case.name)
+    for result, where in sorted(found.items()):
+        if result != CAPTURED:
+            print(f"{result}\n    {', '.join(where)}")
+    total = sum(map(len, found.values()))
+    print(f"{len(found[CAPTURED])} of {total} calls captured: {len(found[CAPTURED]) / max(total, 1):.1%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
