@@ -1,6 +1,6 @@
 """Framelift captures PyTorch programs: frames in, graphs out, everything else as Python would have it.
 
-Names are loaded when first used, so that the parts that need no torch can be used without it.
+The names are loaded when one is first used, so that the parts that need no torch can be used without it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module 'framelift' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(home), name)
-    return value
+    # all at once: a module that is still filling itself in could not be guarded
+    for known, home in _HOMES.items():
+        globals()[known] = getattr(importlib.import_module(home), known)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

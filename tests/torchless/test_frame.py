@@ -40,6 +40,21 @@ from framelift._frame import (
 HERE = __file__
 
 
+@pytest.fixture(scope="module", autouse=True)
+def give_the_hook_back():
+    """To those who registered with it when they were imported, without what was decided here about code."""
+    yield
+    policy = sys.modules.get("framelift.core.policy")
+    frames = sys.modules.get("framelift.runtime.frames")
+    if policy is not None:
+        _frame.set_callbacks(policy.decide, frames and frames.missed)
+    if frames is not None:
+        _frame.set_dispatch(sys.modules["framelift._guards"].dispatch)
+    for function in gc.get_objects():
+        if inspect.isfunction(function):
+            _frame.set_decision(function.__code__, UNDECIDED, UNDECIDED)
+
+
 @pytest.fixture(autouse=True)
 def leave_no_trace():
     yield

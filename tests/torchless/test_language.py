@@ -129,6 +129,13 @@ def interpret() -> Callable[..., object]:
     return interpret
 
 
+def test_programs_are_interpreted(interpret: Callable[..., object]) -> None:
+    def program() -> list[str]:
+        return [entry.filename for entry in inspect.stack()]
+
+    assert interpret(program) == program()
+
+
 @each_program
 def test_interpreted_as_natively(program: Program, interpret: Callable[..., object]) -> None:
     native = observe(program)

@@ -83,7 +83,7 @@ def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[...,
 
     target = fn
     if not isinstance(fn, (types.FunctionType, types.MethodType, functools.partial)):
-        target = type(fn).__call__ if hasattr(type(fn), "__call__") else fn  # type: ignore[assignment] # noqa: B004
+        target = type(fn).__call__
     functools.update_wrapper(compiled, target)
     compiled.__wrapped__ = fn  # type: ignore[attr-defined]
     compiled._framelift_context = context  # type: ignore[attr-defined]
@@ -109,7 +109,8 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
         "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), context),
         "__copy__": lambda self: compiled_module(copy.copy(module), context),
     }
-    made = object.__new__(type(kind)(kind.__name__, (kind,), namespace))
+    subclass: type[torch.nn.Module] = types.new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(namespace))
+    made = object.__new__(subclass)
     made.__dict__ = module.__dict__
     return made
 

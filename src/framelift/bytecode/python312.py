@@ -41,9 +41,9 @@ def two_operands(first: Any, second: Any) -> Any:
     return first
 
 
-def intrinsic(instruction: dis.Instruction, like: FunctionType) -> FunctionType:
+def intrinsic(instruction: dis.Instruction, like: CodeType) -> FunctionType:
     """A function that executes just this instruction on its arguments."""
-    operands = range(like.__code__.co_argcount)
+    operands = range(like.co_argcount)
     instructions = [
         ("RESUME", 0),
         *(("LOAD_FAST", n) for n in operands),
@@ -51,7 +51,7 @@ def intrinsic(instruction: dis.Instruction, like: FunctionType) -> FunctionType:
         ("RETURN_VALUE", 0),
     ]
     made = bytes(part for name, arg in instructions for part in (dis.opmap[name], arg))
-    return FunctionType(like.__code__.replace(co_code=made, co_name=instruction.argrepr), like.__globals__)
+    return FunctionType(like.replace(co_code=made, co_name=instruction.argrepr), globals())
 
 
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
@@ -67,11 +67,11 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
         return ("LOAD_SUPER_METHOD" if arg & 1 else name), (code.co_names[arg >> 2], bool(arg & 2))
     if name == "CALL_INTRINSIC_1":
         if arg >= len(INTRINSICS_1):
-            return "INTRINSIC_1", intrinsic(instruction, one_operand)
+            return "INTRINSIC_1", intrinsic(instruction, one_operand.__code__)
         return INTRINSICS_1[arg], arg
     if name == "CALL_INTRINSIC_2":
         if arg >= len(INTRINSICS_2):
-            return "INTRINSIC_2", intrinsic(instruction, two_operands)
+            return "INTRINSIC_2", intrinsic(instruction, two_operands.__code__)
         return INTRINSICS_2[arg], arg
     if name == "COMPARE_OP":
         return name, dis.cmp_op[arg >> 4]

@@ -78,7 +78,7 @@ class Frame:
 
     def view(self) -> FrameView:
         """What the program sees of the frame; the same object as long as it holds on to it."""
-        view = self.viewed and self.viewed()
+        view = None if self.viewed is None else self.viewed()
         if view is None:
             view = FrameView(self)
             self.viewed = weakref.ref(view)

@@ -30,7 +30,7 @@ OWN_FILES = str(Path(__file__).parents[1])
 class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
-    __class__ = property(lambda self: FrameType)  # type: ignore[assignment]
+    __class__ = property(lambda self: FrameType)
     __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:
@@ -50,17 +50,16 @@ class FrameView:
 
     @property
     def f_builtins(self) -> dict[str, Any]:
-        return self._frame.func.__builtins__
+        return self._frame.func.__builtins__  # type: ignore[attr-defined]
 
     @property
     def f_locals(self) -> Any:
         if self._frame.namespace is not None:
             return self._frame.namespace
-        found = local_variables(self._frame)
-        for name in [*self._frame.code.names]:
+        for name in self._frame.code.names:
             self._locals.pop(name, None)
-        self._locals.update(found)  # always the same dictionary, in which extra names stay
-        return self._locals
+        self._locals.update(local_variables(self._frame))
+        return self._locals  # always the same dictionary, in which names that are no locals stay
 
     @property
     def f_lineno(self) -> int | None:

@@ -240,7 +240,7 @@ def close_iterator(iterator: Any) -> None:
 class Generator(Suspended):
     """Stands for a `types.GeneratorType`."""
 
-    __class__ = property(lambda self: types.GeneratorType)  # type: ignore[assignment]
+    __class__ = property(lambda self: types.GeneratorType)
 
     def __iter__(self) -> Generator:
         return self
@@ -261,7 +261,7 @@ class Coroutine(Suspended):
     """Stands for a `types.CoroutineType`."""
 
     kind = "coroutine"
-    __class__ = property(lambda self: types.CoroutineType)  # type: ignore[assignment]
+    __class__ = property(lambda self: types.CoroutineType)
 
     def __await__(self) -> CoroutineIterator:
         return CoroutineIterator(self)
@@ -308,7 +308,7 @@ class AsyncGenerator(Suspended):
     """Stands for a `types.AsyncGeneratorType`."""
 
     kind = "async generator"
-    __class__ = property(lambda self: types.AsyncGeneratorType)  # type: ignore[assignment]
+    __class__ = property(lambda self: types.AsyncGeneratorType)
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)

@@ -30,6 +30,8 @@ RETURN = Sentinel("RETURN")
 YIELD = Sentinel("YIELD")
 RERAISE = Sentinel("RERAISE")
 
+INIT_RETURNED = "__init__() should return None, not '{}'"
+
 HANDLERS: dict[str, Any] = {}
 """Opcode -> handler; filled by `framelift.interpreter.opcodes`."""
 
@@ -135,25 +137,23 @@ class Machine:
                     return frame.value
                 else:
                     # no local variable holds the result: it would live on for as long as this loop does
-                    returned: Frame | None = frame
+                    caller: Frame = frame.back  # type: ignore[assignment]
                     self.depth -= 1
-                    frame = frame.back  # type: ignore[assignment]
-                    if returned.instead is MISSING:
-                        frame.stack.append(returned.value)
-                    elif returned.value is None:
-                        frame.stack.append(returned.instead)
+                    if frame.instead is MISSING:
+                        caller.stack.append(frame.value)
+                        caller.ip += 1
+                    elif frame.value is None:
+                        caller.stack.append(frame.instead)
+                        caller.ip += 1
                     else:
-                        kind = type(returned.value).__name__
-                        error = TypeError(f"__init__() should return None, not '{kind}'")
-                        continue
-                    returned = None
-                    frame.ip += 1
+                        error = TypeError(INIT_RETURNED.format(type(frame.value).__name__))
+                    frame = caller
         finally:
             self.frame = outer
             self.depth = depth
             _frame.swap_handled(handled)
         try:
-            raise_as_is(error)  # type: ignore[arg-type]
+            raise_as_is(error)
         finally:
             del error
 

@@ -104,9 +104,9 @@ def STOPITERATION_ERROR(f: Frame, _: Any) -> None:
 
 def GET_AWAITABLE(f: Frame, where: int) -> None:
     value = opened(f.stack[-1])
+    if isinstance(value, Coroutine) and value.delegate() is not MISSING:
+        raise RuntimeError("coroutine is being awaited already")
     if isinstance(value, types.CoroutineType):
-        if isinstance(value, Coroutine) and value.delegate() is not MISSING:
-            raise RuntimeError("coroutine is being awaited already")
         f.stack[-1] = value
         return
     if isinstance(value, types.GeneratorType) and value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE:

@@ -63,9 +63,12 @@ def backend_name(backend: str | Backend) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__qualname__", type(backend).__name__)
 
 
-def compile_graph(backend: Backend, name: str, graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Any:
+def compile_graph(
+    backend: Backend, name: str, graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any
+) -> Callable[..., Any]:
     """Runs a backend in the tracing context that AOTAutograd and Inductor expect."""
     fakes = FakeTensorMode(shape_env=ShapeEnv())
+    compiled: Any
     try:
         with tracing(TracingContext(fakes)):
             compiled = backend(graph, inputs, **options)
@@ -89,8 +92,8 @@ def eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[.
 @register_backend(name="aot_eager")
 def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the forward and backward graphs that AOTAutograd makes, without a code generator."""
-    from functorch.compile import nop
     from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.compilers import nop
 
     return aot_module_simplified(graph, inputs, fw_compiler=nop, bw_compiler=nop, keep_inference_input_mutations=True)
 
@@ -100,4 +103,4 @@ def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options:
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx
 
-    return compile_fx(graph, inputs, config_patches=options or None)
+    return compile_fx(graph, inputs, config_patches=options or None)  # type: ignore[return-value]

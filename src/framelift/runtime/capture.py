@@ -7,6 +7,7 @@ torch's global state is put back, and what the trace made is dropped.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,9 +44,13 @@ class Captured:
     example_inputs: list[torch.Tensor]
     program: GuardProgram
     region: Region
-    instructions: int = 0
     seconds: float = 0.0
     ops: list[Any] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Lets go of tensors and fakes once the backend has seen them."""
+        self.example_inputs = []
+        self.region.outputs = []
 
 
 class EscapedError(Exception):
@@ -83,7 +88,7 @@ def run(machine: Machine, world: World, frame: Frame) -> Any:
     """The frame's result, under the interpreter; the hook hands it the frames that C enters."""
     before = _frame.set_interceptor(machine.enter)
     try:
-        with world.recorder.fakes, world.recorder:
+        with quiet_fakes(), world.recorder.fakes, world.recorder:
             result = _frame.untouched(machine.run, frame)
         if world.broken is not None:
             raise world.broken
@@ -100,6 +105,18 @@ def run(machine: Machine, world: World, frame: Frame) -> Any:
         raise EscapedError(error) from error
     finally:
         _frame.set_interceptor(before)
+
+
+@contextlib.contextmanager
+def quiet_fakes() -> Iterator[None]:
+    """An operator that fails on fakes is the program's own error: it gets it, and torch need not log it too."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def where(machine: Machine) -> str:

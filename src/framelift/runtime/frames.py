@@ -16,7 +16,7 @@ from types import CodeType, FunctionType
 from typing import Any, Literal
 
 from framelift import _frame, _guards
-from framelift.core import policy
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
@@ -99,7 +99,7 @@ Replacement = tuple[Any, tuple[Any, ...]]
 
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
-    context: Context = _frame.context()
+    context: Context | None = _frame.context()
     if context is None:
         return None
     with _lock:
@@ -116,9 +116,10 @@ def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> 
         cache = _guards.Cache()
         _frame.set_cache(code, cache, context)
     elif len(cache):
-        if len(cache) >= RECOMPILE_LIMIT:
-            return skip(context, record, f"recompile limit ({RECOMPILE_LIMIT}) reached")
         note_recompile(record, fn, arguments)
+        if len(cache) >= RECOMPILE_LIMIT:
+            past_limit(record)
+            return None
     counters["frames"]["total"] += 1
     try:
         check_frame(fn)
@@ -131,13 +132,22 @@ def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> 
         return run_captured(context, record, cache, fn, arguments, captured)
     # outside the handler: what is raised from here on has nothing to do with how the trace ended
     if isinstance(ended, Break):
-        return broken(context, record, ended)
+        broken(context, record, ended)
+        return None
     log.debug("%s raised while it was captured; it runs as plain Python", code.co_qualname, exc_info=ended.__cause__)
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
-        return skip(context, record, "the function kept raising while it was captured")
+        skip(context, record, "the function kept raising while it was captured")
+        return None
     # with fullgraph the user asked for one graph or an error: no pieces of it below
     return False if context.fullgraph else None
+
+
+def past_limit(record: Record) -> None:
+    """The entries there are stay in use; what none of them fits runs as plain Python."""
+    if record.skipped is None:
+        record.skipped = f"recompile limit ({RECOMPILE_LIMIT}) reached; last reason: {record.recompile_reasons[-1]}"
+        log.warning("%s: %s", record.code.co_qualname, record.skipped)
 
 
 def run_captured(
@@ -145,12 +155,14 @@ def run_captured(
 ) -> Replacement | None:
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None:
-        return skip(context, record, "nothing to capture: no tensor operations")
+        skip(context, record, "nothing to capture: no tensor operations")
+        return None
     compiled = compile_captured(context, fn, captured)
     inputs = captured.program.native.collect(fn, arguments)
     if inputs is None:
-        why = captured.program.failure(fn, arguments)
-        return skip(context, record, f"its guards do not hold for what was just captured: {why}")
+        why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
+        broken(context, record, Break(breaks.INTERNAL, why))
+        return None
     cache.add(compiled.entry)
     record.compiled.append(compiled)
     counters["frames"]["ok"] += 1
@@ -166,7 +178,7 @@ def compile_captured(context: Context, fn: FunctionType, captured: Captured) -> 
         context.backend, context.backend_name, captured.graph, captured.example_inputs, **context.options
     )
     compiled = Compiled(captured, graph, time.perf_counter() - began)
-    captured.example_inputs = []
+    captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
     return compiled
 
@@ -184,7 +196,7 @@ def broken(context: Context, record: Record, found: Break) -> None:
     if context.fullgraph:
         where = f" {found.stack[0]}" if found.stack else ""
         raise Unsupported(f"fullgraph=True, and the function can't be captured whole.{where}\n{found.describe()}")
-    return skip(context, record, found.describe())
+    skip(context, record, found.describe())
 
 
 def skip(context: Context, record: Record, why: str) -> None:
