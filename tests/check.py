@@ -214,7 +214,7 @@ class Comparison:
             compared = True
         for cls in type(a).__mro__:
             for slot in vars(cls).values():
-                if type(slot) is types.MemberDescriptorType and cls.__flags__ & (1 << 9):
+                if type(slot) is types.MemberDescriptorType and not slot.__name__.startswith("__"):
                     missing = object()
                     x, y = (getattr(o, slot.__name__, missing) for o in (a, b))
                     if x is not missing or y is not missing:

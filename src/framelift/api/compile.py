@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from framelift import _frame
+from framelift.core import policy
 from framelift.core.errors import UserError
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
 from framelift.runtime.frames import Context
@@ -46,7 +47,13 @@ def compile(
     >>> f(torch.zeros(2), torch.ones(2))
     tensor([1., 1.])
     """
-    settings = {"fullgraph": fullgraph, "backend": backend, "mode": mode, "options": options, "disable": disable}
+    settings = {
+        "fullgraph": fullgraph,
+        "backend": backend,
+        "mode": mode,
+        "options": options,
+        "disable": disable,
+    }
     if model is None:
         return functools.partial(compile, **settings)  # type: ignore[arg-type]
     if not callable(model):
@@ -55,7 +62,7 @@ def compile(
         return model
     if isinstance(model, type):
         raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
-    model = getattr(model, "_framelift_target", model)  # compiled before: these options replace those
+    model = uncompiled(model)
     context = make_context(fullgraph, backend, mode, options)
     context.settings = settings
     if isinstance(model, torch.nn.Module):
@@ -63,7 +70,18 @@ def compile(
     return compiled_function(model, context)
 
 
-def make_context(fullgraph: bool, backend: str | Backend, mode: str | None, options: dict[str, Any] | None) -> Context:
+def uncompiled(model: Any) -> Any:
+    """What was compiled before is compiled afresh: the newer options replace the older."""
+    if isinstance(model, types.MethodType):
+        return types.MethodType(uncompiled(model.__func__), model.__self__)
+    if isinstance(model, torch.nn.Module):
+        return getattr(type(model).__call__, "_framelift_target", model)
+    return getattr(model, "_framelift_target", model)
+
+
+def make_context(
+    fullgraph: bool, backend: str | Backend, mode: str | None, options: dict[str, Any] | None
+) -> Context:
     found = lookup_backend(backend)
     name = backend_name(backend)
     if mode is not None and options is not None:
@@ -75,16 +93,42 @@ def make_context(fullgraph: bool, backend: str | Backend, mode: str | None, opti
     return Context(found, name, fullgraph, dict(MODES[mode] if mode else options or {}))
 
 
+def in_user_code(target: Any) -> bool:
+    """Whether calling the target enters a frame that the hook looks at."""
+    if isinstance(target, torch.nn.Module):
+        target = target.forward
+    while isinstance(target, functools.partial):
+        target = target.func
+    if not isinstance(target, (types.FunctionType, types.MethodType)):
+        target = type(target).__call__
+    target = getattr(target, "__func__", target)
+    return isinstance(target, types.FunctionType) and policy.is_user_code(policy.module_name(target))
+
+
+def entrance(target: Any) -> Callable[..., Any]:
+    """A function of its own that calls the target: a frame to capture where the target has none.
+
+    torch's own modules and functions are not looked at as frames, since every model shares their code.
+    """
+    if in_user_code(target):
+        return target
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
+    _frame.set_decision(code, _frame.LOOK, _frame.INTERPRET)
+    return types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+
+
 def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:
     call_in = _frame.call_in
+    target = entrance(fn)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return call_in(context, fn, *args, **kwargs)
+        return call_in(context, target, *args, **kwargs)
 
-    target = fn
-    if not isinstance(fn, (types.FunctionType, types.MethodType, functools.partial)):
-        target = type(fn).__call__
-    functools.update_wrapper(compiled, target)
+    functools.update_wrapper(compiled, fn if hasattr(fn, "__name__") else target)
     compiled.__wrapped__ = fn  # type: ignore[attr-defined]
     compiled._framelift_context = context  # type: ignore[attr-defined]
     compiled._framelift_target = fn  # type: ignore[attr-defined]
@@ -109,7 +153,9 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
         "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), context),
         "__copy__": lambda self: compiled_module(copy.copy(module), context),
     }
-    subclass: type[torch.nn.Module] = types.new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(namespace))
+    subclass: type[torch.nn.Module] = types.new_class(
+        kind.__name__, (kind,), exec_body=lambda body: body.update(namespace)
+    )
     made = object.__new__(subclass)
     made.__dict__ = module.__dict__
     return made
@@ -117,9 +163,10 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:
     call_in = _frame.call_in
+    target = entrance(module)
 
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return call_in(context, module, *args, **kwargs)
+        return call_in(context, target, *args, **kwargs)
 
     __call__._framelift_target = module  # type: ignore[attr-defined]
     return __call__

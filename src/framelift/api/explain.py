@@ -42,10 +42,17 @@ class Explanation:
         lines = [
             f"{self.name}: {self.graph_count} graph(s), {self.op_count} op(s), {len(self.guards)} guard(s), "
             f"{len(self.class_guards)} class lookup(s), {len(self.breaks)} break(s)",
-            f"captured in {self.capture_seconds * 1e3:.1f} ms, compiled in {self.backend_seconds * 1e3:.1f} ms",
+            f"captured in {self.capture_seconds * 1e3:.1f} ms, "
+            f"compiled in {self.backend_seconds * 1e3:.1f} ms",
         ]
         for n, (graph, source) in enumerate(zip(self.graphs, self.sources, strict=True)):
-            lines += ["", f"graph {n}:", indented(str(graph.graph)), f"generated function {n}:", indented(source)]
+            lines += [
+                "",
+                f"graph {n}:",
+                indented(str(graph.graph)),
+                f"generated function {n}:",
+                indented(source),
+            ]
         if self.guards:
             lines += ["", "guards:"]
             lines += [f"  {guard}{origin(guard)}" for guard in self.guards]

@@ -7,7 +7,6 @@ values that live on, replays the writes to the outside, and returns. The source 
 
 from __future__ import annotations
 
-import collections
 import itertools
 import linecache
 import types
@@ -17,11 +16,14 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift.codegen.builders import is_plain_attribute
 from framelift.codegen.rebuild import Cyclic, Rebuild
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.world.shadows import Change
 from framelift.world.source import Source
-from framelift.world.views import DELETED, View
+from framelift.world.views import DELETED
 from framelift.world.world import World, Writes
 
 _numbers = itertools.count()
@@ -49,31 +51,33 @@ class Region:
 def generate(world: World, name: str, result: Any, grad_mode: bool) -> Region:
     """The region that gives `result`; `grad_mode` is what the trace began with."""
     writes = world.writes()
-    cyclic: frozenset[int] = frozenset()
+    late: frozenset[int] = frozenset()
     while True:
         try:
-            return write(world, name, result, writes, grad_mode, Rebuild(world, cyclic))
+            return write(world, name, result, writes, grad_mode, Rebuild(world, late))
         except Cyclic as found:
-            if found.args[0] in cyclic:
-                raise
-            cyclic |= {found.args[0]}
+            late |= {found.args[0]}
+        except RecursionError:
+            raise Break(breaks.UNREBUILDABLE, "immutable containers nested too deeply") from None
 
 
 def write(world: World, name: str, result: Any, writes: Writes, grad_mode: bool, r: Rebuild) -> Region:
     recorder = world.recorder
-    returned = r.expression(result)
+    returned = r.value(result)
     replay(world, writes, r)
     if torch.is_grad_enabled() is not grad_mode:
         r.say(f"{r.constant(torch._C._set_grad_enabled)}({torch.is_grad_enabled()})")
-    outputs = list(r.outputs.values())
+    outputs = [fake for _, fake in r.outputs.values()]
     recorder.finish(outputs)
     body = []
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
         tensors = [r.input(world.known[id(tensor)].source) for _, tensor, _ in recorder.inputs]
         call = f"graph({', '.join(tensors)})"
-        targets = "".join(f"g{n}, " for n in range(len(outputs)))
+        targets = "".join(f"{target}, " for target, _ in r.outputs.values())
         body.append(f"{targets.rstrip()} = {call}" if outputs else call)
+    if r.lines and r.lines[-1].startswith(f"{returned} = "):
+        returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]
     identifier = f"region_of_{name}" if name.isidentifier() else "region"
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
@@ -90,50 +94,58 @@ def replay(world: World, writes: Writes, r: Rebuild) -> None:
     for change in writes.containers:
         statements += container_statements(change, r)
     for view, changes in writes.attributes:
-        statements += attribute_statements(view, changes, r)
+        statements += attribute_statements(r.input(view.source), type(view.outside), changes, r)
     for view, changes in writes.scopes:
         target = r.input(view.source)
         for name, value in changes:
             if value is DELETED:
-                statements.append(f"del {target}[{name!r}]")
+                statements.append(f"{target}.pop({name!r}, None)")
             else:
-                statements.append(f"{target}[{name!r}] = {r.expression(value)}")
+                statements.append(f"{target}[{name!r}] = {r.value(value)}")
     for cell, value in writes.cells:
         target = r.input(world.known[id(world.shadow_cells[id(cell)][1])].source)
         if value is MISSING:
             statements.append(f"del {target}.cell_contents")
         else:
-            statements.append(f"{target}.cell_contents = {r.expression(value)}")
+            statements.append(f"{target}.cell_contents = {r.value(value)}")
     r.lines += statements
 
 
-def attribute_statements(view: View, changes: list[tuple[str, Any]], r: Rebuild) -> list[str]:
-    target = r.input(view.source)
+def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]], r: Rebuild) -> list[str]:
+    """Past the class's own `__setattr__` and descriptors, whose work is among the changes already."""
     statements = []
     for name, value in changes:
         if value is DELETED:
-            statements.append(f"{r.constant(object)}.__delattr__({target}, {name!r})")
+            statements.append(f"{r.constant(discard_attribute)}({target}, {name!r})")
+        elif is_plain_attribute(cls, name):
+            statements.append(f"{target}.{name} = {r.value(value)}")
         else:
-            statements.append(f"{r.constant(object)}.__setattr__({target}, {name!r}, {r.expression(value)})")
+            statements.append(f"{r.constant(object)}.__setattr__({target}, {name!r}, {r.value(value)})")
     return statements
+
+
+def discard_attribute(obj: Any, name: str) -> None:
+    """A name that was set and deleted again may never have been there outside."""
+    try:
+        object.__delattr__(obj, name)
+    except AttributeError:
+        pass
 
 
 def container_statements(change: Change, r: Rebuild) -> list[str]:
     made = change.shadow
     target = r.input(made.source)
-    base = r.constant(made.base)
+    cls = type(made.outside)
     statements = []
-    if change.replaced is not None:
-        items = f"[{', '.join(r.all(change.replaced))}]"
-        if made.base is list:
-            statements.append(f"{base}.__setitem__({target}, {r.constant(slice(None))}, {items})")
+    for method, arguments in change.calls:
+        given = [r.value(argument) for argument in arguments]
+        if cls is not made.base:  # past the methods of the subclass, whose work is among the changes already
+            statements.append(f"{r.constant(made.base)}.{method}({', '.join([target, *given])})")
+        elif method in SUBSCRIPTS:
+            statements.append(SUBSCRIPTS[method].format(target, *given))
         else:
-            filler = "extend" if made.base is collections.deque else "update"
-            statements += [f"{base}.clear({target})", f"{base}.{filler}({target}, {items})"]
-    for key in change.deleted or ():
-        statements.append(f"{base}.__delitem__({target}, {r.expression(key)})")
-    for key, value in change.assigned or ():
-        statements.append(f"{base}.__setitem__({target}, {r.expression(key)}, {r.expression(value)})")
-    for name, value in change.attributes or ():
-        statements.append(f"{r.constant(object)}.__setattr__({target}, {name!r}, {r.expression(value)})")
-    return statements
+            statements.append(f"{target}.{method}({', '.join(given)})")
+    return statements + attribute_statements(target, cls, change.attributes, r)
+
+
+SUBSCRIPTS = {"__setitem__": "{}[{}] = {}", "__delitem__": "del {}[{}]"}

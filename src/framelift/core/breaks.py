@@ -48,7 +48,7 @@ UNSUPPORTED_FAKE = reason(
 )
 UNKNOWN_TENSOR = reason(
     "unknown tensor",
-    "A real tensor turned up that is neither an input nor a result of the graph; baking it in would freeze its value.",
+    "A real tensor turned up that is neither an input nor a result of the graph; its value would be frozen.",
     "Pass the tensor as an argument, or keep it in a module's buffer or a global.",
 )
 UNLICENSED_CALL = reason(

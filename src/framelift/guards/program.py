@@ -76,7 +76,9 @@ def build(
             program.by_node.append((source, []))
         return at
 
-    for guard in sorted(guards, key=lambda guard: guard.check is not Check.TENSOR or guard.source.access is not Access.ARG):
+    for guard in sorted(
+        guards, key=lambda guard: guard.check is not Check.TENSOR or guard.source.access is not Access.ARG
+    ):
         at = place(guard.source)
         expected = guard.expected
         if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):

@@ -57,7 +57,6 @@ class Frame:
         self.generator: Suspended | None = None
         self.instead: Any = MISSING
         """What the caller gets in place of the returned value (the object, for an `__init__`)."""
-        self.viewed: weakref.ref[FrameView] | None = None
         self.value: Any = None
         """What the frame returned, yielded or re-raises, beside the signal that says which."""
 
@@ -78,7 +77,8 @@ class Frame:
 
     def view(self) -> FrameView:
         """What the program sees of the frame; the same object as long as it holds on to it."""
-        view = None if self.viewed is None else self.viewed()
+        viewed = getattr(self, "viewed", None)  # not set by __init__, which runs for every call
+        view: FrameView | None = viewed and viewed()
         if view is None:
             view = FrameView(self)
             self.viewed = weakref.ref(view)

@@ -3,11 +3,13 @@ and short cuts through torch's own Python that say the same thing in fewer steps
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import copy
 import copyreg
 import functools
 import inspect
+import string
 import types
 from typing import Any
 
@@ -23,6 +25,7 @@ from framelift.interpreter.calls import SERVED, call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
 from framelift.world.pending import opened
+from framelift.world.views import DELETED
 
 TRACED = dict(SERVED)
 """What a trace serves: all that the interpreter does anyway, and this."""
@@ -30,6 +33,16 @@ TRACED = dict(SERVED)
 
 class TracingMachine(Machine):
     served = TRACED
+
+    def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
+        """C called the function, so it may look into what it gets: nothing pending may be in there."""
+        return self.world.for_c(super().enter(func, arguments, namespace))
+
+    def invoke(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the world makes on the program's behalf, as if the program stood at it."""
+        assert self.frame is not None
+        result = call(self.frame, fn, list(args), kwargs or None)
+        return self.run(result) if type(result) is Frame else result
 
 
 def serve(*callables: Any) -> Any:
@@ -67,6 +80,13 @@ def serve_isinstance(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.is_instance(args[0], opened(args[1]))
 
 
+@serve(builtins.callable)
+def serve_callable(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1:
+        f.world.class_attribute(type(opened(args[0])), "__call__")
+    return f.world.call_native(f, builtins.callable, args, kwargs)
+
+
 @serve(builtins.id)
 def serve_id(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs:
@@ -74,8 +94,13 @@ def serve_id(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Address(id(opened(args[0])))
 
 
+@serve(_thread.get_ident)
+def serve_get_ident(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return Address(_thread.get_ident())
+
+
 class Address(int):
-    """`id()` of an object of the trace: good for telling objects apart, as memo tables do, and nothing else."""
+    """`id()` of an object of the trace, or of the thread: good for telling objects apart, as memo tables do, and nothing else."""
 
     def leaks(self, *_: Any) -> Any:
         raise Break(breaks.IDENTITY, "the value of id()")
@@ -100,7 +125,7 @@ def serve_len(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
-    return f.world.operate(builtins.len, value) if len(args) == 1 else f.world.call_native(f, len, args, kwargs)
+    return f.world.length(value) if len(args) == 1 else f.world.call_native(f, len, args, kwargs)  # type: ignore[attr-defined]
 
 
 # ---- raw access to instances
@@ -177,6 +202,36 @@ def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or type(fn) is not types.FunctionType or not f.world.fixed_signature(fn):  # type: ignore[attr-defined]
         return call_function(f, inspect.signature, args, kwargs or None)
     return inspect.signature(target)
+
+
+@serve(functools.cached_property.__get__)
+def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Without the lock that 3.11 has: the trace is on its own."""
+    descriptor, obj = args[0], opened(args[1]) if len(args) > 1 else None
+    view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
+    if obj is None or descriptor.attrname is None:
+        return call_function(f, functools.cached_property.__get__, args, kwargs or None)
+    name = descriptor.attrname
+    own = f.world.own_attr(view, obj, name) if view is not None else vars(obj).get(name, DELETED)  # type: ignore[attr-defined]
+    if own is DELETED:
+        own = f.world.invoke(descriptor.func, obj)  # type: ignore[attr-defined]
+        if view is None:
+            vars(obj)[name] = own
+        else:
+            view.write(name, own)
+    return own
+
+
+FORMATTER = string.Formatter()
+
+
+@serve(str.format)
+def serve_format(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A field such as `{0.name}` reads an attribute, which C would do behind the door's back."""
+    template = opened(args[0]) if args else None
+    if type(template) is str and "." in template:
+        return call_function(f, string.Formatter.vformat, [FORMATTER, template, tuple(args[1:]), kwargs], None)
+    return f.world.call_native(f, str.format, args, kwargs)
 
 
 # ---- torch's questions

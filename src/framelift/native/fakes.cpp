@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_numbers.h>
 
@@ -78,6 +79,25 @@ PyObject *view_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
     return nullptr;
   }
+}
+
+PyObject *as_view(PyObject *, PyObject *const *args, Py_ssize_t n) {
+  if (n != 3 || !THPVariable_Check(args[0]) || !THPVariable_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "as_view(base, tensor, creation)");
+    return nullptr;
+  }
+  long creation = PyLong_AsLong(args[2]);
+  if (creation == -1 && PyErr_Occurred()) return nullptr;
+  try {
+    torch::autograd::as_view(
+        THPVariable_Unpack(args[0]), THPVariable_Unpack(args[1]), /*is_bw_differentiable=*/true,
+        /*is_fw_differentiable=*/true, nullptr, nullptr,
+        static_cast<torch::autograd::CreationMeta>(creation));
+  } catch (const std::exception &e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+    return nullptr;
+  }
+  Py_RETURN_NONE;
 }
 
 }  // namespace framelift

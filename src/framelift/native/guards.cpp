@@ -85,6 +85,8 @@ PyMethodDef module_methods[] = {
      "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
     {"view_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(view_meta)), METH_FASTCALL,
      "view_meta(base, sizes, strides, offset, /)\n--\n\nA meta tensor over the memory of another."},
+    {"as_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_view)), METH_FASTCALL,
+     "as_view(base, tensor, creation, /)\n--\n\nMakes a tensor a view of another to autograd."},
     {"fake_history", fake_history, METH_O,
      "Makes a tensor look like the result of a differentiable operation."},
     {"python_checks", get_python_checks, METH_NOARGS, "How often a check ran Python code."},

@@ -95,7 +95,9 @@ def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callab
     from torch._functorch.aot_autograd import aot_module_simplified
     from torch._functorch.compilers import nop
 
-    return aot_module_simplified(graph, inputs, fw_compiler=nop, bw_compiler=nop, keep_inference_input_mutations=True)
+    return aot_module_simplified(
+        graph, inputs, fw_compiler=nop, bw_compiler=nop, keep_inference_input_mutations=True
+    )
 
 
 @register_backend(name="inductor")

@@ -35,6 +35,7 @@ from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
 
+
 @dataclass
 class Captured:
     """A frame that was captured whole."""
@@ -109,7 +110,7 @@ def run(machine: Machine, world: World, frame: Frame) -> Any:
 
 @contextlib.contextmanager
 def quiet_fakes() -> Iterator[None]:
-    """An operator that fails on fakes is the program's own error: it gets it, and torch need not log it too."""
+    """An operator that fails on fakes is the program's own error, which it gets: torch need not log it too."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before = log.disabled
     log.disabled = True
@@ -154,6 +155,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     for fn in world.inlined.values():
         code = world.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, "__code__")
         world.guard(code, Check.IS, fn.__code__)
+    world.guard_sighted(region.inputs)
     storages = None
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(region.inputs)}

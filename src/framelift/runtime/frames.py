@@ -102,11 +102,25 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     context: Context | None = _frame.context()
     if context is None:
         return None
+    before = len(context.record(fn.__code__).compiled)
     with _lock:
-        return compiled_frame(context, fn, arguments)
+        return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)
 
 
-def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
+def compiled_meanwhile(
+    context: Context, fn: FunctionType, arguments: list[Any], before: int
+) -> Replacement | None:
+    """What another thread has compiled while this one waited for its turn, if it fits."""
+    for compiled in context.record(fn.__code__).compiled[before:]:
+        inputs = compiled.captured.program.native.collect(fn, arguments)
+        if inputs is not None:
+            return compiled.entry.region, tuple(inputs)
+    return None
+
+
+def compiled_frame(
+    context: Context, fn: FunctionType, arguments: list[Any]
+) -> Replacement | Literal[False] | None:
     code = fn.__code__
     record = context.record(code)
     cache = _frame.get_cache(code, context)
@@ -134,7 +148,9 @@ def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> 
     if isinstance(ended, Break):
         broken(context, record, ended)
         return None
-    log.debug("%s raised while it was captured; it runs as plain Python", code.co_qualname, exc_info=ended.__cause__)
+    log.debug(
+        "%s raised while it was captured; it runs as plain Python", code.co_qualname, exc_info=ended.__cause__
+    )
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
         skip(context, record, "the function kept raising while it was captured")
@@ -146,7 +162,8 @@ def compiled_frame(context: Context, fn: FunctionType, arguments: list[Any]) -> 
 def past_limit(record: Record) -> None:
     """The entries there are stay in use; what none of them fits runs as plain Python."""
     if record.skipped is None:
-        record.skipped = f"recompile limit ({RECOMPILE_LIMIT}) reached; last reason: {record.recompile_reasons[-1]}"
+        last = record.recompile_reasons[-1] if record.recompile_reasons else "unknown"
+        record.skipped = f"recompile limit ({RECOMPILE_LIMIT}) reached; last reason: {last}"
         log.warning("%s: %s", record.code.co_qualname, record.skipped)
 
 
@@ -195,7 +212,9 @@ def broken(context: Context, record: Record, found: Break) -> None:
     record.break_ = found
     if context.fullgraph:
         where = f" {found.stack[0]}" if found.stack else ""
-        raise Unsupported(f"fullgraph=True, and the function can't be captured whole.{where}\n{found.describe()}")
+        raise Unsupported(
+            f"the function can't be captured whole (fullgraph=True).{where}\n{found.describe()}"
+        )
     skip(context, record, found.describe())
 
 

@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
 
 make_subclass = torch.Tensor._make_subclass
-SEEDED = torch.Tag.nondeterministic_seeded
+aten = torch.ops.aten
+
+STATISTICS = {aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default}
+"""Operators that write to their running statistics (arguments 3 and 4) when training (argument 5), though
+their schemas do not say so."""
+
+
+class Operator(NamedTuple):
+    """What matters of an ATen operator beside its result."""
+
+    random: bool
+    written: tuple[tuple[int, str], ...]
+    """Place and name of the arguments that it writes to."""
+    statistics: bool
+
+
+_operators: dict[Any, Operator] = {}
+
+
+def operator_of(func: Any) -> Operator:
+    found = _operators.get(func)
+    if found is None:
+        written = tuple(
+            (n, argument.name)
+            for n, argument in enumerate(func._schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        found = _operators[func] = Operator(random, written, func in STATISTICS)
+    return found
 
 
 class Fakes(FakeTensorMode):
-    """The fake mode of one trace. It notes whether random numbers were drawn since asked last."""
+    """The fake mode of one trace. It notes whether random numbers were drawn, and which tensors were written
+    to, since asked last."""
+
+    running = 0
+    """How many operators are being run; what goes wrong in there is the program's to report."""
 
     def __init__(self) -> None:
-        super().__init__(allow_non_fake_inputs=False)
+        super().__init__(allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
+        self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if SEEDED in func.tags:
+        operator = operator_of(func)
+        if operator.random:
             self.drew_random = True
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        for n, name in operator.written:
+            value = args[n] if n < len(args) else (kwargs or {}).get(name)
+            self.written += value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        if operator.statistics and args[5]:
+            self.written += [statistic for statistic in args[3:5] if statistic is not None]
+        Fakes.running += 1
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            Fakes.running -= 1
 
     def wrap(self, meta: torch.Tensor, device: torch.device, requires_grad: bool) -> FakeTensor:
         """A fake around a tensor on the meta device, as FakeTensor's own constructor makes it, but
@@ -39,10 +85,11 @@ class Fakes(FakeTensorMode):
     def of(self, tensor: torch.Tensor) -> FakeTensor:
         """A fake of a real tensor."""
         if not is_plain(tensor):
-            return self.from_tensor(tensor, static_shapes=True)
+            with _disable_current_modes():  # this mode would take the parts of the tensor for its own
+                return self.from_tensor(tensor, static_shapes=True)
         meta = _guards.empty_meta(tuple(tensor.shape), tensor.stride(), tensor.dtype)
-        if tensor.storage_offset():
-            meta = self.with_offset(meta, tensor)
+        if tensor.storage_offset() or nbytes(tensor) != nbytes(meta):
+            meta = self.inside_storage(tensor)
         fake = self.wrap(meta, tensor.device, tensor.requires_grad)
         if tensor.requires_grad and not tensor.is_leaf:
             _guards.fake_history(fake)
@@ -50,10 +97,18 @@ class Fakes(FakeTensorMode):
             fake._is_param = True
         return fake
 
-    def with_offset(self, meta: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-        whole = _guards.empty_meta((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), tensor.dtype)
+    def inside_storage(self, tensor: torch.Tensor) -> torch.Tensor:
+        """On the meta device, the part of its storage that a tensor is."""
+        whole = _guards.empty_meta((nbytes(tensor) // tensor.element_size(),), (1,), tensor.dtype)
         return _guards.view_meta(whole, tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
 
+
+def nbytes(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes()
+
+
+# An operator that fails on fakes fails for the program too, which may well be prepared for it.
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda record: not Fakes.running)
 
 PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
 

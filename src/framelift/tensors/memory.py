@@ -3,21 +3,25 @@
 `(function, argument metadata, global torch state) -> result metadata` makes a repeated layer cost a
 lookup rather than a run on fakes. It is exact, or bypassed: an operator is remembered only when it
 was seen to change none of its arguments, and its results are fresh tensors, arguments themselves or
-views of arguments (which are then reproduced as such). The memory belongs to the process; keys hold
-metadata only, no tensors.
+views of arguments (which are then views to autograd too, so that in-place operations on them do what
+they would have done). The memory belongs to the process; keys hold metadata only, no tensors.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _guards
-from framelift.tensors.fakes import Fakes
+from framelift.tensors.fakes import Fakes, nbytes
 
 LIMIT = 50_000
+
+creation_of = torch._C._autograd._get_creation_meta  # type: ignore[attr-defined]
 
 
 class Meta(NamedTuple):
@@ -37,20 +41,30 @@ class Fresh(NamedTuple):
     meta: Meta
 
 
+class ViewOfFresh(NamedTuple):
+    """A view of a tensor that the operator made and nobody else has, as `linear` gives of three dimensions."""
+
+    base: Meta
+    meta: Meta
+    creation: int
+
+
 class ViewOf(NamedTuple):
     argument: int
     meta: Meta
+    creation: int | None
+    """How autograd says the view was made; None: not a view to autograd, as `detach` makes."""
 
 
 class Same(NamedTuple):
     argument: int
 
 
-Result = Fresh | ViewOf | Same
+Result = Fresh | ViewOfFresh | ViewOf | Same
 
 
 class Remembered(NamedTuple):
-    """What a call gives: one tensor, or a tuple/list of them; and whether it draws random numbers."""
+    """What a call gives: one tensor, or a sequence of them; and whether it draws random numbers."""
 
     results: tuple[Result, ...]
     container: type | None
@@ -64,7 +78,36 @@ class Unkeyable(Exception):
 _memory: dict[Any, Remembered] = {}
 
 
+_bypassed = False
+
+
+@contextlib.contextmanager
+def bypassed() -> Iterator[None]:
+    """Nothing is remembered, nor looked up: what the memory must not be told apart from."""
+    global _bypassed
+    before, _bypassed = _bypassed, True
+    try:
+        yield
+    finally:
+        _bypassed = before
+
+
+def settings() -> tuple[Any, ...]:
+    """Switches that choose between kernels, whose results may be laid out differently. A trace can't change
+    them."""
+    c = torch._C
+    return (
+        c._get_mkldnn_enabled(),  # type: ignore[attr-defined]
+        c._get_cudnn_enabled(),
+        c._get_math_sdp_enabled(),
+        c._get_flash_sdp_enabled(),
+        c._get_mem_efficient_sdp_enabled(),
+        c._get_cudnn_sdp_enabled(),
+    )
+
+
 def state() -> tuple[Any, ...]:
+    """What a trace can change."""
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
@@ -102,6 +145,7 @@ class Keys:
     def __init__(self, fakes: Fakes) -> None:
         self.fakes = fakes
         self.metas: dict[int, Meta | None] = {}
+        self.settings = settings()
 
     def meta(self, fake: torch.Tensor) -> Meta:
         found = self.metas.get(id(fake), False)
@@ -116,7 +160,9 @@ class Keys:
 
     def key(self, func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, list[torch.Tensor]] | None:
         """The call's key and its tensors in order; None when there can't be one."""
-        parts: list[Any] = [func, state()]
+        if _bypassed:
+            return None
+        parts: list[Any] = [func, self.settings, state()]
         tensors: list[torch.Tensor] = []
         try:
             self.add(args, parts, tensors)
@@ -159,9 +205,13 @@ def read_meta(fake: Any) -> Meta | None:
         or fake.is_conj()
         or fake.is_neg()
         or fake.is_quantized
-        or any(type(size) is not int for size in fake.shape)
         or fake.is_inference()
+        or any(type(size) is not int for size in fake.shape)
     ):
+        return None
+    try:
+        is_leaf = fake.is_leaf
+    except RuntimeError:  # a view that autograd no longer vouches for; whoever uses it is told
         return None
     return Meta(
         tuple(fake.shape),
@@ -170,7 +220,7 @@ def read_meta(fake: Any) -> Meta | None:
         fake.dtype,
         fake.device,
         fake.requires_grad,
-        fake.is_leaf,
+        is_leaf,
         getattr(fake, "_is_param", False),
     )
 
@@ -179,13 +229,22 @@ def lookup(key: Any) -> Remembered | None:
     return _memory.get(key)
 
 
+DETACHES = frozenset({torch.Tensor.detach, torch.detach})
+"""Results that share memory and version with the argument, and are no views to autograd."""
+
+
 def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random: bool) -> None:
     """Keeps what a call gave, if it can be given again exactly."""
     container = None
     outputs = (out,)
-    if type(out) in (tuple, list):
+    if type(out) in (tuple, list) or hasattr(type(out), "n_sequence_fields"):
         container, outputs = type(out), tuple(out)
-    storages = {storage(t): n for n, t in reversed(list(enumerate(tensors)))}
+    owners: dict[int, int] = {}
+    shared: set[int] = set()
+    for n, tensor in enumerate(tensors):
+        where = storage(tensor)
+        if tensors[owners.setdefault(where, n)] is not tensor:
+            shared.add(where)
     results: list[Result] = []
     fresh: set[int] = set()
     for output in outputs:
@@ -195,23 +254,46 @@ def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random
         if same is not None:
             results.append(Same(same))
             continue
-        meta = read_meta(output)
-        if meta is None or meta.is_param:
-            return
+        result = relation(key[0], tensors, owners, output)
         where = storage(output)
-        base = storages.get(where)
-        if base is not None:
-            if meta.dtype is not tensors[base].dtype:
-                return
-            results.append(ViewOf(base, meta))
-        elif where in fresh or meta.offset:
-            return  # results that share memory with each other, or lie inside a larger one
-        else:
+        if result is None or where in shared or where in fresh:
+            return  # which argument a view is of is not known; or results share memory with each other
+        if type(result) is not ViewOf:
             fresh.add(where)
-            results.append(Fresh(meta))
+        results.append(result)
     if len(_memory) >= LIMIT:
         _memory.clear()
     _memory[key] = Remembered(tuple(results), container, random)
+
+
+def relation(func: Any, tensors: list[torch.Tensor], owners: dict[int, int], output: FakeTensor) -> Result | None:
+    """What a result is to the arguments; None if it can't be made again."""
+    meta = read_meta(output)
+    if meta is None or meta.is_param:
+        return None
+    base = owners.get(storage(output))
+    if base is None:
+        if not output._is_view():
+            return Fresh(meta) if nbytes(output) == minimal_bytes(meta) else None
+        whole = read_meta(output._base)
+        if whole is None or whole.is_param or nbytes(output) != minimal_bytes(whole) or whole.dtype is not meta.dtype:
+            return None
+        return ViewOfFresh(whole, meta, int(creation_of(output)))
+    if meta.dtype is not tensors[base].dtype or tensors[base].is_inference():
+        return None
+    if output._is_view():
+        return ViewOf(base, meta, int(creation_of(output)))
+    return ViewOf(base, meta, None) if func in DETACHES else None
+
+
+def minimal_bytes(meta: Meta) -> int:
+    """How large a storage of its own a tensor needs."""
+    if meta.offset:
+        return -1
+    if 0 in meta.sizes:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(meta.sizes, meta.strides, strict=True))
+    return (last + 1) * meta.dtype.itemsize
 
 
 def storage(tensor: torch.Tensor) -> int:
@@ -220,22 +302,41 @@ def storage(tensor: torch.Tensor) -> int:
 
 def produce(found: Remembered, keys: Keys, tensors: list[torch.Tensor]) -> Any:
     """Fresh fakes with the remembered metadata."""
-    made = tuple(produce_one(result, keys, tensors) for result in found.results)
-    if found.container is None:
-        return made[0]
-    return made if found.container is tuple else list(made)
+    container = found.container
+    if container is None:
+        return produce_one(found.results[0], keys, tensors)
+    made = [produce_one(result, keys, tensors) for result in found.results]
+    return made if container is list else container(made)
 
 
 def produce_one(result: Result, keys: Keys, tensors: list[torch.Tensor]) -> torch.Tensor:
-    if type(result) is Same:
-        return tensors[result.argument]
-    meta = result.meta
-    if type(result) is ViewOf:
-        raw = _guards.view_meta(tensors[result.argument], meta.sizes, meta.strides, meta.offset)
+    kind = type(result)
+    if kind is Fresh:
+        fake = fresh(keys.fakes, result.meta)  # type: ignore[union-attr]
+    elif kind is ViewOf:
+        fake = view(keys.fakes, tensors[result.argument], result.meta, result.creation)  # type: ignore[union-attr]
+    elif kind is ViewOfFresh:
+        base = fresh(keys.fakes, result.base)  # type: ignore[union-attr]
+        fake = view(keys.fakes, base, result.meta, result.creation)  # type: ignore[union-attr]
     else:
-        raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
-    fake = keys.fakes.wrap(raw, meta.device, meta.requires_grad)
-    if meta.requires_grad and not meta.is_leaf:
+        return tensors[result.argument]  # type: ignore[union-attr]
+    keys.metas[id(fake)] = result.meta  # type: ignore[union-attr]
+    return fake
+
+
+def fresh(fakes: Fakes, meta: Meta) -> torch.Tensor:
+    raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
+    fake = fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
+    if not meta.is_leaf:
         _guards.fake_history(fake)
-    keys.metas[id(fake)] = meta
+    return fake
+
+
+def view(fakes: Fakes, base: torch.Tensor, meta: Meta, creation: int | None) -> torch.Tensor:
+    raw = _guards.view_meta(base, meta.sizes, meta.strides, meta.offset)
+    fake = fakes.wrap(raw, meta.device, False)
+    if creation is not None:
+        _guards.as_view(base, fake, creation)
+    if not meta.is_leaf:
+        _guards.fake_history(fake)
     return fake

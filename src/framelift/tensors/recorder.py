@@ -9,6 +9,7 @@ recorder does not know is an unguarded read: a break, never baked in.
 
 from __future__ import annotations
 
+import gc
 import operator
 from collections.abc import Callable
 from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -18,7 +19,8 @@ import torch
 import torch.fx
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils import _device as devices
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
@@ -28,12 +30,18 @@ from framelift.tensors.fakes import Fakes
 Tensor = torch.Tensor
 
 SPELLINGS = {
-    "add": operator.add,
     "__radd__": operator.add,
     "__getitem__": operator.getitem,
     "__setitem__": operator.setitem,
 }
 """Tensor methods that stand for an operator of the language."""
+
+QUERIES = frozenset(
+    getattr(Tensor, name)
+    for name in "size stride dim ndimension numel nelement element_size storage_offset is_contiguous __len__ "
+    "is_floating_point is_complex is_signed is_conj is_neg is_inference get_device".split()
+)
+"""Methods that say something about a tensor and do nothing; their arguments need no nodes."""
 
 PLAIN_RESULTS = frozenset(
     {
@@ -63,11 +71,22 @@ REFUSED = {
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
     Tensor.set_: (breaks.INTERNAL, "Tensor.set_"),
     Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_"),
+    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_"),
+    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_"),
 }
-"""Torch functions that are not recorded -> why."""
+"""Torch functions that are not recorded -> why. Backends can't do the last few."""
 
 EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
 """Functions without a result whose call itself is what the graph must hold."""
+
+SWITCHES = {torch._C._set_grad_enabled}
+"""Effects that matter only to what is called after them."""
+
+IN_PLACE_FACTS = {Tensor.detach_, torch.detach_}
+"""Functions that change what autograd knows of a tensor, but not its values."""
+
+LAYOUTS = frozenset({torch.strided, torch.sparse_coo, torch.jagged})
+"""Layouts of the tensors that backends can be given."""
 
 METADATA = frozenset(
     {"shape", "dtype", "device", "ndim", "requires_grad", "layout", "is_cuda", "is_leaf", "is_sparse", "itemsize"}
@@ -93,10 +112,41 @@ class Recorder(TorchFunctionMode):
         """id of an input's fake -> its place among the inputs."""
         self.impure: set[torch.fx.Node] = set()
         self.mutated: dict[int, FakeTensor] = {}
+        self.in_storage: dict[int, list[FakeTensor]] = {}
+        """Storage -> the fakes in it, as far as `kept` has been gone through."""
+        self.indexed = 0
         self.classes: dict[int, type] = {}
         self.calls = 0
         self.autocasts: list[tuple[Any, torch.fx.Node]] = []
         """Autocast contexts that are open: manager and the node that entered it."""
+
+    # ---- the time that a trace takes
+
+    def __enter__(self) -> Recorder:
+        self.modes_before = _get_current_function_mode_stack()
+        self.device_before = devices.CURRENT_DEVICE
+        self.grad_before = torch.is_grad_enabled()
+        for mode in self.modes_before:
+            if type(mode) is not devices.DeviceContext:
+                raise Break(breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call")
+        # finalisers that the collector happened to run would be recorded as if the program had called them
+        self.collecting = gc.isenabled()
+        gc.disable()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        """Leaves no mode and no context behind, wherever the trace ended."""
+        for manager, _ in reversed(self.autocasts):
+            manager.__class__.__exit__(manager, None, None, None)
+        self.autocasts.clear()
+        while _get_current_function_mode_stack():
+            _pop_mode()
+        for mode in self.modes_before:
+            _push_mode(mode)
+        devices.CURRENT_DEVICE = self.device_before
+        if self.collecting:
+            gc.enable()
 
     # ---- inputs
 
@@ -105,6 +155,8 @@ class Recorder(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {type(tensor).__name__}")
+            if tensor.layout not in LAYOUTS:
+                raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             try:
                 fake = self.fakes.of(tensor)
             except Exception as error:
@@ -131,11 +183,22 @@ class Recorder(TorchFunctionMode):
     # ---- calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.call(func, args, kwargs or {})
+        return self.record_call(func, args, kwargs or {})
 
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
+        if func in QUERIES and type(args[0]) is FakeTensor:
+            with torch._C.DisableTorchFunction():
+                return func(*args, **kwargs)
+        if torch._C._len_torch_function_stack() > 1 + (devices.CURRENT_DEVICE is not None):
+            return func(*args, **kwargs)  # the program has entered a mode of its own, which comes first
+        return self.record_call(func, args, kwargs)
+
+    def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
+        if devices.CURRENT_DEVICE is not None and func in devices._device_constructors():
+            if kwargs.get("device") is None:
+                kwargs = {**kwargs, "device": devices.CURRENT_DEVICE}
         with torch._C.DisableTorchFunction():
             return self.perform(func, args, kwargs)
 
@@ -151,23 +214,25 @@ class Recorder(TorchFunctionMode):
         else:
             tensors = []
             gather((args, kwargs), tensors)
-            for tensor in tensors:
-                if id(tensor) not in self.nodes:
-                    raise Break(breaks.UNKNOWN_TENSOR, describe(func))
-        versions = [tensor._version for tensor in tensors]
+        for tensor in tensors:
+            if id(tensor) not in self.nodes:
+                raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         self.fakes.drew_random = False
+        self.fakes.written.clear()
         out = self.run(func, args, kwargs)
-        changed = [t for t, version in zip(tensors, versions, strict=True) if t._version != version]
-        if changed:
-            self.note_changes(changed)
+        if self.fakes.written and self.note_changes(self.fakes.written, tensors):
             self.record(func, args, kwargs, out, pure=False)
             return out
-        if func in EFFECTS:
+        if func in EFFECTS or func in IN_PLACE_FACTS:
+            for tensor in tensors:
+                self.keys.forget(tensor)
             self.record(func, args, kwargs, out, pure=False)
             return out
         outputs: list[torch.Tensor] = []
         if not gather(out, outputs):
             return self.plain(func, out)
+        if any(type(output) is not FakeTensor for output in outputs):
+            raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
         random = self.fakes.drew_random
         if keyed is not None:
             memory.remember(keyed[0], self.keys, tensors, out, random)
@@ -193,6 +258,8 @@ class Recorder(TorchFunctionMode):
             return
         if refused is not None:
             raise Break(*refused)
+        if func in IN_PLACE_FACTS and id(args[0]) in self.input_of:
+            raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
         if type(func) is MethodWrapperType and func.__name__ == "__set__":
             name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
             raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
@@ -205,18 +272,18 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.EFFECT, describe(func))
         return out
 
-    def note_changes(self, changed: list[torch.Tensor]) -> None:
-        """What an in-place call does to metadata holds for every view of the same memory."""
-        for tensor in changed:
-            self.mutated[id(tensor)] = tensor  # type: ignore[assignment]
-            storage = memory.storage(tensor)
-            for fake in self.kept:
-                if fake is not tensor and memory.storage(fake) == storage:
-                    self.keys.forget(fake)
-                    self.mutated[id(fake)] = fake
-                    if tensor.requires_grad and not fake.requires_grad:
-                        spread_history(fake)
-            self.keys.forget(tensor)
+    def note_changes(self, written: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
+        """Whether any argument was written to. That concerns all that lies in the same memory."""
+        storages = {memory.storage(tensor) for tensor in written}
+        changed = {where for where in map(memory.storage, tensors) if where in storages}
+        for fake in self.kept[self.indexed :]:
+            self.in_storage.setdefault(memory.storage(fake), []).append(fake)
+        self.indexed = len(self.kept)
+        for where in changed:
+            for fake in self.in_storage.get(where, ()):
+                self.keys.forget(fake)
+                self.mutated[id(fake)] = fake
+        return bool(changed)
 
     # ---- nodes
 
@@ -243,13 +310,17 @@ class Recorder(TorchFunctionMode):
             self.know(out, node)
         elif isinstance(out, (tuple, list)):
             for n, item in enumerate(out):
-                if type(item) is FakeTensor or isinstance(item, (tuple, list)):
-                    if type(item) is FakeTensor and id(item) in self.nodes:
-                        continue
-                    self.name_outputs(item, self.graph.call_function(operator.getitem, (node, n)))
+                self.name_item(item, node, n)
         elif isinstance(out, dict):
             for key, item in out.items():
-                self.name_outputs(item, self.graph.call_function(operator.getitem, (node, key)))
+                self.name_item(item, node, key)
+
+    def name_item(self, item: Any, node: torch.fx.Node, key: Any) -> None:
+        cls = type(item)
+        if (cls is FakeTensor and id(item) not in self.nodes) or isinstance(item, (tuple, list, dict)):
+            made = self.graph.call_function(operator.getitem, (node, key))
+            made.meta["stack_trace"] = node.meta["stack_trace"]
+            self.name_outputs(item, made)
 
     def node(self, func: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:
         arguments = tuple([self.argument(func, a) for a in args])
@@ -306,23 +377,29 @@ class Recorder(TorchFunctionMode):
             if node.op in ("placeholder", "output") or node.users or node in self.impure:
                 continue
             self.graph.erase_node(node)
+        self.drop_switches()
         for node, _, _ in self.inputs:
             if not node.users:
                 self.graph.erase_node(node)  # only looked at: guarded, but no input of the graph
         self.inputs = [found for found in self.inputs if found[0].users]
 
+    def drop_switches(self) -> None:
+        """A switch that the next one overrules, or that says what holds already, does nothing."""
+        pending: torch.fx.Node | None = None
+        holds = self.grad_before
+        for node in list(self.graph.nodes):
+            if node.target in SWITCHES:
+                if pending is not None:
+                    self.graph.erase_node(pending)
+                pending = node
+            elif node.op != "placeholder" and pending is not None:
+                if pending.args[0] is holds:
+                    self.graph.erase_node(pending)
+                holds, pending = pending.args[0], None
+
     @property
     def empty(self) -> bool:
         return not any(node.op.startswith("call") for node in self.graph.nodes)
-
-
-def spread_history(fake: torch.Tensor) -> None:
-    from framelift import _guards
-
-    with torch._C.DisableTorchFunction():
-        fake.detach_()
-        fake.requires_grad_(True)
-        _guards.fake_history(fake)
 
 
 def gather(value: Any, into: list[torch.Tensor]) -> bool:

@@ -33,6 +33,10 @@ CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 
+UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
+"""What an attribute of an object with state in C is found by when it is part of that state."""
+
+
 class Attributes(Door):
     # ---- reading
 
@@ -61,6 +65,20 @@ class Attributes(Door):
                 self.class_attribute(cls, "__getattribute__")
         if name == "__class__":
             return self.class_of(obj)
+        if self.is_opaque(obj):
+            return self.opaque_attr(obj, cls, name)
+        return native(getattr, obj, name)
+
+    def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
+        """Methods can be had: calling them is another question."""
+        found = self.class_attribute(cls, name)
+        if found is MISSING and hasattr(obj, "__dict__"):
+            source = self.known[id(obj)].source
+            if name in obj.__dict__:
+                return self.found_at(source.child(Access.ATTR, name), obj.__dict__[name])
+            self.guard(source, Check.NO_ATTR, name)
+        if type(found) in UNGUARDED_STATE:
+            self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
 
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
@@ -91,7 +109,7 @@ class Attributes(Door):
         cls = type(obj)
         getattribute = self.class_attribute(cls, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return native(getattribute, obj, name)
+            return self.invoke(getattribute, obj, name)
         return self.generic_attr(view, obj, name)
 
     def generic_attr(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
@@ -101,13 +119,13 @@ class Attributes(Door):
         kind = type(found)
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
-                return native(found.fget, obj) if found.fget else native(getattr, obj, name)
+                return self.invoke(found.fget, obj) if found.fget else native(getattr, obj, name)
             if kind is MemberDescriptorType:
                 return self.slot_attr(view, obj, found, name, hook)
             if kind is GetSetDescriptorType:
                 return self.builtin_attr(view, obj, name)
             if hasattr(kind, "__set__") or hasattr(kind, "__delete__"):
-                return native(kind.__get__, found, obj, cls)
+                return self.got(kind.__get__, found, obj, cls)
         own = self.own_attr(view, obj, name)
         if own is not DELETED:
             return own
@@ -126,7 +144,7 @@ class Attributes(Door):
         if name not in own:
             self.guard(view.source, Check.NO_ATTR, name)
             return DELETED
-        value = view.values[name] = Pending(self, view.source.child(Access.ATTR, name), own[name])
+        value = view.values[name] = self.found_at(view.source.child(Access.ATTR, name), own[name])
         return value
 
     def slot_attr(self, view: View, obj: Any, member: Any, name: str, hook: bool) -> Any:
@@ -140,7 +158,7 @@ class Attributes(Door):
                 self.guard(view.source, Check.NO_SLOT, member)
                 value = DELETED
             else:
-                value = view.values[name] = Pending(self, view.source.child(Access.SLOT, member), raw)
+                value = view.values[name] = self.found_at(view.source.child(Access.SLOT, member), raw)
         if value is DELETED:
             return self.absent_attr(obj, type(obj), name, hook)
         return value
@@ -165,17 +183,23 @@ class Attributes(Door):
             return found.__func__
         getter = getattr(kind, "__get__", None)
         if getter is not None:
-            return native(getter, found, obj, cls)
+            return self.got(getter, found, obj, cls)
         if cls in self.inside_classes:
             return found
         return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
+
+    def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:
+        """What a descriptor gives; those that C implements only bind."""
+        if type(getter) is FunctionType:
+            return self.invoke(getter, found, obj, cls)
+        return native(getter, found, obj, cls)
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
         getter = self.class_attribute(cls, "__getattr__") if hook else MISSING
         if getter is torch.nn.Module.__getattr__:
             return self.registered(obj, name)
         if getter is not MISSING:
-            return native(getter, obj, name)
+            return self.invoke(getter, obj, name)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=obj)
 
     def registered(self, module: Any, name: str) -> Any:
@@ -200,7 +224,7 @@ class Attributes(Door):
             return types.ModuleType
         hook = self.from_scope(view, vars(module), "__getattr__")
         if hook is not DELETED:
-            return native(opened(hook), name)
+            return self.invoke(hook, name)
         raise AttributeError(f"module '{module.__name__}' has no attribute '{name}'", name=name, obj=module)
 
     def class_attr(self, cls: type, name: str) -> Any:
@@ -211,7 +235,7 @@ class Attributes(Door):
         of_meta = self.class_attribute(meta, name)
         if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
             if type(of_meta) is property:
-                return native(of_meta.fget, cls)
+                return self.invoke(of_meta.fget, cls)
             return self.for_class_getset(cls, name)
         found = self.class_attribute(cls, name)
         if found is not MISSING:
@@ -220,7 +244,7 @@ class Attributes(Door):
             return self.bound(of_meta, cls, meta, name)
         getter = self.class_attribute(meta, "__getattr__")
         if getter is not MISSING:
-            return native(getter, cls, name)
+            return self.invoke(getter, cls, name)
         return getattr(cls, name)
 
     def for_class_getset(self, cls: type, name: str) -> Any:
@@ -240,7 +264,7 @@ class Attributes(Door):
                 if name in base.__dict__:
                     found = self.class_attribute(base, name)
                     if type(found) is property:
-                        return native(found.fget, this)
+                        return self.invoke(found.fget, this)
                     if type(found) in (FunctionType, classmethod, staticmethod):
                         return self.bound(found, None if this is cls else this, cls, name)
                     return native(getattr, obj, name)
@@ -258,7 +282,7 @@ class Attributes(Door):
             return value
         own = self.root.constant(vars(fn), f"{fn.__qualname__}")
         if name in vars(fn):
-            return Pending(self, own.child(Access.KEY, name), vars(fn)[name])
+            return self.found_at(own.child(Access.KEY, name), vars(fn)[name])
         self.guard(own, Check.NO_KEY, name)
         raise AttributeError(f"'function' object has no attribute '{name}'", name=name, obj=fn)
 
@@ -294,7 +318,7 @@ class Attributes(Door):
         tensor = self.recorder.inputs[at][1] if at is not None else None
         if tensor is not None and name in tensor.__dict__:
             source = self.known[id(tensor)].source
-            return Pending(self, source.child(Access.ATTR, name), tensor.__dict__[name])
+            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
         if tensor is not None:
             self.guard(self.known[id(tensor)].source, Check.NO_ATTR, name)
         raise AttributeError(f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'")
@@ -328,7 +352,7 @@ class Attributes(Door):
         if type(found) is FunctionType:
             return MethodType(found, obj)
         getter = getattr(type(found), "__get__", None)
-        return found if getter is None else native(getter, found, obj, type(obj))
+        return found if getter is None else self.got(getter, found, obj, type(obj))
 
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != 1:
@@ -368,7 +392,7 @@ class Attributes(Door):
             return None
         setter = self.class_attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
-            native(setter, obj, name, value)
+            self.invoke(setter, obj, name, value)
         else:
             self.generic_store(view, obj, name, value)
         return None
@@ -380,11 +404,11 @@ class Attributes(Door):
         if kind is property:
             if found.fset is None:
                 native(setattr, obj, name, value)
-            native(found.fset, obj, value)
+            self.invoke(found.fset, obj, value)
         elif kind is GetSetDescriptorType:
             self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
         elif found is not MISSING and kind is not MemberDescriptorType and hasattr(kind, "__set__"):
-            native(kind.__set__, found, obj, value)
+            self.invoke(kind.__set__, found, obj, value)
         elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
             view.write(name, value)
         else:
@@ -401,7 +425,7 @@ class Attributes(Door):
             return
         deleter = self.class_attribute(type(obj), "__delattr__")
         if type(deleter) is FunctionType:
-            native(deleter, obj, name)
+            self.invoke(deleter, obj, name)
         else:
             self.generic_delete(view, obj, name)
 
@@ -411,7 +435,7 @@ class Attributes(Door):
         if kind is MemberDescriptorType:
             self.slot_attr(view, obj, found, name, hook=False)
         elif found is not MISSING and hasattr(kind, "__delete__"):
-            native(kind.__delete__, found, obj)
+            self.invoke(kind.__delete__, found, obj)
             return
         elif self.own_attr(view, obj, name) is DELETED:
             raise AttributeError(f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj)

@@ -14,6 +14,7 @@ import datetime
 import decimal
 import enum
 import functools
+import operator
 import re
 import types
 from collections.abc import Callable
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 IMMUTABLE_TYPE = 1 << 8
 HEAP_TYPE = 1 << 9
+
+BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
+"""Functions of C; those that are told their class have a type of their own that is a subclass of the other."""
 
 Opener = Callable[["Door", Any, Source], Any]
 OPENERS: dict[type, Opener] = {}
@@ -76,6 +80,8 @@ class Door(PlainWorld):
         self.guards: dict[Any, Guard] = {}
         self.class_guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
+        self.sighted: list[Source] = []
+        """Names and keys that were found, whether or not what they hold was ever looked at."""
         self.known: dict[int, Known] = {}
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
@@ -85,6 +91,8 @@ class Door(PlainWorld):
         """id of a globals dictionary -> its view."""
         self.shadow_cells: dict[int, tuple[CellType, CellType, Any]] = {}
         """id of an outside cell -> (the cell, its shadow, what that held at first)."""
+        self.exposed: set[type] = set()
+        """Classes whose special methods C may have looked up: all of these are guarded."""
         self.inside_classes: set[type] = set()
         self.inside_functions: dict[int, FunctionType] = {}
         self.inlined: dict[int, FunctionType] = {}
@@ -101,6 +109,23 @@ class Door(PlainWorld):
         if index not in self.guards:
             self.guards[index] = Guard(source, check, expected, self.place())
 
+    def found_at(self, source: Source, value: Any) -> Pending:
+        """The pending value of a name or key that was looked up."""
+        self.sighted.append(source)
+        return Pending(self, source, value)
+
+    def guard_sighted(self, inputs: list[Source]) -> None:
+        """That a lookup finds something is a fact too; most are implied by what was found there."""
+        reached: set[Source | None] = {None}
+        for source in [*inputs, *(guard.source for guard in self.guards.values())]:
+            above: Source | None = source
+            while above not in reached:
+                reached.add(above)
+                above = above.base  # type: ignore[union-attr]
+        for source in self.sighted:
+            if source not in reached:
+                self.guard(source, Check.IS_NOT, MISSING)
+
     def place(self) -> Place | None:
         """Where the program stands."""
         frame = self.machine.frame if self.machine else None
@@ -114,6 +139,15 @@ class Door(PlainWorld):
             places.append(frame.place)
             frame = frame.back
         return places[::-1]
+
+    def plain_attribute(self, cls: type, name: str) -> Any:
+        """What a class says of a name, not guarded: for classes that can't change."""
+        return super().class_attribute(cls, name)
+
+    def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls something as the traced program would; what it gives may be pending."""
+        assert self.machine is not None
+        return self.machine.invoke(fn, args, kwargs)  # type: ignore[attr-defined]
 
     def class_attribute(self, cls: type, name: str) -> Any:
         index = (cls, name)
@@ -163,7 +197,14 @@ class Door(PlainWorld):
         if view is not None:
             return view.source
         known = self.known.get(id(value))
-        return known.source if known is not None else None
+        if known is not None:
+            return known.source
+        if isinstance(value, (type, FunctionType)):
+            # found on the way: through a class, say
+            return None if self.is_inside(value) else self.root.constant(value, value.__qualname__)
+        if OPENERS.get(type(value)) in (open_constant, open_singleton) and type(value) is not slice:
+            return self.root.constant(value, type(value).__name__)
+        return None
 
     def fixed(self, value: Any, source: Source) -> Any:
         """A key or set member: its identity or value is fixed by the guard on its container."""
@@ -216,7 +257,7 @@ class Door(PlainWorld):
         if name not in scope:
             self.guard(view.source, Check.NO_KEY, name)
             return DELETED
-        found = view.values[name] = Pending(self, view.source.child(Access.KEY, name), scope[name])
+        found = view.values[name] = self.found_at(view.source.child(Access.KEY, name), scope[name])
         return found
 
     def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
@@ -300,7 +341,7 @@ KEYED = frozenset({Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Ch
 
 
 @opens(int, float, complex, str, bytes, range, slice, torch.device, torch.Size, datetime.timedelta, decimal.Decimal)
-@opens(datetime.date)
+@opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
 def open_constant(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.EQUAL, value)
@@ -315,10 +356,10 @@ def open_singleton(world: Door, value: Any, source: Source) -> Any:
     return value
 
 
-@opens(types.FunctionType, types.BuiltinFunctionType, type, types.MethodDescriptorType, types.WrapperDescriptorType)
+@opens(types.FunctionType, type, types.MethodDescriptorType, types.WrapperDescriptorType)
 @opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
-@opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, types.MethodWrapperType)
-@opens(functools._lru_cache_wrapper)
+@opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
+@opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
 def open_by_identity(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
@@ -351,6 +392,18 @@ def open_method(world: Door, value: Any, source: Source) -> Any:
     return world.know(value, types.MethodType(fn, this), source)
 
 
+@opens(*BUILTINS, types.MethodWrapperType)
+def open_builtin(world: Door, value: Any, source: Source) -> Any:
+    """A function of C is itself; a method of C is had again from the object that it is bound to."""
+    this = value.__self__
+    if isinstance(this, (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
+        return open_by_identity(world, value, source)
+    world.guard(source, Check.TYPE, type(value))
+    world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
+    this = world.load(this, source.child(Access.NATIVE_ATTR, "__self__"))
+    return world.know(value, getattr(this, value.__name__), source)
+
+
 @opens(functools.partial)
 def open_partial(world: Door, value: Any, source: Source) -> Any:
     world.guard(source, Check.TYPE, functools.partial)
@@ -374,6 +427,15 @@ def open_instance(world: Door, value: Any, source: Source) -> Any:
     return world.know(value, value, source)
 
 
+def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
+    """A constant with attributes: an enum's member, a number or text of a user's class."""
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    fixed = world.root.constant(value, str(source))
+    world.views[id(value)] = View(fixed, value)
+    return world.know(value, value, fixed)
+
+
 def open_opaque(world: Door, value: Any, source: Source) -> Any:
     """An object with state in C: it may be moved about, but nothing may look at it."""
     world.guard(source, Check.TYPE, type(value))
@@ -381,8 +443,10 @@ def open_opaque(world: Door, value: Any, source: Source) -> Any:
 
 
 def opener_for(cls: type) -> Opener:
-    if issubclass(cls, enum.Enum) or issubclass(cls, type):
+    if issubclass(cls, type):
         return open_by_identity
+    if issubclass(cls, (enum.Enum, int, float, complex, str, bytes)):
+        return open_fixed_instance
     if issubclass(cls, types.ModuleType) and "__getattr__" not in dir(cls):
         return open_module
     if issubclass(cls, torch.Tensor):
@@ -390,11 +454,13 @@ def opener_for(cls: type) -> Opener:
     base = container_base(cls)
     if base is not None:
         return open_container(base)
-    if issubclass(cls, (int, float, str)) and not hasattr(cls, "__dict__"):
-        return open_constant
     if is_ordinary(cls):
         return open_instance
     return open_opaque
+
+
+def is_made_in_c(cls: type) -> bool:
+    return any(type(v) is types.MethodDescriptorType and v.__objclass__ is cls for v in vars(cls).values())
 
 
 EXTRA_STATE = frozenset({types.SimpleNamespace, torch.nn.Module, types.ModuleType})
@@ -407,7 +473,7 @@ def is_ordinary(cls: type) -> bool:
     for base in cls.__mro__:
         if base is object or base in EXTRA_STATE:
             continue
-        if not base.__flags__ & HEAP_TYPE:
+        if not base.__flags__ & HEAP_TYPE or is_made_in_c(base):
             return False
         names = base.__dict__.get("__slots__", ())
         slots += len([n for n in ((names,) if isinstance(names, str) else names) if n not in ("__dict__", "__weakref__")])

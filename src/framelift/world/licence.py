@@ -15,7 +15,9 @@ import enum
 import functools
 import itertools
 import operator
+import os
 import re
+import sys
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +33,8 @@ class Looks(enum.Enum):
 
     MOVES = "at the first few arguments only; the rest are stored or passed on"
     SHALLOW = "at its arguments, not into their elements"
+    CLASS = "at its arguments' classes only"
+    PAIRS = "at its arguments as keys and values"
     DEEP = "into containers, all the way"
     RECORDED = "a torch function: a node of the graph"
 
@@ -40,7 +44,7 @@ class Licence:
     looks: Looks
     why: str
     first: int = 0
-    """For MOVES: how many leading arguments are looked at."""
+    """For MOVES: how many leading arguments are looked at. For PAIRS: how many come before the pairs."""
 
 
 @dataclass(frozen=True)
@@ -99,25 +103,30 @@ MOVING = {
     types.CellType: 0,
     builtins.property: 4,
     object.__init__: 1,
-    object.__init_subclass__: 0,
     BaseException.__init__: 1,
     BaseException.with_traceback: 2,
 }
 """Functions that store or hand on what they are given."""
 
 SHALLOW = {
-    *(list, tuple, dict, enumerate, zip, reversed, iter, next, len, callable, isinstance, issubclass),
-    *(list.extend, dict.update, collections.OrderedDict.update, collections.deque.extend),
-    *(collections.deque.extendleft, collections.deque, collections.OrderedDict, collections.defaultdict),
+    *(list, tuple, enumerate, zip, reversed, iter, next, len),
+    *(list.extend, collections.deque.extend),
+    *(collections.deque.extendleft, collections.deque),
     *(itertools.chain, itertools.islice, itertools.repeat, itertools.cycle, itertools.product),
     *(itertools.permutations, itertools.combinations, itertools.zip_longest, itertools.pairwise),
-    *(operator.length_hint, tuple.__new__, dict.__init__, list.__init__, dict.__or__, dict.__ior__),
-    *(list.__add__, list.__mul__, tuple.__add__, tuple.__mul__, list.__iadd__, dict.fromkeys),
+    *(operator.length_hint, tuple.__new__, list.__init__, dict.__or__),
+    *(list.__add__, list.__mul__, tuple.__add__, tuple.__mul__, list.__iadd__),
     *(builtins.__build_class__, object.__new__, type.__call__, type, object, classmethod, staticmethod),
 }
 """Functions that go over their arguments' elements without looking at these."""
 
+PAIRS = {dict: 0, collections.OrderedDict: 0, dict.update: 1, dict.__init__: 1, collections.OrderedDict.update: 1}
+PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
+"""Functions that take a mapping, or an iterable of pairs -> how many arguments come before that."""
+
 PURE_BUILTINS = {
+    *(issubclass, sys.exc_info, sys.exception, dict.fromkeys),
+    *(operator.attrgetter, operator.methodcaller, os.fspath),
     *(abs, all, any, ascii, bin, chr, divmod, format, hash, hex, max, min, oct, ord, pow, repr, round, sorted, sum),
     *(bool, int, float, complex, str, bytes, bytearray, set, frozenset, range, slice, map, filter, memoryview),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
@@ -143,7 +152,6 @@ PURE_MODULES = {
     "_json": "functions of builtin values",
     "_sre": "matches strings",
     "_typing": "runtime typing",
-    "_abc": "class registrations, which are read as facts",
     "_functools": "calls what it is given",
     "_collections": "containers",
 }
@@ -169,8 +177,6 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
-    operator.attrgetter: Refusal(breaks.UNLICENSED_CALL, "operator.attrgetter"),
-    operator.methodcaller: Refusal(breaks.UNLICENSED_CALL, "operator.methodcaller"),
 }
 
 TORCH_OPERATORS = ("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse")
@@ -206,6 +212,7 @@ TORCH_PYTHON = (
     "torch.nn.parameter",
     "torch.cuda.amp.autocast_mode",
     "torch.cuda",
+    "torch.signal",
     "torch.special",
     "torch.linalg",
     "torch.fft",
@@ -247,6 +254,8 @@ def judge(fn: Any) -> Licence | Refusal:
         return refused
     if fn in MOVING:
         return Licence(Looks.MOVES, "stores or hands on what it is given", MOVING[fn])
+    if fn in PAIRS:
+        return Licence(Looks.PAIRS, "takes keys and values", PAIRS[fn])
     if fn in SHALLOW:
         return Licence(Looks.SHALLOW, "goes over elements without looking at them")
     if fn in PURE_BUILTINS:
@@ -261,7 +270,7 @@ def judge(fn: Any) -> Licence | Refusal:
         return judge_builtin(fn, name)
     if kind is types.FunctionType:
         return judge_leaf(fn)
-    if kind.__module__ == "operator" or kind in PURE_TYPES or kind is types.MethodWrapperType:
+    if kind.__module__ in PURE_MODULES or kind in PURE_TYPES or kind is types.MethodWrapperType:
         return Licence(Looks.DEEP, "a callable of a builtin type")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
@@ -300,8 +309,14 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
         return Licence(Looks.RECORDED, "a torch operator")
     if module in TORCH_OPERATORS:
         return Licence(Looks.RECORDED, "a torch operator")
+    if module == "_abc" or fn in (callable, isinstance):
+        return Licence(Looks.CLASS, "class registrations, which are read as facts")
     if module in PURE_MODULES:
         return Licence(Looks.DEEP, PURE_MODULES[module])
+    if isinstance(owner, type):
+        owner = next((base for base in owner.__mro__ if fn.__name__ in vars(base)), owner)
+        if (owner, fn.__name__) == (object, "__init_subclass__"):
+            return Licence(Looks.MOVES, "does nothing", 0)
     if isinstance(owner, type) and owner in PURE_TYPES:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))

@@ -9,15 +9,14 @@ subclasses of these are shadowed by instances of the same subclass, attributes i
 from __future__ import annotations
 
 import collections
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framelift.core import breaks
-from framelift.core.breaks import Break
-from framelift.core.sentinels import MISSING
 from framelift.world.guard import Check
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
+from framelift.world.views import DELETED, namespace_changes
 
 if TYPE_CHECKING:
     from framelift.world.world import World
@@ -33,7 +32,7 @@ class Shadow:
     base: type
     original: Any
     attributes: dict[str, Any] | None = None
-    """The instance attributes that a subclass's shadow had at first."""
+    """What the shadow had at first beside its elements; None where there can't be anything."""
 
 
 def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
@@ -44,17 +43,55 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     made = Shadow(source, value, shadow, base, original)
     world.know(value, shadow, source)
     world.shadows[id(shadow)] = made
-    if cls is not base and hasattr(value, "__dict__"):
+    if cls is not base:
+        shadow_attributes(world, value, source, shadow)
+    if cls is not base or base is collections.defaultdict:
+        made.attributes = attributes_of(shadow)
+    return shadow
+
+
+def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> None:
+    """A subclass's own state, beside what it contains."""
+    if hasattr(value, "__dict__"):
         attributes = value.__dict__
         place = source.child(Access.DICT)
         if attributes:
             world.guard(place, Check.KEYS, tuple(attributes))
-            for name, item in attributes.items():
-                shadow.__dict__[name] = Pending(world, source.child(Access.ATTR, name), item)
         else:
             world.guard(place, Check.LEN, 0)
-        made.attributes = dict(shadow.__dict__)
-    return shadow
+        for name, item in attributes.items():
+            shadow.__dict__[name] = Pending(world, source.child(Access.ATTR, name), item)
+    for slot in slots_of(type(value)):
+        try:
+            item = slot.__get__(value)
+        except AttributeError:
+            world.guard(source, Check.NO_SLOT, slot)
+        else:
+            slot.__set__(shadow, Pending(world, source.child(Access.SLOT, slot), item))
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """What a container holds in its dictionary and slots."""
+    found = dict(getattr(value, "__dict__", ()))
+    if isinstance(value, collections.defaultdict):
+        found["default_factory"] = value.default_factory
+    for slot in slots_of(type(value)):
+        try:
+            found[slot.__name__] = slot.__get__(value)
+        except AttributeError:
+            pass
+    return found
+
+
+def slots_of(cls: type) -> tuple[Any, ...]:
+    """The descriptors of the slots that Python classes in the hierarchy declare."""
+    return tuple(
+        member
+        for base in cls.__mro__
+        if "__slots__" in vars(base)
+        for member in vars(base).values()
+        if type(member) is types.MemberDescriptorType
+    )
 
 
 def items_of(world: World, value: Any, source: Source, access: Access) -> list[Pending]:
@@ -70,39 +107,38 @@ def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[A
 def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, list.__len__(value))
     items = items_of(world, list.__iter__(value), source, Access.ITEM)
-    shadow = items if cls is list else list.__new__(cls)
-    if cls is not list:
-        list.extend(shadow, items)
-    return shadow, list(items)
+    shadow: list[Any] = list.__new__(cls)
+    list.extend(shadow, items)
+    return shadow, items
 
 
 def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, len(value))
     world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, value.maxlen)
     items = items_of(world, collections.deque.__iter__(value), source, Access.DEQUE_ITEM)
-    shadow = collections.deque.__new__(cls)
+    shadow: collections.deque[Any] = collections.deque.__new__(cls)
     collections.deque.__init__(shadow, items, value.maxlen)
-    return shadow, list(items)
+    return shadow, items
 
 
 def shadow_dict(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    shadow = {} if cls is dict else dict.__new__(cls)
+    shadow: Any = dict.__new__(cls)
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
 def shadow_ordered(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    shadow = collections.OrderedDict.__new__(cls)
+    shadow: Any = collections.OrderedDict.__new__(cls)
     return shadow, fill_mapping(world, collections.OrderedDict, shadow, value, source)
 
 
 def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    shadow = collections.defaultdict.__new__(cls)
+    shadow: Any = collections.defaultdict.__new__(cls)
     factory = source.child(Access.NATIVE_ATTR, "default_factory")
     collections.defaultdict.__init__(shadow, world.load(value.default_factory, factory))
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def fill_mapping(world: World, base: type, shadow: Any, value: Any, source: Source) -> dict[Any, Any]:
+def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> dict[Any, Any]:
     keys = tuple(base.__iter__(value))
     if keys:
         world.guard(source, Check.KEYS, keys)
@@ -110,19 +146,20 @@ def fill_mapping(world: World, base: type, shadow: Any, value: Any, source: Sour
         world.guard(source, Check.LEN, 0)
     for key in keys:
         item = Pending(world, source.child(Access.KEY, key), dict.__getitem__(value, key))
-        base.__setitem__(shadow, world.fixed(key, source), item)  # type: ignore[attr-defined]
-    return dict(shadow.items()) if base is dict else {k: dict.__getitem__(shadow, k) for k in base.__iter__(shadow)}
+        base.__setitem__(shadow, world.fixed(key, source), item)
+    return {key: dict.__getitem__(shadow, key) for key in base.__iter__(shadow)}
 
 
 def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    base = frozenset if issubclass(cls, frozenset) else set
+    base: Any = frozenset if issubclass(cls, frozenset) else set
     world.guard(source, Check.ELEMENTS, frozenset(base.__iter__(value)))
     for item in base.__iter__(value):
         world.fixed(item, source)
-    shadow = base.copy(value) if cls is base else base.__new__(cls, base.__iter__(value))
-    if cls is not base and base is set:
-        set.update(shadow, base.__iter__(value))
-    return shadow, (set(value) if base is set else None)
+    items = list(base.__iter__(value))
+    shadow = base.__new__(cls, items)
+    if base is set:
+        set.update(shadow, items)
+    return shadow, items
 
 
 SHADOWED: dict[type, Any] = {
@@ -150,53 +187,67 @@ def container_base(cls: type) -> type | None:
 
 @dataclass
 class Change:
-    """How an outside container must be brought to its shadow's state, as statements on `target`."""
+    """What brings an outside container to its shadow's state, as calls of the base type's methods on it."""
 
     shadow: Shadow
-    replaced: list[Any] | None = None
-    """All elements anew (sequences, sets)."""
-    deleted: list[Any] | None = None
-    assigned: list[tuple[Any, Any]] | None = None
-    """Keys to delete and to set, in this order (mappings)."""
-    attributes: list[tuple[str, Any]] | None = None
+    calls: list[tuple[str, tuple[Any, ...]]]
+    """Method and arguments, in order."""
+    attributes: list[tuple[str, Any]]
+    """Names to set; DELETED: to delete."""
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.attributes)
 
 
-def change_of(made: Shadow) -> Change | None:
-    change = Change(made)
-    changed = False
-    if made.attributes is not None:
-        change.attributes = attribute_changes(made)
-        changed = bool(change.attributes)
-    if made.base is list or made.base is collections.deque:
-        now = list(made.base.__iter__(made.shadow))
-        if len(now) != len(made.original) or not all(map(unchanged, now, made.original)):
-            change.replaced = now
-            changed = True
-    elif made.base is set:
-        if set(set.__iter__(made.shadow)) != made.original:
-            change.replaced = list(set.__iter__(made.shadow))
-            changed = True
-    elif issubclass(made.base, dict):
-        changed = mapping_change(made, change) or changed
-    return change if changed else None
+def change_of(made: Shadow) -> Change:
+    compare = COMPARED.get(made.base)
+    calls = compare(made) if compare is not None else []
+    before = made.attributes
+    return Change(
+        made, calls, [] if before is None else namespace_changes(before, attributes_of(made.shadow))
+    )
 
 
-def attribute_changes(made: Shadow) -> list[tuple[str, Any]]:
-    before, now = made.attributes or {}, made.shadow.__dict__
-    if any(name not in now for name in before):
-        raise Break(breaks.INTERNAL, f"an attribute of a {type(made.outside).__name__} was deleted")
-    return [(name, value) for name, value in now.items() if not unchanged(value, before.get(name, MISSING))]
+def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
+    now, before = list(made.base.__iter__(made.shadow)), made.original  # type: ignore[attr-defined]
+    start = 0
+    while start < len(now) and start < len(before) and unchanged(now[start], before[start]):
+        start += 1
+    if start == len(before):
+        return [("extend", (now[start:],))] if start < len(now) else []
+    if made.base is collections.deque:
+        return [("clear", ()), ("extend", (now,))]
+    end = 0
+    while end < min(len(now), len(before)) - start and unchanged(now[-end - 1], before[-end - 1]):
+        end += 1
+    part = slice(start, len(before) - end)
+    if len(now) == start + end:
+        return [("__delitem__", (part,))]
+    return [("__setitem__", (part, now[start : len(now) - end]))]
 
 
-def mapping_change(made: Shadow, change: Change) -> bool:
-    before = made.original
-    now = {key: dict.__getitem__(made.shadow, key) for key in made.base.__iter__(made.shadow)}
-    kept = [key for key in before if key in now]
-    added = [key for key in now if key not in before]
-    if [*kept, *added] != list(now):
-        # the order can't be had by setting keys: start from nothing
-        change.deleted, change.assigned = list(before), list(now.items())
-        return True
-    change.deleted = [key for key in before if key not in now]
-    change.assigned = [(key, value) for key, value in now.items() if not unchanged(value, before.get(key, MISSING))]
-    return bool(change.deleted or change.assigned)
+def set_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
+    """Only what differs is touched: the order of what stays is then as eager leaves it."""
+    now, before = list(set.__iter__(made.shadow)), made.original
+    held, gone = {id(item) for item in before}, {id(item) for item in now}
+    removed = [("discard", (item,)) for item in before if id(item) not in gone]
+    return removed + [("add", (item,)) for item in now if id(item) not in held]
+
+
+def mapping_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
+    own = collections.OrderedDict if issubclass(made.base, collections.OrderedDict) else dict
+    now = {key: dict.__getitem__(made.shadow, key) for key in own.__iter__(made.shadow)}
+    return [
+        ("__delitem__", (key,)) if value is DELETED else ("__setitem__", (key, value))
+        for key, value in namespace_changes(made.original, now)
+    ]
+
+
+COMPARED: dict[type, Any] = {
+    list: sequence_calls,
+    collections.deque: sequence_calls,
+    set: set_calls,
+    dict: mapping_calls,
+    collections.OrderedDict: mapping_calls,
+    collections.defaultdict: mapping_calls,
+}

@@ -24,7 +24,8 @@ class View:
         self.source = source
         self.outside = outside
         self.values: dict[str, Any] = {}
-        self.written: dict[str, None] = {}
+        self.written: dict[str, bool] = {}
+        """The names the trace has written; whether it has deleted them at some time."""
         self.complete = False
         """`values` holds every name there is: it was asked for as a whole (`obj.__dict__`)."""
         self.original: dict[str, Any] = {}
@@ -38,16 +39,40 @@ class View:
         return value
 
     def write(self, name: str, value: Any) -> None:
-        self.written.pop(name, None)
-        self.written[name] = None
         if value is DELETED:
             self.values.pop(name, None)
-        else:
-            self.values[name] = value
+            self.written[name] = True
+            return
+        if self.written.get(name) and name not in self.values:
+            self.written[name] = self.written.pop(name)  # it comes back, as the last of the names
+        self.written.setdefault(name, False)
+        self.values[name] = value
 
     def changes(self) -> list[tuple[str, Any]]:
-        """The names to set (or delete) afterwards, in order."""
-        if not self.complete:
-            return [(name, self.values.get(name, DELETED)) for name in self.written]
-        gone = [(name, DELETED) for name in self.original if name not in self.values]
-        return gone + [(n, v) for n, v in self.values.items() if not unchanged(v, self.original.get(n, DELETED))]
+        """The names to set, or to delete (DELETED), afterwards, in order."""
+        if self.complete:
+            return namespace_changes(self.original, self.values)
+        changes: list[tuple[str, Any]] = []
+        for name, deleted in self.written.items():
+            if deleted:
+                changes.append((name, DELETED))
+            if name in self.values:
+                changes.append((name, self.values[name]))
+        return changes
+
+
+def namespace_changes(before: dict[Any, Any], now: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """The keys to delete (DELETED) and to set that lead from one state of a mapping to another, in order."""
+    deleted = [key for key in before if key not in now]
+    kept = [key for key in before if key in now]
+    order = list(now)
+    if order[: len(kept)] != kept:
+        # from the first that is out of place on, all have to be set again
+        same = next(n for n, key in enumerate(kept) if order[n] != key)
+        deleted += kept[same:]
+        kept = kept[:same]
+    set_again = {*order[len(kept) :]}
+    changed = [
+        (key, value) for key, value in now.items() if key in set_again or not unchanged(value, before[key])
+    ]
+    return [(key, DELETED) for key in deleted] + changed

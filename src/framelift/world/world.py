@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
+from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors.recorder import Recorder
 from framelift.world.guard import Check
-from framelift.world.operations import Operations
+from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending
-from framelift.world.shadows import Change, change_of
-from framelift.world.source import Access
-from framelift.world.views import View
+from framelift.world.shadows import Change, change_of, slots_of
+from framelift.world.source import Access, Source
+from framelift.world.views import DELETED, View
 
 __all__ = ["World", "Writes"]
 
@@ -30,12 +32,19 @@ class Writes:
         return bool(self.containers or self.attributes or self.scopes or self.cells)
 
 
-class World(Operations):
+class World(NativeCalls):
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self.glanced: dict[Source, Any] = {}
+        """What was looked at without being opened."""
+
     def open_whole_dict(self, pending: Pending) -> dict[str, Any]:
         """An instance's `__dict__`, asked for as a value: its view becomes that dictionary."""
         owner = self.owners(pending.source)[0]
         view = self.views[id(owner)]
         if not view.complete:
+            if slots_of(type(owner)):  # a view does not tell the one kind of names from the other
+                self.refuse(breaks.INTERNAL, f"__dict__ of a {type(owner).__qualname__}, which has slots too")
             self.guard(pending.source, Check.KEYS, tuple(pending.value))
             original = {
                 name: Pending(self, view.source.child(Access.ATTR, name), value)
@@ -51,6 +60,7 @@ class World(Operations):
             view.values.clear()
             view.values.update({n: v for n, v in values.items() if v is not MISSING})
             view.complete = True
+            self.know(view.values, view.values, pending.source)
         return view.values
 
     def load(self, value: Any, source: Any) -> Any:
@@ -59,7 +69,7 @@ class World(Operations):
         return super().load(value, source)
 
     def writes(self) -> Writes:
-        containers = [c for c in map(change_of, list(self.shadows.values())) if c is not None]
+        containers = [change for change in map(change_of, list(self.shadows.values())) if change]
         modules = {id(scope) for scope in self.scopes.values()}
         attributes = [
             (view, changes)
@@ -79,16 +89,29 @@ class World(Operations):
         self.guard_apart(written)
         return written
 
-    def guard_apart(self, written: Writes) -> None:
-        """What was written to must not turn out, another time, to be one of the other objects."""
-        changed = [change.shadow.source for change in written.containers]
-        changed += [view.source for view, _ in written.attributes]
-        for known in list(self.known.values()):
-            for source in changed:
-                if known.source is source or known.source.access is Access.CONST or source.access is Access.CONST:
-                    continue
-                if type(known.value) is type(self.value_at(source)):
-                    self.guard(source, Check.NOT_SAME_AS, known.source)
+    # ---- what was written to must not turn out, another time, to be one of the other objects
 
-    def value_at(self, source: Any) -> Any:
-        return next((known.value for known in self.known.values() if known.source is source), None)
+    def guard_apart(self, written: Writes) -> None:
+        others: dict[type, list[tuple[Source, Any]]] = {}
+        for known in self.known.values():
+            others.setdefault(type(known.value), []).append((known.source, known.value))
+        for source, value in self.glanced.items():
+            others.setdefault(type(value), []).append((source, value))
+        changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
+        changed += [(view.source, view.outside) for view, _ in written.attributes]
+        for source, value in changed:
+            for other, met in others.get(type(value), ()):
+                if other is source or (other.access is Access.CONST and source.access is Access.CONST):
+                    continue
+                self.guard(source, Check.SAME_AS if met is value else Check.NOT_SAME_AS, other)
+
+    def peek(self, container: Pending, key: Any) -> Any:
+        found = super().peek(container, key)
+        if found is not DELETED:
+            self.glanced[container.source] = container.value
+        return found
+
+    def truth(self, value: Any) -> bool:
+        if type(value) is Pending and value.opened is MISSING:
+            self.glanced[value.source] = value.value
+        return super().truth(value)

@@ -1,0 +1,356 @@
+"""How each kind of value that a program makes is written, so that it is made again: one builder per type.
+
+A builder gives the name of what it has made. What can be empty at first is named before its contents
+are asked for (`Rebuild.variable`) and filled after that (`Rebuild.fill`), so cycles can be closed.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import gc
+import itertools
+import keyword
+import operator
+import types
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.core.sentinels import UNSET
+from framelift.world.door import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
+from framelift.world.shadows import container_base, slots_of
+
+if TYPE_CHECKING:
+    from framelift.codegen.rebuild import Rebuild
+
+LITERALS = frozenset({int, bool, type(None), str, bytes, type(Ellipsis)})
+"""Types whose values are written as they are."""
+ATOMIC_BASES = (int, float, complex, str, bytes)
+
+Builder = Callable[["Rebuild", Any], str]
+BUILDERS: dict[type, Builder] = {}
+"""Exact type -> what writes an instance of it; other types are judged by `builder_for`."""
+
+
+def builds(*classes: type) -> Callable[[Builder], Builder]:
+    def register(builder: Builder) -> Builder:
+        for cls in classes:
+            BUILDERS[cls] = builder
+        return builder
+
+    return register
+
+
+# ---- containers
+
+DICT_VIEWS: dict[type, str] = {
+    type(getattr(cls(), name)()): name
+    for cls in (dict, collections.OrderedDict)
+    for name in ("keys", "values", "items")
+}
+"""What a dictionary gives of itself -> by which method."""
+FILLABLE = frozenset({list, dict, set})
+"""Containers written as displays that can also be made empty and filled later."""
+
+
+@builds(list)
+def build_list(r: Rebuild, value: list[Any]) -> str:
+    if not r.is_late(value):
+        return r.variable(f"[{r.listed(value)}]")
+    name = r.variable("[]", value)
+    r.fill(value, lambda: r.say(f"{name}.extend([{r.listed(value)}])"))
+    return name
+
+
+@builds(tuple)
+def build_tuple(r: Rebuild, value: tuple[Any, ...]) -> str:
+    return r.variable(r.tuple_of(value))
+
+
+@builds(dict)
+def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
+    if not r.is_late(value):
+        return r.variable(r.dict_of(value.items()))
+    name = r.variable("{}", value)
+    r.fill(value, lambda: r.say(f"{name}.update({r.dict_of(value.items())})"))
+    return name
+
+
+@builds(set)
+def build_set(r: Rebuild, value: set[Any]) -> str:
+    if not r.is_late(value) and value:
+        return r.variable(f"{{{r.listed(value)}}}")
+    name = r.variable(f"{r.constant(set)}()", value)
+    if value:
+        r.fill(value, lambda: r.say(f"{name}.update([{r.listed(value)}])"))
+    return name
+
+
+@builds(frozenset)
+def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
+    return r.variable(f"{r.constant(frozenset)}([{r.listed(value)}])")
+
+
+@builds(bytearray)
+def build_bytearray(r: Rebuild, value: bytearray) -> str:
+    return r.variable(f"{r.constant(bytearray)}({r.expression(bytes(value))})")
+
+
+@builds(*DICT_VIEWS)
+def build_dict_view(r: Rebuild, value: Any) -> str:
+    (held,) = gc.get_referents(value)
+    return r.variable(f"{r.variable(r.expression(held))}.{DICT_VIEWS[type(value)]}()")
+
+
+@builds(slice)
+def build_slice(r: Rebuild, value: slice) -> str:
+    if all(type(part) in LITERALS for part in (value.start, value.stop, value.step)):
+        return r.constant(value)
+    return r.variable(f"{r.constant(slice)}({r.listed((value.start, value.stop, value.step))})")
+
+
+def build_container(r: Rebuild, value: Any) -> str:
+    """A subclass of a builtin container, or one that has no display; made without running `__init__`."""
+    cls = type(value)
+    base = container_base(cls)
+    assert base is not None
+    if hasattr(cls, "n_sequence_fields"):  # torch.return_types and its like
+        return r.variable(f"{r.constant(cls)}({r.tuple_of(tuple.__iter__(value))})")
+    parts = [r.constant(cls)]
+    if base is tuple:
+        parts.append(r.tuple_of(tuple.__iter__(value)))
+    elif base is frozenset:
+        parts.append(f"[{r.listed(frozenset.__iter__(value))}]")
+    name = r.variable(f"{r.constant(base)}.__new__({', '.join(parts)})", value)
+    r.fill(value, lambda: fill_container(r, base, name, value))
+    return name
+
+
+def fill_container(r: Rebuild, base: type, name: str, value: Any) -> None:
+    if base is collections.defaultdict:
+        r.say(f"{name}.default_factory = {r.expression(value.default_factory)}")
+    elif base is collections.deque and value.maxlen is not None:
+        r.say(f"{r.constant(base)}.__init__({name}, (), {value.maxlen})")
+    if issubclass(base, dict):
+        own = base if base is collections.OrderedDict else dict
+        for key in own.__iter__(value):
+            item = r.expression(dict.__getitem__(value, key))
+            r.say(f"{r.constant(own)}.__setitem__({name}, {r.expression(key)}, {item})")
+    elif base in FILLERS and (items := list(vars(base)["__iter__"](value))):
+        r.say(f"{r.constant(base)}.{FILLERS[base]}({name}, [{r.listed(items)}])")
+    write_state(r, name, value)
+
+
+FILLERS = {list: "extend", collections.deque: "extend", set: "update"}
+
+
+# ---- functions
+
+
+@builds(types.CellType)
+def build_cell(r: Rebuild, value: types.CellType) -> str:
+    name = r.variable(f"{r.constant(types.CellType)}()", value)
+    try:
+        contents = value.cell_contents
+    except ValueError:
+        return name
+    if contents is not UNSET:
+        r.fill(value, lambda: r.say(f"{name}.cell_contents = {r.expression(contents)}"))
+    return name
+
+
+@builds(types.FunctionType)
+def build_function(r: Rebuild, fn: types.FunctionType) -> str:
+    scope = fn.__globals__
+    where = r.input(r.world.root.top) if scope is r.world.frame_globals else r.constant(scope)
+    closure = "None" if fn.__closure__ is None else r.tuple_of(fn.__closure__)
+    parts = [r.constant(fn.__code__), where, repr(fn.__name__), "None", closure]
+    name = r.variable(f"{r.constant(types.FunctionType)}({', '.join(parts)})", fn)
+    r.fill(fn, lambda: fill_function(r, name, fn))
+    return name
+
+
+def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
+    new = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, None, fn.__closure__)
+    for attribute in ("__defaults__", "__kwdefaults__", "__doc__", "__qualname__", "__module__"):
+        value = getattr(fn, attribute)
+        if value is not getattr(new, attribute) and value != getattr(new, attribute):
+            r.say(f"{name}.{attribute} = {r.expression(value)}")
+    if fn.__annotations__:
+        r.say(f"{name}.__annotations__ = {r.expression(fn.__annotations__)}")
+    if fn.__dict__:
+        r.say(f"{name}.__dict__.update({r.dict_of(fn.__dict__.items())})")
+
+
+@builds(types.MethodType)
+def build_method(r: Rebuild, value: types.MethodType) -> str:
+    return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
+
+
+@builds(types.BuiltinFunctionType, types.MethodWrapperType)
+def build_builtin_method(r: Rebuild, value: Any) -> str:
+    if isinstance(value.__self__, types.ModuleType) or value.__self__ is None:
+        return r.constant(value)
+    return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
+
+
+@builds(functools.partial)
+def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
+    args = "".join(f", {r.expression(item)}" for item in value.args)
+    keywords = f", **{r.dict_of(value.keywords.items())}" if value.keywords else ""
+    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)}{args}{keywords})", value)
+    r.fill(value, lambda: write_state(r, name, value))
+    return name
+
+
+# ---- iterators
+
+
+def build_iterator_of_hashed(r: Rebuild, value: Any) -> str:
+    """Over a dictionary or set: the reduce protocol would make a list's iterator of it."""
+    held = next((found for found in gc.get_referents(value) if isinstance(found, (dict, set, frozenset))), {})
+    over = r.variable(r.expression(held) if held else f"{r.constant(HASHED[type(value)][0])}()")
+    name = r.variable(f"{r.constant(iter)}({over}{HASHED[type(value)][1]})", value)
+    passed = len(held) - operator.length_hint(value)
+    if passed:
+        r.say(f"{r.constant(next)}({r.constant(itertools.islice)}({name}, {passed - 1}, {passed}))")
+    return name
+
+
+HASHED: dict[type, tuple[type, str]] = {
+    type(iter({})): (dict, ""),
+    type(iter({}.values())): (dict, ".values()"),
+    type(iter({}.items())): (dict, ".items()"),
+    type(iter(set())): (set, ""),
+}
+"""The iterators over hash tables: over what, and what of it."""
+for _cls in HASHED:
+    BUILDERS[_cls] = build_iterator_of_hashed
+
+
+# ---- instances
+
+
+def build_reduced(r: Rebuild, value: Any) -> str:
+    """Through `__reduce__`: callable, arguments, state."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # itertools say they will lose it in 3.14
+        reduced = value.__reduce__()
+    if not isinstance(reduced, tuple) or len(reduced) > 3:
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}")
+    r.kept.append(reduced)
+    maker, args, *state = reduced
+    name = r.variable(f"{r.constant(maker)}({r.listed(args)})", value)
+    if state and state[0] is not None:
+        r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(state[0])})"))
+    return name
+
+
+def builtin_base(cls: type) -> type:
+    """The class whose `__new__` allocates an instance, past those that Python code may define."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
+
+
+def build_instance(r: Rebuild, value: Any) -> str:
+    name = r.variable(f"{r.constant(builtin_base(type(value)))}.__new__({r.constant(type(value))})", value)
+    r.fill(value, lambda: write_state(r, name, value))
+    return name
+
+
+def build_atom(r: Rebuild, value: Any) -> str:
+    """An instance of a subclass of a number or text."""
+    base = next(base for base in type(value).__mro__ if base in ATOMIC_BASES)
+    plain = vars(base)["__getnewargs__"](value)[0]
+    name = r.variable(f"{r.constant(base)}.__new__({r.constant(type(value))}, {r.expression(plain)})", value)
+    r.fill(value, lambda: write_state(r, name, value))
+    return name
+
+
+def build_exception(r: Rebuild, value: BaseException) -> str:
+    base = builtin_base(type(value))
+    parts = [r.constant(type(value)), *map(r.expression, value.args)]
+    name = r.variable(f"{r.constant(base)}.__new__({', '.join(parts)})", value)
+    r.fill(value, lambda: fill_exception(r, name, value))
+    return name
+
+
+def fill_exception(r: Rebuild, name: str, value: BaseException) -> None:
+    for base in type(value).__mro__:
+        if base is object or base.__flags__ & HEAP_TYPE:
+            continue
+        for attribute, member in vars(base).items():  # such as StopIteration.value
+            if type(member) is types.MemberDescriptorType and not attribute.startswith("__"):
+                held = member.__get__(value)
+                if held is not None and is_writable(member, value):
+                    r.say(f"{name}.{attribute} = {r.expression(held)}")
+    for attribute in ("__cause__", "__context__"):
+        if getattr(value, attribute) is not None:
+            r.say(f"{name}.{attribute} = {r.expression(getattr(value, attribute))}")
+    if value.__suppress_context__ is not (value.__cause__ is not None):
+        r.say(f"{name}.__suppress_context__ = {value.__suppress_context__}")
+    write_state(r, name, value)
+
+
+def is_writable(member: Any, value: Any) -> bool:
+    try:
+        member.__set__(value, member.__get__(value))
+    except AttributeError:
+        return False
+    return True
+
+
+def write_state(r: Rebuild, name: str, value: Any) -> None:
+    """Instance attributes and slots."""
+    cls = type(value)
+    own = getattr(value, "__dict__", None)
+    if own:
+        if all(is_plain_attribute(cls, key) for key in own):
+            for key, item in own.items():
+                r.say(f"{name}.{key} = {r.expression(item)}")
+        else:
+            r.say(f"{name}.__dict__.update({r.dict_of(own.items())})")
+    for slot in slots_of(cls):
+        try:
+            held = slot.__get__(value)
+        except AttributeError:
+            continue
+        r.say(f"{r.constant(slot)}.__set__({name}, {r.expression(held)})")
+
+
+def is_plain_attribute(cls: type, name: Any) -> bool:
+    """Whether `instance.name = value` does nothing but set that key of the instance's dictionary."""
+    setter: Any = cls.__setattr__
+    if setter is not object.__setattr__ or not isinstance(name, str) or not is_name(name):
+        return False
+    found = [base.__dict__[name] for base in cls.__mro__ if name in base.__dict__]
+    return not any(hasattr(type(member), "__set__") for member in found)
+
+
+def build_constant(r: Rebuild, value: Any) -> str:
+    return r.constant(value)
+
+
+def builder_for(cls: type) -> Builder | None:
+    if OPENERS.get(cls) in (open_constant, open_singleton):
+        return build_constant
+    if issubclass(cls, (type, types.ModuleType)) or cls.__module__ == "framelift.interpreter.generators":
+        return None
+    if issubclass(cls, BaseException):
+        return build_exception
+    if container_base(cls) is not None:
+        return build_container
+    if cls.__module__ in ("builtins", "itertools") and {"__next__", "__reduce__"} <= vars(cls).keys():
+        return build_reduced
+    if is_ordinary(cls):
+        return build_instance
+    if issubclass(cls, ATOMIC_BASES) and cls.__flags__ & HEAP_TYPE:
+        return build_atom
+    return None
+
+
+def is_name(text: str) -> bool:
+    # the parser would normalise other letters, and find another name than was meant
+    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)

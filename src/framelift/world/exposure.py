@@ -1,0 +1,293 @@
+"""What C code is shown of a trace's values.
+
+C sees what it is given, so before it looks at a value that is opened, and so is all it holds, in
+place: opening is no change. What C may find out about instances - their class's special methods,
+whether two of them are one object - is guarded here too; what it could read behind the door's back
+is not shown at all.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import functools
+import gc
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.sentinels import MISSING
+from framelift.tensors import memory
+from framelift.world.attributes import Attributes
+from framelift.world.door import IMMUTABLE_TYPE
+from framelift.world.guard import Check
+from framelift.world.pending import Pending
+from framelift.world.source import Access
+
+native = _frame.native
+
+ATOMS = memory.ATOMS | {bytes, range, type(NotImplemented), torch.Size, types.FunctionType, type, types.ModuleType}
+"""Types whose values hold nothing that could be pending."""
+
+SPECIALS = tuple(
+    f"__{name}__"
+    for name in (
+        "eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call index int float "
+        "complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul rmul imul matmul rmatmul "
+        "imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod divmod rdivmod pow rpow ipow "
+        "lshift rlshift ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor neg pos abs invert "
+        "getattr getattribute class"
+    ).split()
+)
+"""The methods that C looks up on a class by itself."""
+
+FEW = 16
+"""Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
+
+Seen = dict[int, Any]
+"""What one native call is shown, by id."""
+
+Shower = Callable[["Exposure", Any, Seen], Any]
+SHOWERS: dict[type, Shower] = {}
+"""Exact type -> how its values are shown; other types are judged once by `shower_for`."""
+
+
+class Exposure(Attributes):
+    def for_c(self, value: Any) -> Any:
+        """A value that C code may look into, opened all the way down."""
+        return self.shown(value, {})
+
+    def shown(self, value: Any, seen: Seen) -> Any:
+        cls = type(value)
+        if cls is Pending:
+            value = value.open()
+            cls = type(value)
+        if cls in ATOMS or id(value) in seen:
+            return value
+        seen[id(value)] = value
+        if cls is FakeTensor:
+            return value
+        shower = SHOWERS.get(cls)
+        if shower is None:
+            shower = SHOWERS[cls] = shower_for(cls)
+        return shower(self, value, seen)
+
+    def glimpsed(self, value: Any) -> Any:
+        """A value that C goes over without looking at its elements."""
+        cls = type(value)
+        if cls is Pending:
+            value = value.open()
+            cls = type(value)
+        if cls not in ATOMS and cls is not FakeTensor:
+            self.expose(value, cls)
+        return value
+
+    def expose(self, value: Any, cls: type) -> None:
+        """C may look the special methods of the value's class up."""
+        if self.is_opaque(value):
+            self.refuse(breaks.OPAQUE_OBJECT, f"a {cls.__module__}.{cls.__qualname__} in a native operation")
+        if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.exposed:
+            self.exposed.add(cls)
+            for name in SPECIALS:
+                self.class_attribute(cls, name)
+
+    # ---- identity
+
+    def key(self, value: Any) -> Any:
+        """A value about to be hashed: objects that are hashed by address are fixed."""
+        if type(value) in ATOMS:
+            return value
+        seen: Seen = {}
+        value = self.shown(value, seen)
+        self.fix(seen)
+        return value
+
+    def fix(self, seen: Seen) -> None:
+        for value in self.identities(seen):
+            self.guard_identity(value)
+
+    def guard_identity(self, value: Any) -> None:
+        known = self.outside_of(value)
+        if known is not None and known.source.access is not Access.CONST:
+            self.guard(known.source, Check.IS, known.value)
+
+    def outside_of(self, value: Any) -> Any:
+        at = self.recorder.input_of.get(id(value))
+        return self.known.get(id(self.recorder.inputs[at][1] if at is not None else value))
+
+    def keep_apart(self, left: Seen, right: Seen) -> None:
+        """C compares these: that two outside objects are not one, which decides it, is guarded."""
+        pairs = [
+            (a, b) for a in self.identities(left) for b in self.identities(right) if a is not b and type(a) is type(b)
+        ]
+        if len(pairs) > FEW:
+            self.fix({**left, **right})
+            return
+        for a, b in pairs:
+            mine, other = self.outside_of(a).source, self.outside_of(b).source
+            if mine is not other and not mine.access is other.access is Access.CONST:
+                self.guard(mine, Check.NOT_SAME_AS, other)
+
+    def identities(self, seen: Seen) -> list[Any]:
+        """The outside objects that equal only themselves."""
+        return [value for value in seen.values() if self.outside_of(value) is not None and self.is_unique(value)]
+
+    def is_unique(self, value: Any) -> bool:
+        cls = type(value)
+        if cls is FakeTensor:
+            return True
+        return id(value) in self.views and self.class_attribute(cls, "__eq__") is object.__eq__
+
+    # ---- text
+
+    def refuse_addresses(self, seen: Seen, fn: Any) -> None:
+        """The default text of an object is its address, which is another one at run time."""
+        for value in seen.values():
+            cls = type(value)
+            if not cls.__flags__ & IMMUTABLE_TYPE and self.shows_address(cls, fn):
+                self.refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
+
+    def shows_address(self, cls: type, fn: Any) -> bool:
+        if fn not in (repr, ascii) and self.class_attribute(cls, "__str__") is not object.__str__:
+            return False
+        return self.class_attribute(cls, "__repr__") is object.__repr__
+
+
+# ---- how each kind of value is shown
+
+
+def shows(*classes: type) -> Callable[[Shower], Shower]:
+    def register(shower: Shower) -> Shower:
+        SHOWERS.update(dict.fromkeys(classes, shower))
+        return shower
+
+    return register
+
+
+def show_list(world: Exposure, value: Any, seen: Seen) -> Any:
+    for n, item in enumerate(list.__iter__(value)):
+        now = world.shown(item, seen)
+        if now is not item:
+            list.__setitem__(value, n, now)
+    return value
+
+
+def show_deque(world: Exposure, value: Any, seen: Seen) -> Any:
+    for n, item in enumerate(list(collections.deque.__iter__(value))):
+        now = world.shown(item, seen)
+        if now is not item:
+            collections.deque.__setitem__(value, n, now)
+    return value
+
+
+def show_mapping(world: Exposure, value: Any, seen: Seen) -> Any:
+    for key, item in list(dict.items(value)):
+        now = world.shown(item, seen)
+        if now is not item:
+            dict.__setitem__(value, key, now)
+    return value
+
+
+def show_tuple(world: Exposure, value: Any, seen: Seen) -> Any:
+    for n, item in enumerate(tuple.__iter__(value)):
+        now = world.shown(item, seen)
+        if now is not item:
+            replace_item(value, n, now)
+    return value
+
+
+def replace_item(items: tuple[Any, ...], n: int, value: Any) -> None:
+    """Opens an element of a tuple where it is: another tuple would be another object to the program.
+
+    Only the trace has a tuple with something pending in it, and nobody has asked for its hash yet.
+    """
+    before = tuple.__getitem__(items, n)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+    ctypes.c_void_p.from_address(id(items) + tuple.__basicsize__ + n * tuple.__itemsize__).value = id(value)
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(before))
+
+
+def show_iterator(world: Exposure, value: Any, seen: Seen) -> Iterator[Any]:
+    world.expose(value, type(value))
+    return opening(world, value)
+
+
+def opening(world: Exposure, iterator: Any) -> Iterator[Any]:
+    """Hands an iterator's items to C code, opened one by one."""
+    while (item := world.advance(iterator)) is not MISSING:
+        yield world.for_c(item)
+
+
+@shows(type({}.keys()), type({}.values()), type({}.items()))
+def show_dictionary_view(world: Exposure, value: Any, seen: Seen) -> Any:
+    world.expose(value, type(value))
+    for of in gc.get_referents(value):
+        world.shown(of, seen)
+    return value
+
+
+@shows(types.MethodType)
+def show_method(world: Exposure, value: types.MethodType, seen: Seen) -> Any:
+    world.shown(value.__self__, seen)
+    return value
+
+
+@shows(functools.partial)
+def show_partial(world: Exposure, value: functools.partial[Any], seen: Seen) -> Any:
+    for part in (value.func, value.args, value.keywords):
+        world.shown(part, seen)
+    return value
+
+
+@shows(types.SimpleNamespace)
+def show_namespace(world: Exposure, value: Any, seen: Seen) -> Any:
+    if id(value) in world.views:
+        world.refuse(breaks.OPAQUE_OBJECT, "an outside SimpleNamespace, which C compares by its attributes")
+    show_mapping(world, value.__dict__, seen)
+    return value
+
+
+def show_exception(world: Exposure, value: BaseException, seen: Seen) -> Any:
+    world.expose(value, type(value))
+    world.shown(value.args, seen)
+    return value
+
+
+def show_instance(world: Exposure, value: Any, seen: Seen) -> Any:
+    world.expose(value, type(value))
+    return value
+
+
+def exposing(shower: Shower) -> Shower:
+    """For subclasses of builtin containers: what is in them, and their own methods."""
+
+    def show(world: Exposure, value: Any, seen: Seen) -> Any:
+        world.expose(value, type(value))
+        return shower(world, value, seen)
+
+    return show
+
+
+CONTAINERS: dict[type, Shower] = {
+    list: show_list,
+    tuple: show_tuple,
+    dict: show_mapping,
+    collections.deque: show_deque,
+    BaseException: show_exception,
+    types.SimpleNamespace: show_namespace,
+}
+SHOWERS |= CONTAINERS
+
+
+def shower_for(cls: type) -> Shower:
+    for base, shower in CONTAINERS.items():
+        if issubclass(cls, base):
+            return exposing(shower)
+    if cls.__module__ in ("builtins", "itertools", "collections") and hasattr(cls, "__next__"):
+        return show_iterator
+    return show_instance

@@ -1,0 +1,218 @@
+"""Calls of what is not interpreted: licensed, its arguments shown as far as it looks, or refused.
+
+What C code calls back is interpreted when it is a Python function, through the frame hook. Another C
+function that it calls would escape the trace: where that matters (`map(getattr, ...)`), C is given a
+Python function that calls it instead (`through`).
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import operator
+import types
+from collections.abc import Callable
+from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+from typing import Any
+
+
+from framelift import _frame
+from framelift.core.sentinels import MISSING
+from framelift.world.door import BUILTINS, IMMUTABLE_TYPE
+from framelift.world.exposure import ATOMS, Seen
+from framelift.world.licence import Licence, Looks, Refusal, licence_of
+from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
+from framelift.world.pending import opened
+
+native = _frame.native
+
+CALLERS = frozenset(
+    {
+        *(map, filter, sorted, min, max, iter, list.sort, functools.reduce, functools.cmp_to_key),
+        *(itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile),
+        *(itertools.filterfalse, itertools.groupby),
+    }
+)
+"""Natives that call what they are given; those of `_bisect` take a key too."""
+
+GOES_OVER = frozenset({*CALLERS, sum, any, all, set, frozenset, str.join, bytes.join, set.update, set.union})
+"""Natives that iterate over their arguments: of a dictionary they see the keys."""
+
+HASHERS = frozenset({set, frozenset, dict.fromkeys})
+HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.defaultdict})
+"""Constructors, and owners of methods, that hash what they are given."""
+
+FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
+C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
+
+
+def through(fn: Any) -> types.FunctionType:
+    """A Python function that calls `fn`: it is interpreted, whoever calls it."""
+    return lambda *args, **kwargs: fn(*args, **kwargs)
+
+
+_frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+class NativeCalls(Operations):
+    def interprets(self, fn: types.FunctionType) -> bool:
+        return id(fn.__code__) not in SERVED_CODES and super().interprets(fn)
+
+    def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        served = SERVED_OBJECTS.get(type(fn)) or (SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None)
+        if served is not None:
+            return served(self, fn, args, kwargs or {})
+        if type(fn) in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+            method = self.plain_attribute(type(fn.__self__), fn.__name__)
+            if method is not MISSING:
+                fn, args = method, [fn.__self__, *args]
+        licence = licence_of(fn)
+        if type(licence) is Refusal:
+            return self.refuse(licence.reason, licence.context)
+        return self.licensed(fn, licence, args, kwargs or {})  # type: ignore[arg-type]
+
+    def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        """A memoising function would keep fakes: what it wraps is called instead."""
+        return self.invoke(fn.__wrapped__, *args, **(kwargs or {}))
+
+    def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        looks = licence.looks
+        if looks is Looks.MOVES:
+            args = self.moved(fn, licence, args)
+        elif looks is Looks.SHALLOW:
+            args = [self.glimpsed(x) for x in args]
+            kwargs = {k: self.glimpsed(v) for k, v in kwargs.items()}
+        elif looks is Looks.CLASS:
+            args = [opened(x) for x in args]
+        elif looks is Looks.PAIRS:
+            args = [x if n < licence.first else self.pairs(x) for n, x in enumerate(map(self.glimpsed, args))]
+        elif looks is Looks.RECORDED:
+            return self.recorder.call(
+                fn, tuple([self.for_c(x) for x in args]), {k: self.for_c(v) for k, v in kwargs.items()}
+            )
+        else:
+            args, kwargs = self.looked_into(fn, args, kwargs)
+        if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
+            args = [self.callback(x) for x in args]
+            kwargs = {k: self.callback(v) for k, v in kwargs.items()}
+        return native(fn, *args, **kwargs)
+
+    def moved(self, fn: Any, licence: Licence, args: list[Any]) -> list[Any]:
+        """The first few arguments are looked at: a container, and an index or key."""
+        args = list(args)
+        for n in range(min(licence.first, len(args))):
+            args[n] = self.key(args[n]) if n else self.glimpsed(args[n])
+        if len(args) == 3 and type(args[1]) is slice:
+            args[2] = self.glimpsed(args[2])
+        return args
+
+    def pairs(self, value: Any) -> Any:
+        """What `dict` takes: a mapping, or an iterable of keys and values."""
+        if isinstance(value, dict) or hasattr(type(value), "keys") or not hasattr(type(value), "__iter__"):
+            return value
+        pairs = []
+        for item in self.elements(value):
+            item = opened(item)
+            pair = type(item) in (tuple, list) and len(item) == 2
+            pairs.append((self.key(item[0]), item[1]) if pair else self.for_c(item))
+        return pairs
+
+    def looked_into(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        shown: list[Seen] = []
+        prepared = []
+        for value in args:
+            value = opened(value)
+            seen: Seen = {}
+            if type(value) not in ATOMS and not (fn in GOES_OVER and type(value) in MAPPINGS):
+                value = self.shown(value, seen)
+            prepared.append(value)
+            shown.append(seen)
+        kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
+        if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
+            for seen in shown:
+                self.fix(seen)
+        elif fn in COMPARING and len(shown) > 1:
+            self.keep_apart(shown[0], shown[1])
+        elif fn in TEXTS or fn in FORMATTERS:
+            for seen in shown:
+                self.refuse_addresses(seen, fn)
+        return prepared, kwargs
+
+    def callback(self, value: Any) -> Any:
+        """Something that C may call: as it is where that can't escape the trace."""
+        cls = type(value)
+        if cls in ATOMS and cls is not type:
+            return value
+        if cls in C_CALLABLES:
+            served = self.machine.served if self.machine is not None else {}
+            bound = cls in BUILTINS and not isinstance(value.__self__, (types.ModuleType, type, type(None)))
+            if not bound and value not in served and type(licence_of(value)) is Licence:
+                if cls is not type or value.__flags__ & IMMUTABLE_TYPE:
+                    return value
+        elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
+            return value
+        made = through(value)
+        self.made_function(made)
+        self.kept.append(made)
+        return made
+
+
+# ---- objects that read others' attributes when they are called
+
+
+def call_attrgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs:
+        return native(getter, *args, **kwargs)  # to be told what is wrong
+    found = []
+    for path in getter.__reduce__()[1]:
+        value = args[0]
+        for name in path.split("."):
+            value = world.load_attr(value, name)
+        found.append(value)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def call_methodcaller(world: NativeCalls, caller: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs:
+        return native(caller, *args, **kwargs)
+    made, given = caller.__reduce__()
+    name, *given = (*made.args, *given) if type(made) is functools.partial else given
+    keywords = made.keywords if type(made) is functools.partial else {}
+    return world.invoke(world.load_attr(args[0], name), *given, **keywords)
+
+
+def call_itemgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs:
+        return native(getter, *args, **kwargs)
+    found = [world.load_item(args[0], key) for key in getter.__reduce__()[1]]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+# ---- functions with a cache that is none of the trace's business
+
+
+def find_implementation(cls: type, registry: dict[type, Any]) -> Any:
+    return registry[cls] if cls in registry else functools._find_impl(cls, registry)  # type: ignore[attr-defined]
+
+
+_frame.set_decision(find_implementation.__code__, _frame.SKIP, _frame.INTERPRET)
+DISPATCH = functools.singledispatch(find_implementation).dispatch.__code__
+
+
+def call_dispatch(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The function that `functools.singledispatch` finds."""
+    registry = world.cells(fn)[DISPATCH.co_freevars.index("registry")].cell_contents
+    return world.invoke(find_implementation, *args, registry)
+
+
+Server = Callable[[NativeCalls, Any, list[Any], dict[str, Any]], Any]
+SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
+"""id of a code object -> what is done instead of interpreting a function that has it."""
+
+SERVED_OBJECTS: dict[type, Server] = {
+    operator.attrgetter: call_attrgetter,
+    operator.methodcaller: call_methodcaller,
+    operator.itemgetter: call_itemgetter,
+}
+

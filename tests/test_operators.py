@@ -1,0 +1,39 @@
+"""Every operator in torch's own database is captured, and gives eager's result bit for bit; or it breaks for
+the reason that `sweep_operators.BREAKS` gives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="torch's database of operators needs it")
+
+from sweep_operators import BREAKS, CAPTURED, OpInfo, cases, name_of, op_db, outcome  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("op", op_db, ids=name_of)
+def test_an_operator_gives_what_eager_gives(op: OpInfo) -> None:
+    reason = BREAKS.get(name_of(op), CAPTURED)
+    found = {case.name: outcome(case) for case in cases(op, count=2 if reason is not CAPTURED else 1)}
+    assert not {name: result for name, result in found.items() if result not in (CAPTURED, None, reason)}
+    assert not found or reason in found.values() or set(found.values()) == {None}
+
+
+AOT_LIMITS = {"nn.functional.interpolate", "polygamma", "special.polygamma"}
+"""Operators that AOTAutograd decomposes into others with different rounding, or does not take."""
+
+
+@pytest.mark.parametrize("op", [op for op in op_db[::16] if op.name not in BREAKS.keys() | AOT_LIMITS], ids=name_of)
+def test_an_operator_gives_what_eager_gives_through_aot_autograd(op: OpInfo) -> None:
+    for case in cases(op, count=1):
+        assert outcome(case, "aot_eager") in (CAPTURED, None), case.name
