@@ -45,8 +45,8 @@ def guards_extension() -> Extension | None:
         return None
     return Extension(
         "framelift._guards",
-        sources=native("*.cpp"),
-        depends=["setup.py", *native("*.h")],
+        sources=[str(NATIVE / "_guards.cpp")],
+        depends=["setup.py", *native("*.h"), *native("*.cpp")],
         include_dirs=cpp_extension.include_paths(),
         library_dirs=cpp_extension.library_paths(),
         runtime_library_dirs=cpp_extension.library_paths(),

@@ -114,7 +114,11 @@ def capture(fn: Callable[..., Any], *args: Any, fullgraph: bool = True, **kwargs
 def code_of(compiled: Any) -> types.CodeType:
     fn = compiled.__wrapped__ if hasattr(compiled, "__wrapped__") else compiled._orig_mod.forward
     while not isinstance(fn, types.FunctionType):
-        fn = fn.__func__ if isinstance(fn, types.MethodType) else getattr(fn, "func", None) or type(fn).__call__
+        fn = (
+            fn.__func__
+            if isinstance(fn, types.MethodType)
+            else getattr(fn, "func", None) or type(fn).__call__
+        )
     return fn.__code__
 
 
@@ -138,8 +142,27 @@ def why_not(compiled: Any) -> str | None:
 
 # ---- sameness
 
-ATOMS = (int, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented), types.ModuleType, type, range, slice)
-ATOMS += (types.BuiltinFunctionType, types.CodeType, torch.dtype, torch.device, torch.layout, torch.memory_format)
+ATOMS = (
+    int,
+    str,
+    bytes,
+    bool,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    types.ModuleType,
+    type,
+    range,
+    slice,
+)
+ATOMS += (
+    types.BuiltinFunctionType,
+    types.CodeType,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+)
 
 
 class Comparison:
@@ -164,7 +187,12 @@ class Comparison:
             self.parts(a, b, at)
 
     def paired(self, a: Any, b: Any, at: str) -> bool:
-        if a is not b and id(a) in self.left and isinstance(a, (tuple, frozenset)) and id(b) not in self.right:
+        if (
+            a is not b
+            and id(a) in self.left
+            and isinstance(a, (tuple, frozenset))
+            and id(b) not in self.right
+        ):
             return False  # which of two equal constants is which can't be relied on
         seen = id(a) in self.left or id(b) in self.right
         if seen:
@@ -175,7 +203,9 @@ class Comparison:
 
     def tensors(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
         for name in ("dtype", "device", "shape", "requires_grad", "is_leaf", "layout"):
-            assert getattr(a, name) == getattr(b, name), f"{at}.{name}: {getattr(b, name)}, not {getattr(a, name)}"
+            assert getattr(a, name) == getattr(b, name), (
+                f"{at}.{name}: {getattr(b, name)}, not {getattr(a, name)}"
+            )
         assert a.stride() == b.stride(), f"{at}: strides {b.stride()} instead of {a.stride()}"
         assert torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)), f"{at}: values differ"
         assert torch.equal(a.isnan(), b.isnan()), f"{at}: values differ"
@@ -214,7 +244,7 @@ class Comparison:
             compared = True
         for cls in type(a).__mro__:
             for slot in vars(cls).values():
-                if type(slot) is types.MemberDescriptorType and not slot.__name__.startswith("__"):
+                if type(slot) is types.MemberDescriptorType and cls.__module__ not in C_MODULES:
                     missing = object()
                     x, y = (getattr(o, slot.__name__, missing) for o in (a, b))
                     if x is not missing or y is not missing:
@@ -228,5 +258,6 @@ STATE: dict[type, tuple[str, ...]] = {
     collections.deque: ("maxlen",),
     collections.defaultdict: ("default_factory",),
 }
+C_MODULES = ("functools", "torch._C")
 PARTS = (dict, list, tuple, collections.deque, set, frozenset, types.FunctionType, types.MethodType)
 PARTS += (collections.abc.Iterator,)

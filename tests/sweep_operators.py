@@ -24,7 +24,9 @@ import framelift.exc
 
 for _module in list(sys.modules.values()):
     # The database seeds the generator before a random operator is called; here that is the comparison's job.
-    if getattr(_module, "__name__", "").startswith("torch.testing._internal") and hasattr(_module, "wrapper_set_seed"):
+    if getattr(_module, "__name__", "").startswith("torch.testing._internal") and hasattr(
+        _module, "wrapper_set_seed"
+    ):
         _module.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 SAMPLES = 2
@@ -36,10 +38,16 @@ DATA, SHAPE, NO_FAKE = "data-dependent value", "data-dependent shape", "operator
 ARGUMENT, KIND = "argument that a graph can't hold", "unsupported kind of tensor"
 
 BREAKS = {
-    **dict.fromkeys(("item", "allclose", "equal", "corrcoef", "cov", "narrow", "tensor_split", "istft"), DATA),
+    **dict.fromkeys(
+        ("item", "allclose", "equal", "corrcoef", "cov", "narrow", "tensor_split", "istft"), DATA
+    ),
     **dict.fromkeys(("nn.functional.one_hot", "nn.functional.gaussian_nll_loss"), DATA),
-    **dict.fromkeys(("argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive"), SHAPE),
-    **dict.fromkeys(("combinations", "linalg.lstsq", "linalg.lstsq.grad_oriented", "nn.functional.ctc_loss"), SHAPE),
+    **dict.fromkeys(
+        ("argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive"), SHAPE
+    ),
+    **dict.fromkeys(
+        ("combinations", "linalg.lstsq", "linalg.lstsq.grad_oriented", "nn.functional.ctc_loss"), SHAPE
+    ),
     **dict.fromkeys(("geqrf", "histogram", "histogramdd", "to_sparse"), NO_FAKE),
     **dict.fromkeys(("sparse.mm.reduce", "sparse.sampled_addmm"), KIND),
     **dict.fromkeys(("resize_", "resize_as_"), "not supported"),
@@ -75,7 +83,9 @@ def cases(op: OpInfo, count: int = SAMPLES) -> Iterator[Case]:
             continue
         for n, sample in enumerate(taken):
             suffix = {"op": "", "method_variant": " method", "inplace_variant": " in place"}[form]
-            yield Case(f"{name_of(op)}{suffix} {n}", in_place(call) if suffix == " in place" else plain(call), sample)
+            yield Case(
+                f"{name_of(op)}{suffix} {n}", in_place(call) if suffix == " in place" else plain(call), sample
+            )
 
 
 def plain(call: Callable[..., Any]) -> Callable[..., Any]:

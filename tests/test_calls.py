@@ -32,9 +32,10 @@ import types
 import typing
 from typing import Any
 
-import framelift
 import pytest
 import torch
+
+import framelift
 from check import Comparison, capture, check, compare, entries, run, why_not
 
 
@@ -102,7 +103,10 @@ BUILTINS = {
     "sorted by a lambda": (lambda x, xs: (x + 1, sorted(xs, key=lambda i: (i.size, i.name))), items()),
     "sorted by attrgetter": (lambda x, xs: (x + 1, sorted(xs, key=operator.attrgetter("size"))), items()),
     "sorted by itemgetter": (lambda x, xs: (x + 1, sorted(xs, key=operator.itemgetter(1))), [(1, 2), (0, 1)]),
-    "sorted by methodcaller": (lambda x, xs: (x + 1, sorted(xs, key=operator.methodcaller("weight"))), items()),
+    "sorted by methodcaller": (
+        lambda x, xs: (x + 1, sorted(xs, key=operator.methodcaller("weight"))),
+        items(),
+    ),
     "sorted by len": (lambda x, xs: (x + 1, sorted(xs, key=len)), [[1, 2], [3]]),
     "sorted by str.lower": (lambda x, xs: (x + 1, sorted(xs, key=str.lower)), ["b", "A"]),
     "sorted by abs": (lambda x, xs: (x + 1, sorted(xs, key=abs)), [-3, 2]),
@@ -230,7 +234,10 @@ LIBRARY = {
         [1, 2, 3],
     ),
     "itertools.chain": (lambda x, a, b: (x + 1, list(itertools.chain(a, b))), [1], (2, 3)),
-    "itertools.chain.from_iterable": (lambda x, a: (x + 1, list(itertools.chain.from_iterable(a))), [[1], [2]]),
+    "itertools.chain.from_iterable": (
+        lambda x, a: (x + 1, list(itertools.chain.from_iterable(a))),
+        [[1], [2]],
+    ),
     "itertools.islice": (lambda x, a, n: (x + 1, list(itertools.islice(a, n))), [1, 2, 3], 2),
     "itertools.product": (lambda x, a, b: (x + 1, list(itertools.product(a, b))), [1, 2], "ab"),
     "itertools.groupby": (
@@ -238,13 +245,19 @@ LIBRARY = {
         [1, 3, 2],
     ),
     "itertools.groupby of an attribute": (
-        lambda x, a: (x + 1, [(k, len(list(g))) for k, g in itertools.groupby(a, operator.attrgetter("size"))]),
+        lambda x, a: (
+            x + 1,
+            [(k, len(list(g))) for k, g in itertools.groupby(a, operator.attrgetter("size"))],
+        ),
         items(),
     ),
     "itertools.accumulate": (lambda x, a: (x + 1, list(itertools.accumulate(a))), [1, 2, 3]),
     "itertools.accumulate of max": (lambda x, a: (x + 1, list(itertools.accumulate(a, max))), [1, 3, 2]),
     "itertools.starmap": (lambda x, a: (x + 1, list(itertools.starmap(pow, a))), [(2, 3), (3, 2)]),
-    "itertools.takewhile": (lambda x, a: (x + 1, list(itertools.takewhile(lambda n: n < 3, a))), [1, 2, 3, 1]),
+    "itertools.takewhile": (
+        lambda x, a: (x + 1, list(itertools.takewhile(lambda n: n < 3, a))),
+        [1, 2, 3, 1],
+    ),
     "itertools.zip_longest": (lambda x, a, b: (x + 1, list(itertools.zip_longest(a, b))), [1, 2], [3]),
     "itertools.combinations": (lambda x, a: (x + 1, list(itertools.combinations(a, 2))), [1, 2, 3]),
     "itertools.count": (lambda x, n: (x + 1, list(zip(itertools.count(n), "ab"))), 5),
@@ -252,7 +265,11 @@ LIBRARY = {
     "itertools.tee": (lambda x, a: (x + 1, [list(i) for i in itertools.tee(a)]), [1, 2]),
     "itertools.compress": (lambda x, a, b: (x + 1, list(itertools.compress(a, b))), "abc", [1, 0, 1]),
     "itertools.pairwise": (lambda x, a: (x + 1, list(itertools.pairwise(a))), [1, 2, 3]),
-    "operator functions": (lambda x, a, b: (x + operator.add(a, b), operator.lt(a, b), operator.neg(a)), 1, 2),
+    "operator functions": (
+        lambda x, a, b: (x + operator.add(a, b), operator.lt(a, b), operator.neg(a)),
+        1,
+        2,
+    ),
     "operator.itemgetter": (lambda x, d: (x + 1, operator.itemgetter("a", "b")(d)), {"a": 1, "b": 2}),
     "an outside itemgetter": (lambda x, g, d: (x + 1, g(d)), operator.itemgetter(1), [5, 6]),
     "operator.attrgetter": (lambda x, o: (x + 1, operator.attrgetter("name", "size")(o)), Item("a", 1)),
@@ -267,7 +284,11 @@ LIBRARY = {
     "statistics": (lambda x, xs: x + statistics.mean(xs), [1, 2, 3]),
     "fractions": (lambda x, a: (x + float(a + 1), a * 2), fractions.Fraction(1, 2)),
     "decimal": (lambda x, a: (x + float(a), a + 1), decimal.Decimal("1.5")),
-    "datetime": (lambda x, d, t: (x + d.year, d + t, d.isoformat()), datetime.date(2024, 1, 2), datetime.timedelta(3)),
+    "datetime": (
+        lambda x, d, t: (x + d.year, d + t, d.isoformat()),
+        datetime.date(2024, 1, 2),
+        datetime.timedelta(3),
+    ),
     "bisect": (lambda x, xs, n: x + bisect.bisect_left(xs, n), [1, 3, 5], 3),
     "heapq": (lambda x, xs: (x + 1, heapq.heappop(xs), heapq.nlargest(2, xs)), [1, 3, 5]),
     "heapq of objects": (lambda x, xs: (x + 1, heapq.heapify(xs), xs[0].name), items()),
@@ -280,11 +301,20 @@ LIBRARY = {
     "Counter.update": (lambda x, a, s: (x + 1, a.update(s)), collections.Counter("a"), "ab"),
     "defaultdict": (lambda x, d: (x + 1, d["new"].append(1)), collections.defaultdict(list)),
     "defaultdict of a lambda": (lambda x, d: x + d["new"], collections.defaultdict(lambda: 5)),
-    "OrderedDict": (lambda x, d: (x + 1, d.move_to_end("a"), d.popitem(last=False)), collections.OrderedDict(a=1, b=2)),
-    "deque": (lambda x, d: (x + 1, d.append(4), d.popleft(), d.rotate(1)), collections.deque([1, 2, 3], maxlen=3)),
+    "OrderedDict": (
+        lambda x, d: (x + 1, d.move_to_end("a"), d.popitem(last=False)),
+        collections.OrderedDict(a=1, b=2),
+    ),
+    "deque": (
+        lambda x, d: (x + 1, d.append(4), d.popleft(), d.rotate(1)),
+        collections.deque([1, 2, 3], maxlen=3),
+    ),
     "ChainMap": (lambda x, d: x + d["a"] + d["b"], collections.ChainMap({"a": 1}, {"b": 2})),
     "a new ChainMap": (lambda x, a, b: x + collections.ChainMap(a, b)["b"], {"a": 1}, {"b": 2}),
-    "namedtuple": (lambda x, p: (x + p.x, p._replace(x=5), p._asdict()), collections.namedtuple("P", "x y")(1, 2)),
+    "namedtuple": (
+        lambda x, p: (x + p.x, p._replace(x=5), p._asdict()),
+        collections.namedtuple("P", "x y")(1, 2),
+    ),
     "UserDict": (lambda x, d: (x + d["a"], d.__setitem__("b", 2)), collections.UserDict(a=1)),
     "copy.copy of a list": (lambda x, xs: (x + 1, copy.copy(xs)), [1, [2]]),
     "copy.copy of an object": (lambda x, o: (x + 1, copy.copy(o)), Item("a", [1])),
@@ -473,7 +503,11 @@ def test_fullgraph_says_what_and_where(fn: Any) -> None:
     said = str(caught.value)
     assert reason in said and expression in said
     assert __file__ in said and f"in {fn.__name__}" in said
-    line = next(n for n, text in enumerate(open(__file__), 1) if expression in text and n >= fn.__code__.co_firstlineno)
+    line = next(
+        n
+        for n, text in enumerate(open(__file__), 1)
+        if expression in text and n >= fn.__code__.co_firstlineno
+    )
     assert f"line {line}" in said
 
 
@@ -626,7 +660,9 @@ def test_what_a_broken_frame_changes_is_changed_once(change: Any) -> None:
         COUNT = 0
         Box.shared.clear()
         change_default.__defaults__[0].clear()  # type: ignore[index]
-        outcomes.append((run(make(broken_after(change)), (torch.ones(2), things()), {}), COUNT, list(Box.shared)))
+        outcomes.append(
+            (run(make(broken_after(change)), (torch.ones(2), things()), {}), COUNT, list(Box.shared))
+        )
     assert outcomes[0][1:] == outcomes[1][1:]
     compare(outcomes[0][0], outcomes[1][0])
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from check import capture, check
 
 # ---- values
@@ -401,7 +402,9 @@ def test_a_value_is_moved_and_asked_about(name: str) -> None:
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_a_constant_is_used(name: str) -> None:
     value = CONSTANTS[name]()
-    check(lambda x, v: (x + 1, v == v, v != v, bool(v) if v is not NotImplemented else 0), torch.ones(2), value)
+    check(
+        lambda x, v: (x + 1, v == v, v != v, bool(v) if v is not NotImplemented else 0), torch.ones(2), value
+    )
     check(lambda x, v: (x + 1, str(v), repr(v), f"{v}"), torch.ones(2), value)
     check(lambda x, v: (x + 1, v in [1, v], [v].index(v), (v, 1) == (v, 1)), torch.ones(2), value)
     if type(value).__hash__ is not None:
@@ -505,7 +508,11 @@ class Vector:
         self.parts = list(parts)
 
     def __add__(self, other: Any) -> Any:
-        return Vector(*(a + b for a, b in zip(self.parts, other.parts))) if isinstance(other, Vector) else NotImplemented
+        return (
+            Vector(*(a + b for a, b in zip(self.parts, other.parts)))
+            if isinstance(other, Vector)
+            else NotImplemented
+        )
 
     def __radd__(self, other: Any) -> Any:
         return Vector(*(a + other for a in self.parts))
@@ -609,9 +616,15 @@ BEHAVIOURS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any]]] = {
     "__dict__ written": (lambda o: (o.__dict__.update(value=7), o.value), Base),
     "vars": (lambda o: {k: v for k, v in vars(o).items()}, Base),
     "__class__": (lambda o: (o.__class__.__name__, o.__class__ is type(o)), Derived),
-    "type() and its names": (lambda o: (type(o).__mro__[1].__name__, type(o).__module__, type(o).__doc__), Derived),
+    "type() and its names": (
+        lambda o: (type(o).__mro__[1].__name__, type(o).__module__, type(o).__doc__),
+        Derived,
+    ),
     "isinstance and issubclass": (lambda o: (isinstance(o, Base), issubclass(type(o), Base)), Derived),
-    "__getattr__ and __setattr__": (lambda o: (o.value, setattr(o, "value", 9), o.value, o.describe()), lambda: Proxy(Base())),
+    "__getattr__ and __setattr__": (
+        lambda o: (o.value, setattr(o, "value", 9), o.value, o.describe()),
+        lambda: Proxy(Base()),
+    ),
     "__delattr__": (lambda o: (deleted(o, "value"), hasattr(o, "value")), lambda: Proxy(Base())),
     "__getattribute__": (lambda o: (o.value, o.value, getattr(o, "none", 0)), Spy),
     "slots": (lambda o: (o.value, setattr(o, "value", 5), o.value, hasattr(o, "empty")), WithSlots),
@@ -635,10 +648,19 @@ BEHAVIOURS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any]]] = {
     "a frozen dataclass": (lambda o: (hash(o) == hash(Frozen()), o == Frozen(), repr(o)), Frozen),
     "a frozen dataclass set": (lambda o: setattr(o, "a", 2), Frozen),
     "a slotted dataclass": (lambda o: (setattr(o, "a", 5), o.a + o.b, repr(o)), Slotted),
-    "a namedtuple": (lambda o: (o.x, o[1].append(3), o._replace(x=2), o._fields, o == (1, [2, 3])), lambda: Point(1, [2])),
+    "a namedtuple": (
+        lambda o: (o.x, o[1].append(3), o._replace(x=2), o._fields, o == (1, [2, 3])),
+        lambda: Point(1, [2]),
+    ),
     "a NamedTuple": (lambda o: (o.first + o.second, [*o], o.index(2)), lambda: Pair(1)),
-    "a list's subclass": (lambda o: (o.tag, o.append(3), len(o), o[0], setattr(o, "tag", "new")), lambda: Tagged([1, 2])),
-    "a dict's subclass": (lambda o: (o.total(), o.update(c=5), o.get("a"), "b" in o, o.total()), lambda: Table(a=1)),
+    "a list's subclass": (
+        lambda o: (o.tag, o.append(3), len(o), o[0], setattr(o, "tag", "new")),
+        lambda: Tagged([1, 2]),
+    ),
+    "a dict's subclass": (
+        lambda o: (o.total(), o.update(c=5), o.get("a"), "b" in o, o.total()),
+        lambda: Table(a=1),
+    ),
     "a tuple's subclass": (lambda o: (o.middle(), o[0], o + (4,)), lambda: Trio((1, 2, 3))),
     "a set's subclass": (lambda o: (1 in o, o.add(5), sorted(o)), lambda: Bag({1, 2})),
     "a str's subclass": (lambda o: (o.upper(), o + "!", len(o), o == "name"), lambda: Name("name")),
@@ -646,28 +668,58 @@ BEHAVIOURS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any]]] = {
     "an enum": (lambda o: (o.name, o.value, o is Colour.RED, o == Colour.GREEN), lambda: Colour.RED),
     "an int enum": (lambda o: (o + 1, o < 5, o.name), lambda: Level.HIGH),
     "a str enum": (lambda o: (o.upper(), o == "hello", o.value), lambda: Word.HELLO),
-    "a flag": (lambda o: (Flags.A in o, o & Flags.A, bool(o & Flags.B), (o ^ Flags.A).name), lambda: Flags.A | Flags.B),
+    "a flag": (
+        lambda o: (Flags.A in o, o & Flags.A, bool(o & Flags.B), (o ^ Flags.A).name),
+        lambda: Flags.A | Flags.B,
+    ),
     "a namespace": (lambda o: (o.a, setattr(o, "b", 2), o.b), lambda: types.SimpleNamespace(a=1)),
     "a function": (lambda o: (o(), o(5), o.__name__, o.__defaults__), lambda: function),
-    "a partial": (lambda o: (o(), o(n=1), o.func is function, o.keywords["n"]), lambda: functools.partial(function, n=5)),
+    "a partial": (
+        lambda o: (o(), o(n=1), o.func is function, o.keywords["n"]),
+        lambda: functools.partial(function, n=5),
+    ),
     "a bound method": (lambda o: (o(2), o.__self__.value, o.__name__), lambda: Plain().method),
     "a class": (lambda o: (o(5).method(), o.limit, o.made(), o.__name__), lambda: Plain),
     "a module": (lambda o: (o.sqrt(4.0), o.pi), lambda: math),
-    "a counter": (lambda o: (o["a"], o["zz"], o.most_common(1), o.update("a"), o.total()), lambda: collections.Counter("aab")),
-    "a chain map": (lambda o: (o["b"], o.__setitem__("b", 5), o["b"], sorted(o)), lambda: collections.ChainMap({"a": 1}, {"b": 2})),
-    "a user dict": (lambda o: (o["a"], o.__setitem__("b", 2), len(o), dict(o)), lambda: collections.UserDict(a=1)),
-    "a default dict": (lambda o: (o["a"], o["new"].append(1), sorted(o)), lambda: collections.defaultdict(list, a=[1])),
-    "a deque": (lambda o: (o.append(4), o[0], o.popleft(), list(o), o.maxlen), lambda: collections.deque([1, 2], maxlen=2)),
-    "an ordered dict": (lambda o: (o.move_to_end("b"), list(o), o.popitem()), lambda: collections.OrderedDict(b=1, a=2)),
+    "a counter": (
+        lambda o: (o["a"], o["zz"], o.most_common(1), o.update("a"), o.total()),
+        lambda: collections.Counter("aab"),
+    ),
+    "a chain map": (
+        lambda o: (o["b"], o.__setitem__("b", 5), o["b"], sorted(o)),
+        lambda: collections.ChainMap({"a": 1}, {"b": 2}),
+    ),
+    "a user dict": (
+        lambda o: (o["a"], o.__setitem__("b", 2), len(o), dict(o)),
+        lambda: collections.UserDict(a=1),
+    ),
+    "a default dict": (
+        lambda o: (o["a"], o["new"].append(1), sorted(o)),
+        lambda: collections.defaultdict(list, a=[1]),
+    ),
+    "a deque": (
+        lambda o: (o.append(4), o[0], o.popleft(), list(o), o.maxlen),
+        lambda: collections.deque([1, 2], maxlen=2),
+    ),
+    "an ordered dict": (
+        lambda o: (o.move_to_end("b"), list(o), o.popitem()),
+        lambda: collections.OrderedDict(b=1, a=2),
+    ),
     "a list in itself": (lambda o: (o[1] is o, len(o[1][1])), cyclic),
     "aliased lists": (lambda o: (o[0] is o[1], o[0].append(2), o[1]), lambda: [shared := [1], shared]),
     "a fraction": (lambda o: (o + 1, o.numerator, float(o)), lambda: fractions.Fraction(1, 2)),
     "a path": (lambda o: (o.name, str(o / "c"), o.parent.name), lambda: pathlib.PurePosixPath("a/b")),
-    "a datetime": (lambda o: (o.year, o.isoformat(), (o + datetime.timedelta(1)).day), lambda: datetime.datetime(2024, 1, 2)),
+    "a datetime": (
+        lambda o: (o.year, o.isoformat(), (o + datetime.timedelta(1)).day),
+        lambda: datetime.datetime(2024, 1, 2),
+    ),
     "a size": (lambda o: (o.numel(), o[0], list(o)), lambda: torch.Size([2, 3])),
     "a dtype": (lambda o: (o.is_floating_point, torch.finfo(o).max), lambda: torch.float32),
     "a device": (lambda o: (o.type, o.index, str(o)), lambda: torch.device("cpu")),
-    "a parameter": (lambda o: (o.shape, o.requires_grad, isinstance(o, torch.nn.Parameter), o * 2), lambda: torch.nn.Parameter(torch.ones(2))),
+    "a parameter": (
+        lambda o: (o.shape, o.requires_grad, isinstance(o, torch.nn.Parameter), o * 2),
+        lambda: torch.nn.Parameter(torch.ones(2)),
+    ),
     "a tensor with attributes": (lambda o: (hasattr(o, "tag"), o + 1), lambda: torch.ones(2)),
 }
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from check import capture, compare, copied, entries, run, why_not
 
 X = torch.arange(4.0)
@@ -86,7 +87,9 @@ def both(fn: Any, args: Any) -> Any:
     return run(fn, args, {})
 
 
-def check_after(fn: Callable[..., Any], args: tuple[Any, ...], change: Callable[..., Any], added: int) -> None:
+def check_after(
+    fn: Callable[..., Any], args: tuple[Any, ...], change: Callable[..., Any], added: int
+) -> None:
     """`change` gets the arguments; what it gives, if anything, are the arguments of the second call."""
     compiled = capture(fn)
     compare(run(fn, copied(args), {}), run(compiled, shared := copied(args), {}))
@@ -182,9 +185,17 @@ ARGUMENTS = {
     "a lambda": (lambda x, f: f(x), lambda x: x + 1, lambda x: x + 2),
     "a class": (lambda x, c: (x + 1, c.__name__), Item, Slots),
     "an instance's class": (lambda x, o: (x + 1, type(o).__name__), Item(), Slots()),
-    "a partial's argument": (lambda x, f: f(x), functools.partial(torch.add, other=1), functools.partial(torch.add, other=2)),
+    "a partial's argument": (
+        lambda x, f: f(x),
+        functools.partial(torch.add, other=1),
+        functools.partial(torch.add, other=2),
+    ),
     "a builtin method's object": (lambda x, m: x + m("a"), "aa".count, "aaa".count),
-    "a namedtuple's field": (lambda x, p: x + p.a, collections.namedtuple("P", "a")(1), collections.namedtuple("P", "a")(2)),
+    "a namedtuple's field": (
+        lambda x, p: x + p.a,
+        collections.namedtuple("P", "a")(1),
+        collections.namedtuple("P", "a")(2),
+    ),
     "a dataclass's field": (lambda x, d: x + d.a, Data(1), Data(2)),
     "a slot": (lambda x, d: x + d.value, Slots(1), Slots(2)),
 }
@@ -228,15 +239,30 @@ READ_OF_AN_OBJECT = {
     "an attribute that hides the class's": (lambda x, o: x + o.size, set_to("size", 9)),
     "an attribute that hides a method": (lambda x, o: x + o.weight(), set_to("weight", lambda: 7)),
     "an attribute added": (lambda x, o: x + getattr(o, "new", 0), set_to("new", 5)),
-    "an attribute removed": (lambda x, o: x + 1 if hasattr(o, "name") else x - 1, lambda x, o: delattr(o, "name")),
+    "an attribute removed": (
+        lambda x, o: x + 1 if hasattr(o, "name") else x - 1,
+        lambda x, o: delattr(o, "name"),
+    ),
     "an attribute read by getattr": (lambda x, o: x + len(getattr(o, "name")), set_to("name", "abc")),
-    "an attribute read by attrgetter": (lambda x, o: x + len(operator.attrgetter("name")(o)), set_to("name", "abc")),
+    "an attribute read by attrgetter": (
+        lambda x, o: x + len(operator.attrgetter("name")(o)),
+        set_to("name", "abc"),
+    ),
     "an attribute read by vars": (lambda x, o: x + len(vars(o)["name"]), set_to("name", "abc")),
     "an attribute read by __dict__": (lambda x, o: x + len(o.__dict__), set_to("more", 1)),
     "an attribute read by a format": (lambda x, o: (x + 1, "{0.name}".format(o)), set_to("name", "abc")),
-    "an attribute read by a sort key": (lambda x, o: (x + 1, sorted([o, Item("k")])[0] is o), set_to("name", "z")),
-    "an attribute read by map(getattr)": (lambda x, o: (x + 1, list(map(getattr, [o], ["name"]))[0] + "!"), set_to("name", "z")),
-    "the class": (lambda x, o: x + o.size, lambda x, o: setattr(o, "__class__", type("Other", (Item,), {"size": 5}))),
+    "an attribute read by a sort key": (
+        lambda x, o: (x + 1, sorted([o, Item("k")])[0] is o),
+        set_to("name", "z"),
+    ),
+    "an attribute read by map(getattr)": (
+        lambda x, o: (x + 1, list(map(getattr, [o], ["name"]))[0] + "!"),
+        set_to("name", "z"),
+    ),
+    "the class": (
+        lambda x, o: x + o.size,
+        lambda x, o: setattr(o, "__class__", type("Other", (Item,), {"size": 5})),
+    ),
 }
 
 
@@ -249,7 +275,10 @@ def test_what_was_read_of_an_object_changes(name: str) -> None:
 UNREAD_OF_AN_OBJECT = {
     "another attribute": (lambda x, o: x + o.size, set_to("name", "abc")),
     "another attribute added": (lambda x, o: x + len(o.name), set_to("new", 1)),
-    "an attribute that is only written": (lambda x, o: (x + 1, setattr(o, "name", "q")), set_to("name", "abc")),
+    "an attribute that is only written": (
+        lambda x, o: (x + 1, setattr(o, "name", "q")),
+        set_to("name", "abc"),
+    ),
     "an attribute that is only moved": (lambda x, o: (x + 1, [o.name]), set_to("name", "abc")),
 }
 
@@ -277,21 +306,41 @@ READ_OF_A_CLASS = {
     "a classmethod": (lambda x, o: x + o.made(), "made", classmethod(lambda cls: 8)),
     "what a classmethod reads": (lambda x, o: x + o.made(), "scale", 8),
     "a comparison": (lambda x, o: x + 1 if o < Item("k") else x - 1, "__lt__", lambda self, other: False),
-    "a comparison by sorted": (lambda x, o: (x + 1, sorted([o, o, Item("0")])[0] is o), "__lt__", lambda a, b: False),
+    "a comparison by sorted": (
+        lambda x, o: (x + 1, sorted([o, o, Item("0")])[0] is o),
+        "__lt__",
+        lambda a, b: False,
+    ),
     "a comparison by max": (lambda x, o: (x + 1, max(o, Item("k")) is o), "__gt__", lambda a, b: True),
     "__eq__, which was not there": (lambda x, o: x + 1 if o == 1 else x - 1, "__eq__", lambda a, b: True),
     "__eq__, asked by in": (lambda x, o: x + 1 if 1 in [o] else x - 1, "__eq__", lambda a, b: True),
     "__bool__, which was not there": (lambda x, o: x + 1 if o else x - 1, "__bool__", lambda self: False),
     "__len__, which was not there": (lambda x, o: x + 1 if o else x - 1, "__len__", lambda self: 0),
-    "__getattr__, which was not there": (lambda x, o: x + getattr(o, "new", 0), "__getattr__", lambda self, name: own(name, "new")),
-    "__getattribute__, which was not there": (lambda x, o: x + o.size, "__getattribute__", lambda self, name: 9 if name == "size" else object.__getattribute__(self, name)),
+    "__getattr__, which was not there": (
+        lambda x, o: x + getattr(o, "new", 0),
+        "__getattr__",
+        lambda self, name: own(name, "new"),
+    ),
+    "__getattribute__, which was not there": (
+        lambda x, o: x + o.size,
+        "__getattribute__",
+        lambda self, name: 9 if name == "size" else object.__getattribute__(self, name),
+    ),
     "__setattr__, which was not there": (
         lambda x, o: (x + 1, setattr(o, "name", "n")),
         "__setattr__",
         lambda self, name, value: self.__dict__.update({name: "other"}),
     ),
-    "__call__, which was not there": (lambda x, o: x + 1 if callable(o) else x - 1, "__call__", lambda self: 9),
-    "__init__": (lambda x, o: x + len(type(o)("ab").name), "__init__", lambda self, name: setattr(self, "name", "q")),
+    "__call__, which was not there": (
+        lambda x, o: x + 1 if callable(o) else x - 1,
+        "__call__",
+        lambda self: 9,
+    ),
+    "__init__": (
+        lambda x, o: x + len(type(o)("ab").name),
+        "__init__",
+        lambda self, name: setattr(self, "name", "q"),
+    ),
     "an attribute added": (lambda x, o: x + getattr(o, "extra", 1), "extra", 5),
 }
 
@@ -316,7 +365,9 @@ def test_what_super_finds_changes() -> None:
         def weight(self) -> int:
             return super().weight() + 1
 
-    changes(lambda x, o: x + o.weight(), X, Derived(), to=lambda x, o: setattr(base, "weight", lambda self: 0))
+    changes(
+        lambda x, o: x + o.weight(), X, Derived(), to=lambda x, o: setattr(base, "weight", lambda self: 0)
+    )
 
 
 def test_a_class_attribute_that_was_not_read_changes() -> None:
@@ -342,10 +393,26 @@ def in_module(body: str, **names: Any) -> dict[str, Any]:
 
 GLOBALS = {
     "rebound": ("def f(x): return x + value", {"value": 1}, lambda g: g.update(value=2)),
-    "a container in it": ("def f(x): return x + value[0]", {"value": [1]}, lambda g: g["value"].__setitem__(0, 2)),
-    "its container's length": ("def f(x): return x + len(value)", {"value": [1]}, lambda g: g["value"].append(2)),
-    "an object in it": ("def f(x): return x + value.a", {"value": Data(1)}, lambda g: setattr(g["value"], "a", 2)),
-    "a function": ("def f(x): return helper(x)\ndef helper(x): return x + 1", {}, lambda g: g.update(helper=torch.sin)),
+    "a container in it": (
+        "def f(x): return x + value[0]",
+        {"value": [1]},
+        lambda g: g["value"].__setitem__(0, 2),
+    ),
+    "its container's length": (
+        "def f(x): return x + len(value)",
+        {"value": [1]},
+        lambda g: g["value"].append(2),
+    ),
+    "an object in it": (
+        "def f(x): return x + value.a",
+        {"value": Data(1)},
+        lambda g: setattr(g["value"], "a", 2),
+    ),
+    "a function": (
+        "def f(x): return helper(x)\ndef helper(x): return x + 1",
+        {},
+        lambda g: g.update(helper=torch.sin),
+    ),
     "a function's code": (
         "def f(x): return helper(x)\ndef helper(x): return x + 1\ndef other(x): return x + 2",
         {},
@@ -366,14 +433,22 @@ GLOBALS = {
         {},
         lambda g: setattr(g["helper"], "n", 2),
     ),
-    "a name that hides a builtin": ("def f(x): return x + len([1])", {}, lambda g: g.update(len=lambda xs: 5)),
+    "a name that hides a builtin": (
+        "def f(x): return x + len([1])",
+        {},
+        lambda g: g.update(len=lambda xs: 5),
+    ),
     "a name that vanishes": ("value = 1\ndef f(x): return x + value", {}, lambda g: g.__delitem__("value")),
     "a global of another module": (
         "def f(x): return x + other.value",
         {"other": types.ModuleType("other")},
         lambda g: setattr(g["other"], "value", 5),
     ),
-    "a tensor": ("def f(x): return x + value", {"value": torch.ones(4)}, lambda g: g.update(value=torch.ones(1))),
+    "a tensor": (
+        "def f(x): return x + value",
+        {"value": torch.ones(4)},
+        lambda g: g.update(value=torch.ones(1)),
+    ),
 }
 
 
@@ -453,7 +528,12 @@ TENSORS = {
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_a_tensor_changes(name: str) -> None:
-    changes(lambda x, y: (x + y, y.stride() if isinstance(y, torch.Tensor) else 0), X, torch.ones(4), to=TENSORS[name])
+    changes(
+        lambda x, y: (x + y, y.stride() if isinstance(y, torch.Tensor) else 0),
+        X,
+        torch.ones(4),
+        to=TENSORS[name],
+    )
 
 
 def test_an_attribute_of_a_tensor_changes() -> None:
@@ -525,7 +605,10 @@ def test_a_module_changes(name: str) -> None:
 
 def test_a_parameter_is_replaced_by_one_like_it() -> None:
     leaves(
-        lambda x, m: m(x), X, Net(), to=lambda x, m: setattr(m.linear, "bias", torch.nn.Parameter(torch.ones(4)))
+        lambda x, m: m(x),
+        X,
+        Net(),
+        to=lambda x, m: setattr(m.linear, "bias", torch.nn.Parameter(torch.ones(4))),
     )
 
 
@@ -622,6 +705,10 @@ def test_two_tensors_come_to_share_memory() -> None:
     changes(f, torch.ones(4), torch.ones(4), to=lambda a, b: (a, a.view(4)))
 
 
+def test_tensors_that_are_asked_for_identity_become_one() -> None:
+    changes(lambda a, b: a + 1 if a is b else a - 1, torch.ones(4), torch.ones(4), to=lambda a, b: (a, a))
+
+
 def test_tensors_that_are_only_read_may_become_one() -> None:
     leaves(lambda a, b: a + b, torch.ones(4), torch.ones(4), to=lambda a, b: (a, a.view(4)))
 
@@ -657,12 +744,24 @@ def tried(x: Any, d: dict[str, int]) -> Any:
 
 
 SEEN_BY_C = {
-    "a dict behind a sort key": (lambda x, d: (x + 1, sorted("ab", key=d.get)), {"a": 2, "b": 1}, put("a", 0)),
+    "a dict behind a sort key": (
+        lambda x, d: (x + 1, sorted("ab", key=d.get)),
+        {"a": 2, "b": 1},
+        put("a", 0),
+    ),
     "lists behind map(len)": (lambda x, xs: x + sum(map(len, xs)), [[1], [2]], lambda x, xs: xs[0].append(1)),
     "an object's text": (lambda x, o: x + len(f"{o}"), Weight(), set_to("n", 2)),
-    "objects' text": (lambda x, xs: x + len("".join(map(str, xs))), [Weight()], lambda x, xs: setattr(xs[0], "n", 2)),
+    "objects' text": (
+        lambda x, xs: x + len("".join(map(str, xs))),
+        [Weight()],
+        lambda x, xs: setattr(xs[0], "n", 2),
+    ),
     "what sum adds": (lambda x, xs: x + sum(xs), [Weight()], lambda x, xs: setattr(xs[0], "n", 2)),
-    "what a set hashes": (lambda x, xs: x + len(set(xs)), [Weight(1), Weight(2)], lambda x, xs: setattr(xs[0], "n", 2)),
+    "what a set hashes": (
+        lambda x, xs: x + len(set(xs)),
+        [Weight(1), Weight(2)],
+        lambda x, xs: setattr(xs[0], "n", 2),
+    ),
     "what a comparison of lists compares": (
         lambda x, xs: x + 1 if xs == [Weight(1)] else x - 1,
         [Weight(1)],
@@ -678,7 +777,11 @@ SEEN_BY_C = {
     "what a ChainMap holds": (lambda x, m: x + m["a"], collections.ChainMap({"a": 1}), put("a", 2)),
     "a key that a handler misses": (tried, {"a": 1}, lambda x, d: d.clear()),
     "a key that a handler finds": (tried, {}, put("a", 1)),
-    "a slot that is emptied": (lambda x, o: x + getattr(o, "value", 9), Slots(1), lambda x, o: delattr(o, "value")),
+    "a slot that is emptied": (
+        lambda x, o: x + getattr(o, "value", 9),
+        Slots(1),
+        lambda x, o: delattr(o, "value"),
+    ),
     "a slot that is filled": (lambda x, o: x + getattr(o, "empty", 9), Slots(1), set_to("empty", 2)),
     "a list that `any` stops in": (lambda x, xs: x + 1 if any(xs) else x - 1, [0, 1], put(1, 0)),
     "elements taken by islice": (lambda x, xs: x + sum(itertools.islice(xs, 2)), [1, 2, 3], put(1, 5)),
@@ -688,7 +791,11 @@ SEEN_BY_C = {
     "keywords unpacked": (lambda x, d: x + (lambda a: a)(**d), {"a": 1}, put("a", 5)),
     "what re matches": (lambda x, xs: x + len(re.findall("a", xs[0])), ["a"], put(0, "aa")),
     "elements of a tuple in a list": (lambda x, xs: x + max(xs)[1], [(1, 2)], put(0, (1, 3))),
-    "a constant in a shown tuple": (lambda x, xs: (x + 1, sorted(xs), xs[0][1] + 1), [(1, 2)], put(0, (1, 3))),
+    "a constant in a shown tuple": (
+        lambda x, xs: (x + 1, sorted(xs), xs[0][1] + 1),
+        [(1, 2)],
+        put(0, (1, 3)),
+    ),
 }
 
 
@@ -746,7 +853,10 @@ def test_a_class_whose_getattr_decides_changes() -> None:
 
     changes(lambda x, o: x + o.abc, X, Dynamic(), to=set_to("abc", 7))
     changes(
-        lambda x, o: x + o.abc, X, Dynamic(), to=lambda x, o: setattr(Dynamic, "__getattr__", lambda self, name: 2 * own(name, "abc"))
+        lambda x, o: x + o.abc,
+        X,
+        Dynamic(),
+        to=lambda x, o: setattr(Dynamic, "__getattr__", lambda self, name: 2 * own(name, "abc")),
     )
 
 

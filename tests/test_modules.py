@@ -206,10 +206,16 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", MODULES)
-def test_module(name, backend):
-    check_module(MODULES[name], x3(), backend=backend, exact=backend == "eager")
+def test_module(name):
+    check_module(MODULES[name], x3())
+
+
+@pytest.mark.parametrize(
+    "name", ["containers", "looped", "shared parameters", "batch norm", "dropout", "frozen", "train and eval"]
+)
+def test_module_through_aot_autograd(name):
+    check_module(MODULES[name], x3(), calls=2, backend="aot_eager", exact=False)
 
 
 def test_a_cumulative_average_needs_a_value_and_runs_as_python():

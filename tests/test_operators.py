@@ -33,7 +33,9 @@ AOT_LIMITS = {"nn.functional.interpolate", "polygamma", "special.polygamma"}
 """Operators that AOTAutograd decomposes into others with different rounding, or does not take."""
 
 
-@pytest.mark.parametrize("op", [op for op in op_db[::16] if op.name not in BREAKS.keys() | AOT_LIMITS], ids=name_of)
+@pytest.mark.parametrize(
+    "op", [op for op in op_db[::16] if op.name not in BREAKS.keys() | AOT_LIMITS], ids=name_of
+)
 def test_an_operator_gives_what_eager_gives_through_aot_autograd(op: OpInfo) -> None:
     for case in cases(op, count=1):
         assert outcome(case, "aot_eager") in (CAPTURED, None), case.name

@@ -152,6 +152,8 @@ ATOMS = (
     torch.dtype,
     torch.device,
     enum.Enum,
+    datetime.timedelta,
+    decimal.Decimal,
 )
 SHARED = (
     type,

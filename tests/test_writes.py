@@ -180,6 +180,14 @@ def dict_updated(x, box):
     return box.a, box.n, sorted(d)[0]
 
 
+def deleted_then_through_dict(x, box):
+    del box.calls
+    box.n = 4
+    box.__dict__["n"] = x + 1
+    box.__dict__["calls"] = len(vars(box))
+    return box.n, "calls" in vars(box)
+
+
 def set_by_name(x, box):
     for name in ("p", "q"):
         setattr(box, name, x + len(name))
@@ -259,7 +267,16 @@ ATTRIBUTES = [
         swap,
         through_dict,
     ),
-    *(dict_updated, set_by_name, restored, stores_itself, new_in_old, old_in_new, appended_to_attribute),
+    *(
+        dict_updated,
+        deleted_then_through_dict,
+        set_by_name,
+        restored,
+        stores_itself,
+        new_in_old,
+        old_in_new,
+        appended_to_attribute,
+    ),
     *(copied_attribute, tensor_attribute, by_callee, in_comprehension, other_attribute_of_result),
 ]
 
@@ -375,6 +392,31 @@ def test_object(program):
 
 def test_dict_of_an_object_with_slots_is_left_to_python():
     check_calls(lambda: (slot_and_dict, x2(), Both()), calls=2, fullgraph=False)
+
+
+@pytest.mark.parametrize("written", ["object", "dictionary"])
+def test_a_namespace_given_as_a_plain_dictionary_too(written):
+    def fn(x, box, own):
+        if written == "object":
+            box.n = 5
+        else:
+            own["n"] = 5
+        return x + own["n"] + box.n
+
+    def make():
+        box = Box(n=1)
+        return fn, x2(), box, box.__dict__
+
+    check_calls(make, fullgraph=False)
+
+
+def test_dict_of_an_empty_object():
+    def fn(x, box):
+        found = vars(box)
+        found[f"n{len(found)}"] = x + 1
+        return box.__dict__ is found
+
+    check_calls(lambda: (fn, x2(), Box()))
 
 
 def test_names_written_in_the_order_of_their_first_write():

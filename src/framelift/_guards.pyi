@@ -118,6 +118,9 @@ def view_meta(
 ) -> torch.Tensor:
     """A meta tensor over the memory (and version counter) of another."""
 
+def as_view(base: torch.Tensor, tensor: torch.Tensor, creation: int, /) -> None:
+    """Makes a tensor without history a view of another to autograd."""
+
 def fake_history(tensor: torch.Tensor) -> None:
     """Makes a tensor report requires_grad and not is_leaf, as the result of an operation would."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
-from framelift.world.door import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
+from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, slots_of
 
 if TYPE_CHECKING:

@@ -42,6 +42,7 @@ INLINED = (
     "torch.utils._pytree",
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
+    "torch.amp.autocast_mode",
     "torch.testing",
 )
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""

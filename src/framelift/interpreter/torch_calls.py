@@ -53,6 +53,11 @@ def serve(*callables: Any) -> Any:
     return register
 
 
+def interpreted(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """The function is not served after all."""
+    return call_function(f, fn, args, kwargs or None)
+
+
 # ---- types
 
 
@@ -100,20 +105,25 @@ def serve_get_ident(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 class Address(int):
-    """`id()` of an object of the trace, or of the thread: good for telling objects apart, as memo tables do, and nothing else."""
+    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
 
     def leaks(self, *_: Any) -> Any:
         raise Break(breaks.IDENTITY, "the value of id()")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = leaks
     __floordiv__ = __truediv__ = __and__ = __or__ = __xor__ = __rshift__ = __lshift__ = __neg__ = leaks
-    __lt__ = __le__ = __gt__ = __ge__ = __repr__ = __str__ = __format__ = __index__ = __int__ = __float__ = leaks
+    __lt__ = __le__ = __gt__ = __ge__ = __repr__ = __str__ = __format__ = __index__ = __int__ = __float__ = (
+        leaks
+    )
+
+
+ADDRESS_HASH: Any = object.__hash__
 
 
 @serve(builtins.hash)
 def serve_hash(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value = f.world.for_c(args[0]) if args else None
-    if type(value).__hash__ is object.__hash__ or type(value) is FakeTensor:
+    if type(value).__hash__ is ADDRESS_HASH or type(value) is FakeTensor:
         raise Break(breaks.IDENTITY, f"hash() of a {type(value).__name__}")
     return f.world.call_native(f, builtins.hash, args, kwargs)
 
@@ -197,10 +207,10 @@ def instance_state(f: Frame, obj: Any) -> Any:
 @serve(inspect.signature)
 def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The signature of an ordinary outside function is a fact about it; others are interpreted."""
-    target = opened(args[0]) if args else None
+    target: Any = opened(args[0]) if args else None
     fn = target.__func__ if type(target) is types.MethodType else target
     if kwargs or type(fn) is not types.FunctionType or not f.world.fixed_signature(fn):  # type: ignore[attr-defined]
-        return call_function(f, inspect.signature, args, kwargs or None)
+        return interpreted(f, inspect.signature, args, kwargs)
     return inspect.signature(target)
 
 
@@ -210,7 +220,7 @@ def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
     descriptor, obj = args[0], opened(args[1]) if len(args) > 1 else None
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if obj is None or descriptor.attrname is None:
-        return call_function(f, functools.cached_property.__get__, args, kwargs or None)
+        return interpreted(f, functools.cached_property.__get__, args, kwargs)
     name = descriptor.attrname
     own = f.world.own_attr(view, obj, name) if view is not None else vars(obj).get(name, DELETED)  # type: ignore[attr-defined]
     if own is DELETED:
@@ -223,6 +233,7 @@ def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
 
 
 FORMATTER = string.Formatter()
+VFORMAT: Any = string.Formatter.vformat
 
 
 @serve(str.format)
@@ -230,7 +241,7 @@ def serve_format(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A field such as `{0.name}` reads an attribute, which C would do behind the door's back."""
     template = opened(args[0]) if args else None
     if type(template) is str and "." in template:
-        return call_function(f, string.Formatter.vformat, [FORMATTER, template, tuple(args[1:]), kwargs], None)
+        return interpreted(f, VFORMAT, [FORMATTER, template, tuple(args[1:]), kwargs], None)
     return f.world.call_native(f, str.format, args, kwargs)
 
 
@@ -241,13 +252,16 @@ def constant(value: Any) -> Any:
     return lambda f, args, kwargs: value
 
 
-for _question in (torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling):
-    TRACED[_question] = constant(True)
-for _question in (torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state, torch.compiler.is_exporting):
-    TRACED[_question] = constant(False if _question is not torch._C._get_tracing_state else None)
-
-
-TRACED[torch._C._log_api_usage_once] = constant(None)  # counts, for torch's authors, that a feature was used
+ANSWERS: dict[Any, Any] = {
+    torch.compiler.is_compiling: True,
+    torch.compiler.is_dynamo_compiling: True,
+    torch.compiler.is_exporting: False,
+    torch.jit.is_scripting: False,
+    torch.jit.is_tracing: False,
+    torch._C._get_tracing_state: None,
+    torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
+}
+TRACED.update({question: constant(answer) for question, answer in ANSWERS.items()})
 
 
 @serve(torch.is_tensor)
@@ -260,7 +274,7 @@ def serve_module_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     module, name = opened(args[0]), opened(args[1])
     if id(module) in f.world.views:  # type: ignore[attr-defined]
         return f.world.registered(module, name)  # type: ignore[attr-defined]
-    return call_function(f, torch.nn.Module.__getattr__, args, kwargs or None)
+    return interpreted(f, torch.nn.Module.__getattr__, args, kwargs)
 
 
 HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
@@ -278,17 +292,17 @@ def serve_module_call(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     module = opened(args[0])
     world = f.world
     view = world.views.get(id(module))  # type: ignore[attr-defined]
-    interpreted = functools.partial(call_function, f, torch.nn.Module._wrapped_call_impl, args, kwargs or None)
+    by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, args, kwargs)
     if view is None or not world.same(world.load_attr(module, "_compiled_call_impl"), None):
-        return interpreted()
+        return by_torch()
     scope = torch.nn.modules.module.__dict__
     for name in HOOKS:
         if world.truth(world.own_attr(view, module, name)):  # type: ignore[attr-defined]
-            return interpreted()
+            return by_torch()
     for name in GLOBAL_HOOKS:
         hooks = world.names(scope).get(name, MISSING)
         if world.truth(world.load_global(scope, name) if hooks is MISSING else hooks):
-            return interpreted()
+            return by_torch()
     return call(f, world.load_attr(module, "forward"), args[1:], kwargs or None)
 
 
@@ -298,24 +312,15 @@ def serve_module_call(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(autocast_mode.autocast.__enter__)
 def serve_enter_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
-    recorder = f.world.recorder  # type: ignore[attr-defined]
-    autocast_mode.autocast.__enter__(manager)
-    settings = (manager.device, manager.fast_dtype, manager._enabled, manager._cache_enabled)
-    node = recorder.graph.call_function(autocast_mode._enter_autocast, settings)
-    recorder.impure.add(node)
-    recorder.autocasts.append((manager, node))
+    names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
+    settings = tuple(opened(f.world.load_attr(manager, name)) for name in names)
+    f.world.recorder.enter_autocast(manager, settings)  # type: ignore[attr-defined]
     return manager
 
 
 @serve(autocast_mode.autocast.__exit__)
 def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager = opened(args[0])
-    recorder = f.world.recorder  # type: ignore[attr-defined]
-    if not recorder.autocasts or recorder.autocasts[-1][0] is not manager:
-        raise Break(breaks.INTERNAL, "an autocast context left in another order than entered")
-    autocast_mode.autocast.__exit__(manager, None, None, None)
-    _, node = recorder.autocasts.pop()
-    recorder.impure.add(recorder.graph.call_function(autocast_mode._exit_autocast, (node,)))
+    f.world.recorder.exit_autocast(opened(args[0]))  # type: ignore[attr-defined]
     return False
 
 
@@ -337,19 +342,7 @@ for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
 
 @serve(copy.copy)
 def serve_copy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    value = opened(args[0]) if args else MISSING
+    value: Any = opened(args[0]) if args else MISSING
     if type(value) in (list, dict, set):
         return value.copy()
-    return call_function(f, copy.copy, args, kwargs or None)
-
-
-def disabled(fn: Any) -> str | None:
-    """Why a function is marked to run as plain Python; None if it is not."""
-    if not isinstance(fn, types.FunctionType):
-        return None
-    marked = fn.__dict__.get("_framelift_disable")
-    if marked is not None:
-        return marked
-    if fn.__dict__.get("_torchdynamo_disable"):
-        return str(fn.__dict__.get("_torchdynamo_disable_msg") or "torch.compiler.disable")
-    return None
+    return interpreted(f, copy.copy, args, kwargs)

@@ -21,7 +21,7 @@ from framelift import _frame, _guards
 from framelift.bytecode import slot_names
 from framelift.codegen.region import Region, generate
 from framelift.core import breaks
-from framelift.core.breaks import Break
+from framelift.core.breaks import Break, Place
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame
@@ -73,7 +73,11 @@ def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
     frame = Frame(machine, fn, decoded(fn.__code__), pending)
     with as_it_was():
         result = run(machine, world, frame)
-        region = generate(world, fn.__name__, result, grad_mode)
+        try:
+            region = generate(world, fn.__name__, result, grad_mode)
+        except Break as found:
+            found.stack = found.stack or [Place(fn.__code__, fn.__code__.co_firstlineno)]
+            raise
         program = guard_program(world, region, state)
     module = None
     if region.has_graph:

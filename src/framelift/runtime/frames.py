@@ -26,6 +26,8 @@ from framelift.runtime.capture import Captured, EscapedError, capture, check_fra
 log = logging.getLogger("framelift")
 
 RECOMPILE_LIMIT = 8
+EMPTY_LIMIT = 3
+"""How often a frame without tensor operations is traced before it is left alone."""
 FAILURE_LIMIT = 8
 """How often a frame whose program raises is traced again before it is left alone."""
 
@@ -53,6 +55,7 @@ class Record:
     skipped: str | None = None
     break_: Break | None = None
     failures: int = 0
+    empty: int = 0
     recompile_reasons: list[str] = field(default_factory=list)
 
 
@@ -172,7 +175,9 @@ def run_captured(
 ) -> Replacement | None:
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None:
-        skip(context, record, "nothing to capture: no tensor operations")
+        record.empty += 1  # another path through it may have something
+        if record.empty >= EMPTY_LIMIT:
+            skip(context, record, "nothing to capture: no tensor operations")
         return None
     compiled = compile_captured(context, fn, captured)
     inputs = captured.program.native.collect(fn, arguments)

@@ -78,7 +78,9 @@ class Fakes(FakeTensorMode):
         attributes = self.template.get(device)
         if attributes is None:
             attributes = self.template[device] = dict(FakeTensor(self, meta, device).__dict__)
-        fake = make_subclass(FakeTensor, meta, requires_grad, dispatch_device=True, device_for_backend_keys=device)
+        fake = make_subclass(
+            FakeTensor, meta, requires_grad, dispatch_device=True, device_for_backend_keys=device
+        )
         fake.__dict__.update(attributes)
         return fake
 
@@ -100,7 +102,7 @@ class Fakes(FakeTensorMode):
     def inside_storage(self, tensor: torch.Tensor) -> torch.Tensor:
         """On the meta device, the part of its storage that a tensor is."""
         whole = _guards.empty_meta((nbytes(tensor) // tensor.element_size(),), (1,), tensor.dtype)
-        return _guards.view_meta(whole, tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+        return _guards.view_meta(whole, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
 
 
 def nbytes(tensor: torch.Tensor) -> int:

@@ -10,7 +10,7 @@ they would have done). The memory belongs to the process; keys hold metadata onl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +21,7 @@ from framelift.tensors.fakes import Fakes, nbytes
 
 LIMIT = 50_000
 
-creation_of = torch._C._autograd._get_creation_meta  # type: ignore[attr-defined]
+creation_of: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
 
 
 class Meta(NamedTuple):
@@ -42,7 +42,7 @@ class Fresh(NamedTuple):
 
 
 class ViewOfFresh(NamedTuple):
-    """A view of a tensor that the operator made and nobody else has, as `linear` gives of three dimensions."""
+    """A view of a tensor that the operator made and nobody else has, as `linear` gives for batches."""
 
     base: Meta
     meta: Meta
@@ -97,7 +97,7 @@ def settings() -> tuple[Any, ...]:
     them."""
     c = torch._C
     return (
-        c._get_mkldnn_enabled(),  # type: ignore[attr-defined]
+        c._get_mkldnn_enabled(),
         c._get_cudnn_enabled(),
         c._get_math_sdp_enabled(),
         c._get_flash_sdp_enabled(),
@@ -118,7 +118,8 @@ def state() -> tuple[Any, ...]:
 
 def autocast_state() -> tuple[Any, ...]:
     return tuple(
-        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in ("cpu", "cuda")
+        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        for device in ("cpu", "cuda")
     )
 
 
@@ -216,7 +217,7 @@ def read_meta(fake: Any) -> Meta | None:
     return Meta(
         tuple(fake.shape),
         fake.stride(),
-        fake.storage_offset(),
+        int(fake.storage_offset()),
         fake.dtype,
         fake.device,
         fake.requires_grad,
@@ -266,7 +267,9 @@ def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random
     _memory[key] = Remembered(tuple(results), container, random)
 
 
-def relation(func: Any, tensors: list[torch.Tensor], owners: dict[int, int], output: FakeTensor) -> Result | None:
+def relation(
+    func: Any, tensors: list[torch.Tensor], owners: dict[int, int], output: FakeTensor
+) -> Result | None:
     """What a result is to the arguments; None if it can't be made again."""
     meta = read_meta(output)
     if meta is None or meta.is_param:
@@ -276,7 +279,12 @@ def relation(func: Any, tensors: list[torch.Tensor], owners: dict[int, int], out
         if not output._is_view():
             return Fresh(meta) if nbytes(output) == minimal_bytes(meta) else None
         whole = read_meta(output._base)
-        if whole is None or whole.is_param or nbytes(output) != minimal_bytes(whole) or whole.dtype is not meta.dtype:
+        if (
+            whole is None
+            or whole.is_param
+            or nbytes(output) != minimal_bytes(whole)
+            or whole.dtype is not meta.dtype
+        ):
             return None
         return ViewOfFresh(whole, meta, int(creation_of(output)))
     if meta.dtype is not tensors[base].dtype or tensors[base].is_inference():
@@ -297,7 +305,11 @@ def minimal_bytes(meta: Meta) -> int:
 
 
 def storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    """What tensors that lie in the same memory have in common."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except NotImplementedError:  # a sparse tensor has none of its own
+        return -id(tensor)
 
 
 def produce(found: Remembered, keys: Keys, tensors: list[torch.Tensor]) -> Any:

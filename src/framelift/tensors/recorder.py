@@ -19,6 +19,7 @@ import torch
 import torch.fx
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.amp import autocast_mode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
@@ -29,7 +30,7 @@ from framelift.tensors.fakes import Fakes
 
 Tensor = torch.Tensor
 
-SPELLINGS = {
+SPELLINGS: dict[str, Callable[..., Any]] = {
     "__radd__": operator.add,
     "__getitem__": operator.getitem,
     "__setitem__": operator.setitem,
@@ -38,8 +39,29 @@ SPELLINGS = {
 
 QUERIES = frozenset(
     getattr(Tensor, name)
-    for name in "size stride dim ndimension numel nelement element_size storage_offset is_contiguous __len__ "
-    "is_floating_point is_complex is_signed is_conj is_neg is_inference get_device".split()
+    for name in (
+        *(
+            "size",
+            "stride",
+            "dim",
+            "ndimension",
+            "numel",
+            "nelement",
+            "element_size",
+            "storage_offset",
+            "__len__",
+        ),
+        *(
+            "is_contiguous",
+            "is_floating_point",
+            "is_complex",
+            "is_signed",
+            "is_conj",
+            "is_neg",
+            "is_inference",
+        ),
+        "get_device",
+    )
 )
 """Methods that say something about a tensor and do nothing; their arguments need no nodes."""
 
@@ -89,7 +111,18 @@ LAYOUTS = frozenset({torch.strided, torch.sparse_coo, torch.jagged})
 """Layouts of the tensors that backends can be given."""
 
 METADATA = frozenset(
-    {"shape", "dtype", "device", "ndim", "requires_grad", "layout", "is_cuda", "is_leaf", "is_sparse", "itemsize"}
+    {
+        "shape",
+        "dtype",
+        "device",
+        "ndim",
+        "requires_grad",
+        "layout",
+        "is_cuda",
+        "is_leaf",
+        "is_sparse",
+        "itemsize",
+    }
     | {"is_quantized", "is_meta", "is_cpu", "is_nested", "names", "nbytes", "is_mkldnn", "is_mps", "is_xpu"}
 )
 """Attributes of a tensor that say something about it and make no node."""
@@ -117,8 +150,9 @@ class Recorder(TorchFunctionMode):
         self.indexed = 0
         self.classes: dict[int, type] = {}
         self.calls = 0
-        self.autocasts: list[tuple[Any, torch.fx.Node]] = []
-        """Autocast contexts that are open: manager and the node that entered it."""
+        self.autocasts: list[tuple[Any, torch.fx.Node, Any]] = []
+        """Autocast contexts that are open: the program's manager, the node that enters it, and what stands
+        for the manager while tracing."""
 
     # ---- the time that a trace takes
 
@@ -128,7 +162,9 @@ class Recorder(TorchFunctionMode):
         self.grad_before = torch.is_grad_enabled()
         for mode in self.modes_before:
             if type(mode) is not devices.DeviceContext:
-                raise Break(breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call")
+                raise Break(
+                    breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call"
+                )
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
@@ -137,8 +173,9 @@ class Recorder(TorchFunctionMode):
 
     def __exit__(self, *raised: Any) -> None:
         """Leaves no mode and no context behind, wherever the trace ended."""
-        for manager, _ in reversed(self.autocasts):
-            manager.__class__.__exit__(manager, None, None, None)
+        with torch._C.DisableTorchFunction():
+            for _, _, entered in reversed(self.autocasts):
+                autocast_mode._exit_autocast(entered)
         self.autocasts.clear()
         while _get_current_function_mode_stack():
             _pop_mode()
@@ -147,6 +184,24 @@ class Recorder(TorchFunctionMode):
         devices.CURRENT_DEVICE = self.device_before
         if self.collecting:
             gc.enable()
+
+    def enter_autocast(self, manager: Any, settings: tuple[Any, ...]) -> None:
+        with torch._C.DisableTorchFunction():
+            entered = autocast_mode._enter_autocast(*settings)
+        node = self.graph.call_function(autocast_mode._enter_autocast, settings)
+        node.meta["stack_trace"] = self.where()
+        self.impure.add(node)
+        self.autocasts.append((manager, node, entered))
+
+    def exit_autocast(self, manager: Any) -> None:
+        if not self.autocasts or self.autocasts[-1][0] is not manager:
+            raise Break(breaks.INTERNAL, "an autocast context left in another order than entered")
+        _, node, entered = self.autocasts.pop()
+        with torch._C.DisableTorchFunction():
+            autocast_mode._exit_autocast(entered)
+        left = self.graph.call_function(autocast_mode._exit_autocast, (node,))
+        left.meta["stack_trace"] = self.where()
+        self.impure.add(left)
 
     # ---- inputs
 
@@ -196,9 +251,9 @@ class Recorder(TorchFunctionMode):
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
-        if devices.CURRENT_DEVICE is not None and func in devices._device_constructors():
-            if kwargs.get("device") is None:
-                kwargs = {**kwargs, "device": devices.CURRENT_DEVICE}
+        device = devices.CURRENT_DEVICE
+        if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
+            kwargs = {**kwargs, "device": device}
         with torch._C.DisableTorchFunction():
             return self.perform(func, args, kwargs)
 
@@ -248,7 +303,10 @@ class Recorder(TorchFunctionMode):
             raise Break(kind, describe(func)) from error
         except fake_tensor.DynamicOutputShapeException as error:
             raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, describe(func)) from error
-        except (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException) as error:
+        except (
+            fake_tensor.UnsupportedOperatorException,
+            fake_tensor.UnsupportedFakeTensorException,
+        ) as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
 
     def refuse(self, func: Any, args: Any) -> None:
@@ -334,9 +392,11 @@ class Recorder(TorchFunctionMode):
             if arguments and getattr(Tensor, name, None) is func:
                 return self.graph.call_method(name, arguments, keywords)
         elif cls is MethodWrapperType:
-            return self.graph.call_function(getattr, (arguments[0], func.__self__.__name__))
-        elif getattr(func, "__module__", None) == "torch._tensor" and getattr(Tensor, func.__name__, None) is func:
-            return self.graph.call_method(func.__name__, arguments, keywords)
+            return self.graph.call_function(getattr, (arguments[0], func.__self__.__name__))  # type: ignore[attr-defined]
+        elif getattr(func, "__module__", None) == "torch._tensor":
+            name = func.__name__
+            if getattr(Tensor, name, None) is func:
+                return self.graph.call_method(name, arguments, keywords)
         return self.graph.call_function(func, arguments, keywords)
 
     def argument(self, func: Any, value: Any) -> Any:
@@ -386,7 +446,7 @@ class Recorder(TorchFunctionMode):
     def drop_switches(self) -> None:
         """A switch that the next one overrules, or that says what holds already, does nothing."""
         pending: torch.fx.Node | None = None
-        holds = self.grad_before
+        holds: Any = self.grad_before
         for node in list(self.graph.nodes):
             if node.target in SWITCHES:
                 if pending is not None:

@@ -21,8 +21,9 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
-from framelift.world.door import IMMUTABLE_TYPE, Door
+from framelift.world.door import Door
 from framelift.world.guard import Check
+from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
 from framelift.world.views import DELETED, View
@@ -93,7 +94,9 @@ class Attributes(Door):
             return NULL, self.tensor_attr(obj, name)
         if cls is not super and not isinstance(obj, type):
             found = self.class_attribute(cls, name)
-            if type(found) is FunctionType or (type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE):
+            if type(found) is FunctionType or (
+                type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
+            ):
                 view = self.views.get(id(obj))
                 if view is None:
                     own = getattr(obj, "__dict__", None) if cls.__dictoffset__ else None
@@ -101,7 +104,9 @@ class Attributes(Door):
                 else:
                     plain = self.own_attr(view, obj, name) is DELETED
                 builtin = type(found) is MethodDescriptorType
-                if plain and (builtin or self.class_attribute(cls, "__getattribute__") is object.__getattribute__):
+                if plain and (
+                    builtin or self.class_attribute(cls, "__getattribute__") is object.__getattribute__
+                ):
                     return found, obj
         return NULL, self.load_attr(obj, name)
 
@@ -178,7 +183,11 @@ class Attributes(Door):
         if kind is FunctionType:
             return found if obj is None else MethodType(found, obj)
         if kind is classmethod:
-            return MethodType(found.__func__, cls) if type(found.__func__) is FunctionType else found.__get__(obj, cls)
+            return (
+                MethodType(found.__func__, cls)
+                if type(found.__func__) is FunctionType
+                else found.__get__(obj, cls)
+            )
         if kind is staticmethod:
             return found.__func__
         getter = getattr(kind, "__get__", None)
@@ -207,7 +216,7 @@ class Attributes(Door):
         view = self.views[id(module)]
         for place in ("_parameters", "_buffers", "_modules"):
             if place in module.__dict__:
-                value = self.lookup(self.own_attr(view, module, place), name)
+                value = self.lookup(self.own_attr(view, module, place), name)  # type: ignore[attr-defined]
                 if value is not MISSING:
                     return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
@@ -278,7 +287,9 @@ class Attributes(Door):
             if name == "__dict__":
                 return Pending(self, self.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
             if name in ("__defaults__", "__kwdefaults__", "__annotations__"):
-                return Pending(self, self.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name), value)
+                return Pending(
+                    self, self.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name), value
+                )
             return value
         own = self.root.constant(vars(fn), f"{fn.__qualname__}")
         if name in vars(fn):
@@ -326,7 +337,9 @@ class Attributes(Door):
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         tensor = self.recorder.inputs[at][1]
         if name == "grad" and id(fake) not in self.recorder.mutated:
-            return Pending(self, self.known[id(tensor)].source.child(Access.GRAD), tensor.grad)
+            with torch._C.DisableTorchFunction():
+                grad = tensor.grad
+            return Pending(self, self.known[id(tensor)].source.child(Access.GRAD), grad)
         return self.refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
 
     def class_of(self, obj: Any) -> type:
@@ -412,7 +425,9 @@ class Attributes(Door):
         elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
             view.write(name, value)
         else:
-            raise AttributeError(f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj)
+            raise AttributeError(
+                f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
+            )
 
     def delete_attr(self, obj: Any, name: str) -> None:
         obj = opened(obj)
@@ -438,7 +453,9 @@ class Attributes(Door):
             self.invoke(kind.__delete__, found, obj)
             return
         elif self.own_attr(view, obj, name) is DELETED:
-            raise AttributeError(f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj)
+            raise AttributeError(
+                f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
+            )
         view.write(name, DELETED)
 
     def is_fixed(self, obj: Any) -> bool:

@@ -10,51 +10,20 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
-import datetime
-import decimal
-import enum
-import functools
-import operator
-import re
-import types
-from collections.abc import Callable
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.world.guard import Check, ClassGuard, Guard
+from framelift.world.openers import IMMUTABLE_TYPE, OPENERS, open_opaque, opener_for
 from framelift.world.pending import Pending
 from framelift.world.plain import PlainWorld
-from framelift.world.shadows import Shadow, container_base, shadow_of
+from framelift.world.shadows import Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
-
-if TYPE_CHECKING:
-    from framelift.interpreter.machine import Machine
-
-IMMUTABLE_TYPE = 1 << 8
-HEAP_TYPE = 1 << 9
-
-BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
-"""Functions of C; those that are told their class have a type of their own that is a subclass of the other."""
-
-Opener = Callable[["Door", Any, Source], Any]
-OPENERS: dict[type, Opener] = {}
-"""Exact type -> how the door opens its instances; other types are judged once by `opener_for`."""
-
-
-def opens(*classes: type) -> Callable[[Opener], Opener]:
-    def register(opener: Opener) -> Opener:
-        for cls in classes:
-            OPENERS[cls] = opener
-        return opener
-
-    return register
 
 
 class Known:
@@ -75,7 +44,8 @@ class Door(PlainWorld):
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.machine: Machine | None = None
+        self.machine: Any = None
+        """The interpreter, a layer above: where the program stands, and how the world calls its functions."""
         self.root = Root()
         self.guards: dict[Any, Guard] = {}
         self.class_guards: dict[tuple[type, str], ClassGuard] = {}
@@ -146,8 +116,7 @@ class Door(PlainWorld):
 
     def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls something as the traced program would; what it gives may be pending."""
-        assert self.machine is not None
-        return self.machine.invoke(fn, args, kwargs)  # type: ignore[attr-defined]
+        return self.machine.invoke(fn, args, kwargs)
 
     def class_attribute(self, cls: type, name: str) -> Any:
         index = (cls, name)
@@ -182,7 +151,9 @@ class Door(PlainWorld):
 
     def is_inside(self, value: Any) -> bool:
         """Whether a function or class was made by the trace."""
-        return id(value) in self.inside_functions or (isinstance(value, type) and value in self.inside_classes)
+        return id(value) in self.inside_functions or (
+            isinstance(value, type) and value in self.inside_classes
+        )
 
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""
@@ -202,8 +173,6 @@ class Door(PlainWorld):
         if isinstance(value, (type, FunctionType)):
             # found on the way: through a class, say
             return None if self.is_inside(value) else self.root.constant(value, value.__qualname__)
-        if OPENERS.get(type(value)) in (open_constant, open_singleton) and type(value) is not slice:
-            return self.root.constant(value, type(value).__name__)
         return None
 
     def fixed(self, value: Any, source: Source) -> Any:
@@ -303,7 +272,9 @@ class Door(PlainWorld):
         made = self.shadow_cells.get(id(cell))
         if made is None:
             try:
-                value = Pending(self, source.child(Access.CELL, (n, fn.__code__.co_freevars[n])), cell.cell_contents)
+                value = Pending(
+                    self, source.child(Access.CELL, (n, fn.__code__.co_freevars[n])), cell.cell_contents
+                )
             except ValueError:
                 self.refuse(breaks.INTERNAL, "an empty cell of an outside function")
             shadow = CellType(value)
@@ -333,156 +304,7 @@ class Door(PlainWorld):
         return bound
 
 
-KEYED = frozenset({Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS})
+KEYED = frozenset(
+    {Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS}
+)
 """Checks of which one source may have several."""
-
-
-# ---- how each kind of value is opened
-
-
-@opens(int, float, complex, str, bytes, range, slice, torch.device, torch.Size, datetime.timedelta, decimal.Decimal)
-@opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
-def open_constant(world: Door, value: Any, source: Source) -> Any:
-    if source.access is not Access.CONST:
-        world.guard(source, Check.EQUAL, value)
-    return value
-
-
-@opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
-@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo)
-def open_singleton(world: Door, value: Any, source: Source) -> Any:
-    if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    return value
-
-
-@opens(types.FunctionType, type, types.MethodDescriptorType, types.WrapperDescriptorType)
-@opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
-@opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
-@opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
-def open_by_identity(world: Door, value: Any, source: Source) -> Any:
-    if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    return world.know(value, value, world.root.constant(value, str(source)))
-
-
-@opens(types.ModuleType)
-def open_module(world: Door, value: Any, source: Source) -> Any:
-    if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    fixed = world.root.constant(value, value.__name__)
-    world.views[id(value)] = world.scope(vars(value))
-    return world.know(value, value, fixed)
-
-
-@opens(torch.Tensor, torch.nn.Parameter)
-def open_tensor(world: Door, value: Any, source: Source) -> Any:
-    from framelift import _guards
-
-    with torch._C.DisableTorchFunction():
-        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-    return world.know(value, world.recorder.input(value), source)
-
-
-@opens(types.MethodType)
-def open_method(world: Door, value: Any, source: Source) -> Any:
-    world.guard(source, Check.TYPE, types.MethodType)
-    fn = world.load(value.__func__, source.child(Access.METHOD_FUNC))
-    this = world.load(value.__self__, source.child(Access.SELF))
-    return world.know(value, types.MethodType(fn, this), source)
-
-
-@opens(*BUILTINS, types.MethodWrapperType)
-def open_builtin(world: Door, value: Any, source: Source) -> Any:
-    """A function of C is itself; a method of C is had again from the object that it is bound to."""
-    this = value.__self__
-    if isinstance(this, (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
-        return open_by_identity(world, value, source)
-    world.guard(source, Check.TYPE, type(value))
-    world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
-    this = world.load(this, source.child(Access.NATIVE_ATTR, "__self__"))
-    return world.know(value, getattr(this, value.__name__), source)
-
-
-@opens(functools.partial)
-def open_partial(world: Door, value: Any, source: Source) -> Any:
-    world.guard(source, Check.TYPE, functools.partial)
-    parts = [
-        world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name)) for name in ("func", "args", "keywords")
-    ]
-    return world.know(value, functools.partial(parts[0], *parts[1], **parts[2]), source)
-
-
-def open_container(base: type) -> Opener:
-    def opener(world: Door, value: Any, source: Source) -> Any:
-        return shadow_of(world, value, source, base)  # type: ignore[arg-type]
-
-    return opener
-
-
-def open_instance(world: Door, value: Any, source: Source) -> Any:
-    """An object whose state is its attributes: itself, seen through a view."""
-    world.guard(source, Check.TYPE, type(value))
-    world.views[id(value)] = View(source, value)
-    return world.know(value, value, source)
-
-
-def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
-    """A constant with attributes: an enum's member, a number or text of a user's class."""
-    if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    fixed = world.root.constant(value, str(source))
-    world.views[id(value)] = View(fixed, value)
-    return world.know(value, value, fixed)
-
-
-def open_opaque(world: Door, value: Any, source: Source) -> Any:
-    """An object with state in C: it may be moved about, but nothing may look at it."""
-    world.guard(source, Check.TYPE, type(value))
-    return world.know(value, value, source)
-
-
-def opener_for(cls: type) -> Opener:
-    if issubclass(cls, type):
-        return open_by_identity
-    if issubclass(cls, (enum.Enum, int, float, complex, str, bytes)):
-        return open_fixed_instance
-    if issubclass(cls, types.ModuleType) and "__getattr__" not in dir(cls):
-        return open_module
-    if issubclass(cls, torch.Tensor):
-        return open_tensor
-    base = container_base(cls)
-    if base is not None:
-        return open_container(base)
-    if is_ordinary(cls):
-        return open_instance
-    return open_opaque
-
-
-def is_made_in_c(cls: type) -> bool:
-    return any(type(v) is types.MethodDescriptorType and v.__objclass__ is cls for v in vars(cls).values())
-
-
-EXTRA_STATE = frozenset({types.SimpleNamespace, torch.nn.Module, types.ModuleType})
-"""Bases that are more than `object` to C but keep their state in `__dict__` all the same."""
-
-
-def is_ordinary(cls: type) -> bool:
-    """Whether everything an instance holds is in its `__dict__` and slots."""
-    slots = 0
-    for base in cls.__mro__:
-        if base is object or base in EXTRA_STATE:
-            continue
-        if not base.__flags__ & HEAP_TYPE or is_made_in_c(base):
-            return False
-        names = base.__dict__.get("__slots__", ())
-        slots += len([n for n in ((names,) if isinstance(names, str) else names) if n not in ("__dict__", "__weakref__")])
-    if any(base in EXTRA_STATE for base in cls.__mro__):
-        return True
-    # a class made in C has a larger struct than its Python-visible parts account for
-    hidden = cls.__basicsize__ - object.__basicsize__ - 8 * slots
-    return hidden <= 16
-
-
-for _base in (tuple, list, dict, set, frozenset):
-    OPENERS[_base] = open_container(_base)

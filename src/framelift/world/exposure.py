@@ -24,25 +24,104 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.world.attributes import Attributes
-from framelift.world.door import IMMUTABLE_TYPE
 from framelift.world.guard import Check
+from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending
 from framelift.world.source import Access
 
 native = _frame.native
 
-ATOMS = memory.ATOMS | {bytes, range, type(NotImplemented), torch.Size, types.FunctionType, type, types.ModuleType}
+ATOMS = memory.ATOMS | {
+    bytes,
+    range,
+    type(NotImplemented),
+    torch.Size,
+    types.FunctionType,
+    type,
+    types.ModuleType,
+}
 """Types whose values hold nothing that could be pending."""
 
 SPECIALS = tuple(
     f"__{name}__"
-    for name in (
-        "eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call index int float "
-        "complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul rmul imul matmul rmatmul "
-        "imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod divmod rdivmod pow rpow ipow "
-        "lshift rlshift ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor neg pos abs invert "
-        "getattr getattribute class"
-    ).split()
+    for name in [
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "hash",
+        "bool",
+        "len",
+        "length_hint",
+        "iter",
+        "next",
+        "contains",
+        "getitem",
+        "missing",
+        "reversed",
+        "call",
+        "index",
+        "int",
+        "float",
+        "complex",
+        "round",
+        "trunc",
+        "floor",
+        "ceil",
+        "str",
+        "repr",
+        "format",
+        "add",
+        "radd",
+        "iadd",
+        "sub",
+        "rsub",
+        "isub",
+        "mul",
+        "rmul",
+        "imul",
+        "matmul",
+        "rmatmul",
+        "imatmul",
+        "truediv",
+        "rtruediv",
+        "itruediv",
+        "floordiv",
+        "rfloordiv",
+        "ifloordiv",
+        "mod",
+        "rmod",
+        "imod",
+        "divmod",
+        "rdivmod",
+        "pow",
+        "rpow",
+        "ipow",
+        "lshift",
+        "rlshift",
+        "ilshift",
+        "rshift",
+        "rrshift",
+        "irshift",
+        "and",
+        "rand",
+        "iand",
+        "or",
+        "ror",
+        "ior",
+        "xor",
+        "rxor",
+        "ixor",
+        "neg",
+        "pos",
+        "abs",
+        "invert",
+        "getattr",
+        "getattribute",
+        "class",
+    ]
 )
 """The methods that C looks up on a class by itself."""
 
@@ -123,7 +202,10 @@ class Exposure(Attributes):
     def keep_apart(self, left: Seen, right: Seen) -> None:
         """C compares these: that two outside objects are not one, which decides it, is guarded."""
         pairs = [
-            (a, b) for a in self.identities(left) for b in self.identities(right) if a is not b and type(a) is type(b)
+            (a, b)
+            for a in self.identities(left)
+            for b in self.identities(right)
+            if a is not b and type(a) is type(b)
         ]
         if len(pairs) > FEW:
             self.fix({**left, **right})
@@ -135,7 +217,9 @@ class Exposure(Attributes):
 
     def identities(self, seen: Seen) -> list[Any]:
         """The outside objects that equal only themselves."""
-        return [value for value in seen.values() if self.outside_of(value) is not None and self.is_unique(value)]
+        return [
+            value for value in seen.values() if self.outside_of(value) is not None and self.is_unique(value)
+        ]
 
     def is_unique(self, value: Any) -> bool:
         cls = type(value)

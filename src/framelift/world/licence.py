@@ -120,17 +120,64 @@ SHALLOW = {
 }
 """Functions that go over their arguments' elements without looking at these."""
 
-PAIRS = {dict: 0, collections.OrderedDict: 0, dict.update: 1, dict.__init__: 1, collections.OrderedDict.update: 1}
+PAIRS = {
+    dict: 0,
+    collections.OrderedDict: 0,
+    dict.update: 1,
+    dict.__init__: 1,
+    collections.OrderedDict.update: 1,
+}
 PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
 """Functions that take a mapping, or an iterable of pairs -> how many arguments come before that."""
 
 PURE_BUILTINS = {
     *(issubclass, sys.exc_info, sys.exception, dict.fromkeys),
-    *(operator.attrgetter, operator.methodcaller, os.fspath),
-    *(abs, all, any, ascii, bin, chr, divmod, format, hash, hex, max, min, oct, ord, pow, repr, round, sorted, sum),
-    *(bool, int, float, complex, str, bytes, bytearray, set, frozenset, range, slice, map, filter, memoryview),
+    *(operator.attrgetter, operator.methodcaller, os.fspath, sys.intern),
+    *(
+        abs,
+        all,
+        any,
+        ascii,
+        bin,
+        chr,
+        divmod,
+        format,
+        hash,
+        hex,
+        max,
+        min,
+        oct,
+        ord,
+        pow,
+        repr,
+        round,
+        sorted,
+        sum,
+    ),
+    *(
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        bytearray,
+        set,
+        frozenset,
+        range,
+        slice,
+        map,
+        filter,
+        memoryview,
+    ),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
-    *(functools.reduce, functools.cmp_to_key, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
+    *(
+        functools.reduce,
+        functools.cmp_to_key,
+        types.SimpleNamespace,
+        types.GenericAlias,
+        types.MappingProxyType,
+    ),
     *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
     *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
     *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
@@ -157,13 +204,55 @@ PURE_MODULES = {
 }
 
 PURE_TYPES = {
-    *(int, float, complex, str, bytes, bytearray, bool, list, tuple, dict, set, frozenset, range, slice, type(None)),
-    *(collections.deque, collections.OrderedDict, collections.defaultdict, object, type, property, BaseException),
-    *(re.Pattern, re.Match, datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    *(
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        bytearray,
+        bool,
+        list,
+        tuple,
+        dict,
+        set,
+        frozenset,
+        range,
+        slice,
+        type(None),
+    ),
+    *(
+        collections.deque,
+        collections.OrderedDict,
+        collections.defaultdict,
+        object,
+        type,
+        property,
+        BaseException,
+    ),
+    *(
+        re.Pattern,
+        re.Match,
+        datetime.date,
+        datetime.datetime,
+        datetime.timedelta,
+        datetime.time,
+        decimal.Decimal,
+    ),
     *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, types.FunctionType),
     *(types.MethodType, types.CodeType, BaseExceptionGroup, torch.Size, torch.device, types.GenericAlias),
     *(OSError, ImportError, SyntaxError, UnicodeError, StopIteration, SystemExit, types.SimpleNamespace),
-    *(operator.itemgetter, enumerate, zip, map, filter, reversed, type(iter([])), type(iter(())), type(iter({}))),
+    *(
+        operator.itemgetter,
+        enumerate,
+        zip,
+        map,
+        filter,
+        reversed,
+        type(iter([])),
+        type(iter(())),
+        type(iter({})),
+    ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
 }
 """Builtin types whose methods look at nothing but their arguments."""
@@ -179,16 +268,37 @@ REFUSED: dict[Any, Refusal] = {
     builtins.id: Refusal(breaks.IDENTITY, "id"),
 }
 
-TORCH_OPERATORS = ("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse")
+TORCH_OPERATORS = (
+    "torch._C._nn",
+    "torch._C._linalg",
+    "torch._C._fft",
+    "torch._C._special",
+    "torch._C._sparse",
+)
 """Modules of torch's operators, beside `torch` itself and the tensor methods."""
 
 TORCH_QUERIES = {
-    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.is_autocast_enabled, torch.get_default_dtype),
-    *(torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch._C._get_tracing_state, torch.is_anomaly_enabled),
+    *(
+        torch.is_grad_enabled,
+        torch.is_inference_mode_enabled,
+        torch.is_autocast_enabled,
+        torch.get_default_dtype,
+    ),
+    *(
+        torch.get_autocast_dtype,
+        torch.is_autocast_cache_enabled,
+        torch._C._get_tracing_state,
+        torch.is_anomaly_enabled,
+    ),
     *(torch._C._is_torch_function_enabled, torch._C._is_any_autocast_enabled, torch._C._has_mkldnn),
+    *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled, torch._C._get_flash_sdp_enabled),
-    *(torch._C._get_math_sdp_enabled, torch._C._get_mem_efficient_sdp_enabled, torch._C._is_torch_function_all_disabled),
+    *(
+        torch._C._get_math_sdp_enabled,
+        torch._C._get_mem_efficient_sdp_enabled,
+        torch._C._is_torch_function_all_disabled,
+    ),
 }
 """Questions about torch's global state: every entry guards that state."""
 
@@ -227,8 +337,21 @@ TORCH_PYTHON = (
 """Modules of torch in Python that are the functional API, or ask about state; run untouched."""
 
 TORCH_TOP = {
-    *(torch.is_tensor, torch.is_storage, torch.typename, torch.get_default_device, torch.get_float32_matmul_precision),
-    *(torch.is_warn_always_enabled, torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not),
+    *(
+        torch.is_tensor,
+        torch.is_storage,
+        torch.typename,
+        torch.get_default_device,
+        torch.get_float32_matmul_precision,
+    ),
+    *(
+        torch.is_warn_always_enabled,
+        torch.sym_int,
+        torch.sym_float,
+        torch.sym_max,
+        torch.sym_min,
+        torch.sym_not,
+    ),
     torch._check,
 }
 """Functions of `torch` itself, in Python, that have no effect."""
@@ -286,15 +409,20 @@ def judge_method(fn: Any) -> Licence | Refusal:
 
 def judge_class(cls: type) -> Licence | Refusal:
     module = cls.__module__
-    if cls.__flags__ & (1 << 9) and type(cls.__init__) is types.FunctionType:
+    init: Any = cls.__init__  # type: ignore[misc]
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType:
         if policy.is_leaf(module) and not policy.within(module, TORCH_PYTHON):
             return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+        if policy.is_leaf(module):
+            return Licence(
+                Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
+            )
         return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
     if issubclass(cls, BaseException):
         return Licence(Looks.MOVES, "keeps its arguments", 0)
     if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
         return Licence(Looks.SHALLOW, "a builtin type")
-    if cls.__flags__ & (1 << 9) and cls.__init__ is object.__init__:
+    if cls.__flags__ & (1 << 9) and init is object.__init__:
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))
 
@@ -314,15 +442,28 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
     if module in PURE_MODULES:
         return Licence(Looks.DEEP, PURE_MODULES[module])
     if isinstance(owner, type):
-        owner = next((base for base in owner.__mro__ if fn.__name__ in vars(base)), owner)
-        if (owner, fn.__name__) == (object, "__init_subclass__"):
-            return Licence(Looks.MOVES, "does nothing", 0)
+        # a class method of C, had through a subclass that may have one of its own by that name
+        method = types.ClassMethodDescriptorType
+        owner = next((base for base in owner.__mro__ if type(vars(base).get(fn.__name__)) is method), owner)
     if isinstance(owner, type) and owner in PURE_TYPES:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
 
+def why_disabled(fn: types.FunctionType) -> str | None:
+    """Why a function is marked to run as plain Python; None if it is not."""
+    marks = vars(fn)
+    if "_framelift_disable" in marks:
+        return marks["_framelift_disable"]
+    if marks.get("_torchdynamo_disable"):
+        return str(marks.get("_torchdynamo_disable_msg") or "torch.compiler.disable")
+    return None
+
+
 def judge_leaf(fn: Any) -> Licence | Refusal:
+    disabled = why_disabled(fn)
+    if disabled is not None:
+        return Refusal(breaks.DISABLED, f"{describe(fn)} ({disabled})")
     module = policy.module_name(fn)
     top = module.partition(".")[0]
     if fn in TORCH_TOP or policy.within(module, TORCH_PYTHON):

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
-
 from framelift import _frame
 from framelift.core.sentinels import MISSING
-from framelift.world.door import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.exposure import ATOMS, Seen
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
+from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
 from framelift.world.pending import opened
 
@@ -47,7 +46,7 @@ FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
 
-def through(fn: Any) -> types.FunctionType:
+def through(fn: Any) -> Any:
     """A Python function that calls `fn`: it is interpreted, whoever calls it."""
     return lambda *args, **kwargs: fn(*args, **kwargs)
 
@@ -60,7 +59,9 @@ class NativeCalls(Operations):
         return id(fn.__code__) not in SERVED_CODES and super().interprets(fn)
 
     def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-        served = SERVED_OBJECTS.get(type(fn)) or (SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None)
+        served = SERVED_OBJECTS.get(type(fn)) or (
+            SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None
+        )
         if served is not None:
             return served(self, fn, args, kwargs or {})
         if type(fn) in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
@@ -118,7 +119,9 @@ class NativeCalls(Operations):
             pairs.append((self.key(item[0]), item[1]) if pair else self.for_c(item))
         return pairs
 
-    def looked_into(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def looked_into(
+        self, fn: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
         shown: list[Seen] = []
         prepared = []
         for value in args:
@@ -145,17 +148,23 @@ class NativeCalls(Operations):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            served = self.machine.served if self.machine is not None else {}
-            bound = cls in BUILTINS and not isinstance(value.__self__, (types.ModuleType, type, type(None)))
-            if not bound and value not in served and type(licence_of(value)) is Licence:
-                if cls is not type or value.__flags__ & IMMUTABLE_TYPE:
-                    return value
+            if self.stays_inside(value, cls):
+                return value
         elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
             return value
         made = through(value)
         self.made_function(made)
         self.kept.append(made)
         return made
+
+    def stays_inside(self, fn: Any, cls: type) -> bool:
+        """Whether C may call another C function itself."""
+        if cls in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+            return False  # what it is bound to may hold something pending
+        if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
+            return False
+        served = self.machine.served if self.machine is not None else {}
+        return fn not in served and type(licence_of(fn)) is Licence
 
 
 # ---- objects that read others' attributes when they are called
@@ -215,4 +224,3 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,
 }
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import operator
+import types
 from types import FunctionType
 from typing import Any
 
@@ -14,11 +15,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
-from framelift.world.door import IMMUTABLE_TYPE
 from framelift.world.exposure import ATOMS, Exposure, Seen
 from framelift.world.guard import Check
+from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
-from framelift.world.source import Access
+from framelift.world.source import Access, Source
 from framelift.world.views import DELETED
 
 native = _frame.native
@@ -31,7 +32,21 @@ SEQUENCES = (list, tuple)
 
 IN_PLACE = {
     getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
-    for name in "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor".split()
+    for name in [
+        "add",
+        "and_",
+        "floordiv",
+        "lshift",
+        "matmul",
+        "mul",
+        "mod",
+        "or_",
+        "pow",
+        "rshift",
+        "sub",
+        "truediv",
+        "xor",
+    ]
 }
 OPERATORS = frozenset(
     {*IN_PLACE, *IN_PLACE.values()}
@@ -45,12 +60,18 @@ JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 
 COMPARING = frozenset(
     {operator.eq, operator.ne, operator.contains}
-    | {vars(cls)[name] for cls in (list, tuple) for name in ("index", "count", "__contains__", "__eq__", "__ne__")}
+    | {
+        vars(cls)[name]
+        for cls in (list, tuple)
+        for name in ("index", "count", "__contains__", "__eq__", "__ne__")
+    }
     | {list.remove, collections.deque.index, collections.deque.count, collections.deque.remove}
 )
 """What gives another answer when two objects are one."""
 
-CHECKED_BY_CLASS = frozenset({type.__instancecheck__, abc.ABCMeta.__instancecheck__})
+CHECKED_BY_CLASS: frozenset[Any] = frozenset(
+    {type.__instancecheck__, abc.ABCMeta.__instancecheck__, types.UnionType.__instancecheck__}
+)
 """The `__instancecheck__`s that look at nothing but an object's class."""
 
 
@@ -94,11 +115,11 @@ class Operations(Exposure):
     def truth(self, value: Any) -> bool:
         if type(value) is Pending:
             raw = value.value
-            if value.opened is MISSING and type(raw) in SIZED and id(raw) not in self.known:
-                if value.source.access is not Access.DICT:
-                    self.guard(value.source, Check.TYPE, type(raw))
-                    self.guard(value.source, Check.NONEMPTY, bool(raw))
-                    return bool(raw)
+            unknown = value.opened is MISSING and id(raw) not in self.known
+            if unknown and type(raw) in SIZED and value.source.access is not Access.DICT:
+                self.guard(value.source, Check.TYPE, type(raw))
+                self.guard(value.source, Check.NONEMPTY, bool(raw))
+                return bool(raw)
             value = value.open()
         cls = type(value)
         if cls is FakeTensor:
@@ -117,18 +138,25 @@ class Operations(Exposure):
         left, right = opened(left), opened(right)
         if left is right:
             return True
-        mine, other = self.source_of(left), self.source_of(right)
-        if mine is not None and other is not None and type(left) is type(right):
-            if mine.access is not Access.CONST or other.access is not Access.CONST:
+        if type(left) is type(right):
+            mine, other = self.place_of(left), self.place_of(right)
+            if mine is not None and other is not None and not mine.access is other.access is Access.CONST:
                 self.guard(mine, Check.NOT_SAME_AS, other)
         return False
 
+    def place_of(self, value: Any) -> Source | None:
+        """Like `source_of`, for tensors too."""
+        if type(value) is not FakeTensor:
+            return self.source_of(value)
+        known = self.outside_of(value)
+        return None if known is None else known.source
+
     def is_instance(self, value: Any, cls: Any) -> bool:
         cls = self.for_c(cls)
-        if type(value) is Pending and value.opened is MISSING and type(value.value) in ATOMS and value.value is not None:
-            if all(type(kind).__instancecheck__ in CHECKED_BY_CLASS for kind in flat(cls)):
-                self.guard(value.source, Check.TYPE, type(value.value))
-                return native(isinstance, value.value, cls)
+        unopened = type(value) is Pending and value.opened is MISSING and type(value.value) in ATOMS
+        if unopened and value.value is not None and is_checked_by_class(cls):
+            self.guard(value.source, Check.TYPE, type(value.value))
+            return native(isinstance, value.value, cls)
         value = opened(value)
         if type(value) is FakeTensor:
             return self.tensor_is_instance(value, cls)
@@ -156,11 +184,18 @@ class Operations(Exposure):
         """Like lookup, but DELETED where only opening the whole container will do."""
         raw = container.value
         cls = type(raw)
-        if container.opened is not MISSING or cls not in MAPPINGS or id(raw) in self.known or type(key) not in KEYS:
+        if (
+            container.opened is not MISSING
+            or cls not in MAPPINGS
+            or id(raw) in self.known
+            or type(key) not in KEYS
+        ):
             return DELETED
         source = container.source
         if source.access is Access.DICT:
-            known = next((v for v in (self.views.get(id(o)) for o in self.owners(source)) if v is not None), None)
+            known = next(
+                (v for v in (self.views.get(id(o)) for o in self.owners(source)) if v is not None), None
+            )
             if known is None or known.complete:
                 return DELETED
             value = self.own_attr(known, known.outside, key)
@@ -281,7 +316,7 @@ class Operations(Exposure):
         return items
 
 
-def flat(classes: Any) -> list[Any]:
+def is_checked_by_class(classes: Any) -> bool:
     if isinstance(classes, tuple):
-        return [cls for item in classes for cls in flat(item)]
-    return [classes]
+        return all(map(is_checked_by_class, classes))
+    return type(classes).__instancecheck__ in CHECKED_BY_CLASS

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from framelift.core.sentinels import MISSING
 
 if TYPE_CHECKING:
+    from framelift.world.door import Door
     from framelift.world.source import Source
-    from framelift.world.world import World
 
 
 class Pending:
     __slots__ = ("opened", "source", "value", "world")
 
-    def __init__(self, world: World, source: Source, value: Any) -> None:
+    def __init__(self, world: Door, source: Source, value: Any) -> None:
         self.world = world
         self.source = source
         self.value = value

@@ -83,8 +83,10 @@ class Source:
     @property
     def operand(self) -> Any:
         """What the native access takes."""
-        return self.key[0] if self.access in (Access.ARG, Access.CELL) else (
-            self.key[1] if self.access is Access.CONST else self.key
+        return (
+            self.key[0]
+            if self.access in (Access.ARG, Access.CELL)
+            else (self.key[1] if self.access is Access.CONST else self.key)
         )
 
     def __str__(self) -> str:

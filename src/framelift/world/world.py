@@ -50,15 +50,18 @@ class World(NativeCalls):
                 name: Pending(self, view.source.child(Access.ATTR, name), value)
                 for name, value in pending.value.items()
             }
-            for name, value in view.values.items():
-                if name not in view.written and name in original:
-                    original[name] = value
+            for name in original:
+                if name not in view.written and name in view.values:
+                    original[name] = view.values[name]
             values = dict(original)
-            for name in view.written:
-                values[name] = view.values[name]
+            for name, value in view.changes():
+                if value is DELETED:
+                    values.pop(name, None)
+                else:
+                    values[name] = value
             view.original = original
             view.values.clear()
-            view.values.update({n: v for n, v in values.items() if v is not MISSING})
+            view.values.update(values)
             view.complete = True
             self.know(view.values, view.values, pending.source)
         return view.values
@@ -86,8 +89,18 @@ class World(NativeCalls):
             if now is not before and not (type(before) is Pending and before.opened is now):
                 cells.append((cell, now))
         written = Writes(containers, attributes, scopes, cells)
+        self.refuse_two_faces(written)
         self.guard_apart(written)
         return written
+
+    def refuse_two_faces(self, written: Writes) -> None:
+        """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""
+        met = {id(value) for source, value in self.glanced.items() if source.access is not Access.DICT}
+        changed = {id(change.shadow.outside) for change in written.containers}
+        for view in (*self.views.values(), *self.scopes.values()):
+            own = view.outside if type(view.outside) is dict else getattr(view.outside, "__dict__", None)
+            if id(own) in changed or ((id(own) in met or id(own) in self.known) and view.changes()):
+                self.refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
 
     # ---- what was written to must not turn out, another time, to be one of the other objects
 

@@ -1,0 +1,201 @@
+"""How each kind of outside value is opened: what is guarded, and what stands for it in the trace.
+
+`OPENERS` has an entry for each builtin type; classes are judged once, by `opener_for`: constants with
+attributes, containers' subclasses, instances whose state is all in Python's hands, and the rest, opaque.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import functools
+import operator
+import re
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift import _guards
+from framelift.world.guard import Check
+from framelift.world.shadows import container_base, shadow_of
+from framelift.world.source import Access, Source
+from framelift.world.views import View
+
+if TYPE_CHECKING:
+    from framelift.world.door import Door
+
+IMMUTABLE_TYPE = 1 << 8
+HEAP_TYPE = 1 << 9
+
+BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
+"""The types of C functions: those that are told their class have one of their own."""
+
+Opener = Callable[["Door", Any, Source], Any]
+OPENERS: dict[type, Opener] = {}
+"""Exact type -> how the door opens its instances; other types are judged once by `opener_for`."""
+
+
+def opens(*classes: type) -> Callable[[Opener], Opener]:
+    def register(opener: Opener) -> Opener:
+        for cls in classes:
+            OPENERS[cls] = opener
+        return opener
+
+    return register
+
+
+@opens(int, float, complex, str, bytes, range, slice, torch.device, torch.Size)
+@opens(datetime.timedelta, decimal.Decimal)
+@opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
+def open_constant(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.EQUAL, value)
+    return value
+
+
+@opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo)
+def open_singleton(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    return value
+
+
+@opens(types.FunctionType, type, types.MethodDescriptorType, types.WrapperDescriptorType)
+@opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
+@opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
+@opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
+def open_by_identity(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    return world.know(value, value, world.root.constant(value, str(source)))
+
+
+@opens(types.ModuleType)
+def open_module(world: Door, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    fixed = world.root.constant(value, value.__name__)
+    world.views[id(value)] = world.scope(vars(value))
+    return world.know(value, value, fixed)
+
+
+@opens(torch.Tensor, torch.nn.Parameter)
+def open_tensor(world: Door, value: Any, source: Source) -> Any:
+    with torch._C.DisableTorchFunction():
+        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
+    return world.know(value, world.recorder.input(value), source)
+
+
+@opens(types.MethodType)
+def open_method(world: Door, value: Any, source: Source) -> Any:
+    world.guard(source, Check.TYPE, types.MethodType)
+    fn = world.load(value.__func__, source.child(Access.METHOD_FUNC))
+    this = world.load(value.__self__, source.child(Access.SELF))
+    return world.know(value, types.MethodType(fn, this), source)
+
+
+@opens(*BUILTINS, types.MethodWrapperType)
+def open_builtin(world: Door, value: Any, source: Source) -> Any:
+    """A function of C is itself; a method of C is had again from the object that it is bound to."""
+    this = value.__self__
+    if isinstance(this, (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
+        return open_by_identity(world, value, source)
+    world.guard(source, Check.TYPE, type(value))
+    world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
+    this = world.load(this, source.child(Access.NATIVE_ATTR, "__self__"))
+    return world.know(value, getattr(this, value.__name__), source)
+
+
+@opens(functools.partial)
+def open_partial(world: Door, value: Any, source: Source) -> Any:
+    world.guard(source, Check.TYPE, functools.partial)
+    parts = [
+        world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
+        for name in ("func", "args", "keywords")
+    ]
+    return world.know(value, functools.partial(parts[0], *parts[1], **parts[2]), source)
+
+
+def open_container(base: type) -> Opener:
+    def opener(world: Door, value: Any, source: Source) -> Any:
+        return shadow_of(world, value, source, base)  # type: ignore[arg-type]
+
+    return opener
+
+
+def open_instance(world: Door, value: Any, source: Source) -> Any:
+    """An object whose state is its attributes: itself, seen through a view."""
+    world.guard(source, Check.TYPE, type(value))
+    world.views[id(value)] = View(source, value)
+    return world.know(value, value, source)
+
+
+def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
+    """A constant with attributes: an enum's member, a number or text of a user's class."""
+    if source.access is not Access.CONST:
+        world.guard(source, Check.IS, value)
+    fixed = world.root.constant(value, str(source))
+    world.views[id(value)] = View(fixed, value)
+    return world.know(value, value, fixed)
+
+
+def open_opaque(world: Door, value: Any, source: Source) -> Any:
+    """An object with state in C: it may be moved about, but nothing may look at it."""
+    world.guard(source, Check.TYPE, type(value))
+    return world.know(value, value, source)
+
+
+def opener_for(cls: type) -> Opener:
+    if issubclass(cls, type):
+        return open_by_identity
+    if issubclass(cls, (enum.Enum, int, float, complex, str, bytes)):
+        return open_fixed_instance
+    if issubclass(cls, types.ModuleType) and "__getattr__" not in dir(cls):
+        return open_module
+    if issubclass(cls, torch.Tensor):
+        return open_tensor
+    base = container_base(cls)
+    if base is not None:
+        return open_container(base)
+    if is_ordinary(cls):
+        return open_instance
+    return open_opaque
+
+
+def is_made_in_c(cls: type) -> bool:
+    return any(type(v) is types.MethodDescriptorType and v.__objclass__ is cls for v in vars(cls).values())
+
+
+EXTRA_STATE = frozenset({types.SimpleNamespace, torch.nn.Module, types.ModuleType})
+"""Bases that are more than `object` to C but keep their state in `__dict__` all the same."""
+
+
+def is_ordinary(cls: type) -> bool:
+    """Whether everything an instance holds is in its `__dict__` and slots."""
+    slots = 0
+    for base in cls.__mro__:
+        if base is object or base in EXTRA_STATE:
+            continue
+        if not base.__flags__ & HEAP_TYPE or is_made_in_c(base):
+            return False
+        names = base.__dict__.get("__slots__", ())
+        slots += len(
+            [
+                n
+                for n in ((names,) if isinstance(names, str) else names)
+                if n not in ("__dict__", "__weakref__")
+            ]
+        )
+    if any(base in EXTRA_STATE for base in cls.__mro__):
+        return True
+    # a class made in C has a larger struct than its Python-visible parts account for
+    hidden = cls.__basicsize__ - object.__basicsize__ - 8 * slots
+    return hidden <= 16
+
+
+for _base in (tuple, list, dict, set, frozenset):
+    OPENERS[_base] = open_container(_base)
