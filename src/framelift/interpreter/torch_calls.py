@@ -31,11 +31,23 @@ TRACED = dict(SERVED)
 """What a trace serves: all that the interpreter does anyway, and this."""
 
 
+TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
+"""Methods that C calls while it makes a class -> which of their arguments that is."""
+
+
+VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
 class TracingMachine(Machine):
     served = TRACED
 
     def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """C called the function, so it may look into what it gets: nothing pending may be in there."""
+        of_new_class = TOLD_OF_CLASSES.get(func.__name__)
+        if of_new_class is not None and isinstance(arguments[of_new_class], type):
+            self.world.inside_classes.add(arguments[of_new_class])  # type: ignore[attr-defined]
+        if func in self.served and not func.__code__.co_flags & VARIADIC:
+            return self.world.for_c(self.invoke(func, tuple(arguments), {}))
         return self.world.for_c(super().enter(func, arguments, namespace))
 
     def invoke(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -75,6 +87,13 @@ def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
     if isinstance(made, type):
         f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+    return made
+
+
+@serve(types.FunctionType)
+def serve_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    made = f.world.call_native(f, types.FunctionType, args, kwargs)
+    f.world.made_function(made)
     return made
 
 
@@ -202,6 +221,12 @@ def instance_state(f: Frame, obj: Any) -> Any:
     if any(type(v) is types.MemberDescriptorType for base in type(obj).__mro__ for v in vars(base).values()):
         raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has slots")
     return dict(opened(f.world.load_attr(obj, "__dict__"))) or None
+
+
+@serve(copyreg._slotnames)  # type: ignore[attr-defined]
+def serve_slotnames(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Keeps what it finds on the class, which changes nothing for anybody."""
+    return copyreg._slotnames(opened(args[0]))  # type: ignore[attr-defined]
 
 
 @serve(inspect.signature)

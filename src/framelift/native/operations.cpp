@@ -212,6 +212,27 @@ bool check_elements(Operand& operand, Walk& walk, PyObject* value) {
   return PyAnySet_Check(value) && walk.program.element_sets[operand.number].equals(value);
 }
 
+// Two equal sets may be iterated in different orders.
+bool check_elements_in_order(Operand& operand, Walk&, PyObject* value) {
+  PyObject* expected = operand.object.get();
+  if (!PyAnySet_Check(value) || PySet_GET_SIZE(value) != PyTuple_GET_SIZE(expected)) {
+    return false;
+  }
+  Py_ssize_t position = 0, n = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(value, &position, &element, &hash)) {
+    if (!same_constant(PyTuple_GET_ITEM(expected, n++), element)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool check_code(Operand& operand, Walk&, PyObject* value) {
+  return PyFunction_Check(value) && PyFunction_GET_CODE(value) == operand.object.get();
+}
+
 bool check_tensor(Operand& operand, Walk&, PyObject* value) {
   return Box<TensorSpec>::of(operand.object.get()).matches(value);
 }
@@ -246,6 +267,8 @@ const CheckKind CHECKS[] = {
     {"NO_ATTR", check_no_attr, OperandKind::NAME, false},
     {"NO_SLOT", check_no_slot, OperandKind::MEMBER, false},
     {"ELEMENTS", check_elements, OperandKind::FROZENSET, false},
+    {"ELEMENTS_IN_ORDER", check_elements_in_order, OperandKind::TUPLE, false},
+    {"CODE", check_code, OperandKind::OBJECT, false},
     {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},

@@ -30,7 +30,6 @@ from framelift.interpreter.torch_calls import TracingMachine
 from framelift.tensors.recorder import Recorder
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
-from framelift.world.source import Access
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
@@ -157,8 +156,7 @@ def as_it_was() -> Iterator[None]:
 def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     """The guards of everything the trace read, and the walk that collects the region's inputs."""
     for fn in world.inlined.values():
-        code = world.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, "__code__")
-        world.guard(code, Check.IS, fn.__code__)
+        world.guard(world.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
     world.guard_sighted(region.inputs)
     storages = None
     recorder = world.recorder

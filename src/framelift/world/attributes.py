@@ -58,7 +58,7 @@ class Attributes(Door):
             return self.super_attr(obj, name)
         if isinstance(obj, type):
             return self.class_attr(obj, name)
-        if cls is FunctionType and id(obj) in self.known:
+        if cls is FunctionType and id(obj) not in self.inside_functions:
             return self.function_attr(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, name)
@@ -258,10 +258,21 @@ class Attributes(Door):
 
     def for_class_getset(self, cls: type, name: str) -> Any:
         """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
-        if name == "__dict__" and cls not in self.inside_classes and not cls.__flags__ & IMMUTABLE_TYPE:
-            for base in vars(cls):
-                self.class_attribute(cls, base)
-        return native(getattr, cls, name)
+        if cls in self.inside_classes or cls.__flags__ & IMMUTABLE_TYPE:
+            return native(getattr, cls, name)
+        if name == "__dict__":
+            return types.MappingProxyType({own: self.class_item(cls, own) for own in vars(cls)})
+        value = native(getattr, cls, name)
+        if type(value) is dict:
+            return Pending(self, self.root.constant(value, f"{cls.__qualname__}.{name}"), value)
+        return value
+
+    def class_item(self, cls: type, name: str) -> Any:
+        """What a class's own dictionary has: functions and descriptors as they are."""
+        found = self.class_attribute(cls, name)
+        if hasattr(type(found), "__get__"):
+            return found
+        return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
     def super_attr(self, obj: Any, name: str) -> Any:
         this, start, cls = obj.__self__, obj.__thisclass__, obj.__self_class__
@@ -460,6 +471,8 @@ class Attributes(Door):
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
+        if isinstance(obj, (type, FunctionType, types.ModuleType)):
+            return not self.is_inside(obj)  # even if it was not had through the door, but from a class, say
         known = self.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.shadows
 

@@ -307,7 +307,7 @@ def opening(world: Exposure, iterator: Any) -> Iterator[Any]:
         yield world.for_c(item)
 
 
-@shows(type({}.keys()), type({}.values()), type({}.items()))
+@shows(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
 def show_dictionary_view(world: Exposure, value: Any, seen: Seen) -> Any:
     world.expose(value, type(value))
     for of in gc.get_referents(value):

@@ -24,7 +24,8 @@ class Check(enum.Enum):
     NO_KEY = enum.auto()
     NO_ATTR = enum.auto()
     NO_SLOT = enum.auto()
-    ELEMENTS = enum.auto()
+    ELEMENTS_IN_ORDER = enum.auto()
+    CODE = enum.auto()
     TENSOR = enum.auto()
     SAME_AS = enum.auto()
     NOT_SAME_AS = enum.auto()
@@ -42,7 +43,8 @@ TEXTS = {
     Check.NO_KEY: "{e!r} not in {s}",
     Check.NO_ATTR: "{e!r} not in {s}.__dict__",
     Check.NO_SLOT: "not hasattr({s}, {e.__name__!r})",
-    Check.ELEMENTS: "{s} == {e}",
+    Check.ELEMENTS_IN_ORDER: "tuple({s}) == {e}",
+    Check.CODE: "{s}.__code__ is {e}",
     Check.TENSOR: "{s} is {e}",
     Check.SAME_AS: "{s} is {e}",
     Check.NOT_SAME_AS: "{s} is not {e}",
@@ -59,7 +61,7 @@ class Guard:
 
     def __str__(self) -> str:
         expected = self.expected
-        if self.check in (Check.IS, Check.IS_NOT):
+        if self.check in (Check.IS, Check.IS_NOT, Check.CODE):
             expected = brief(expected)
         elif self.check is Check.KEYS:
             expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in expected]

@@ -268,6 +268,9 @@ REFUSED: dict[Any, Refusal] = {
     builtins.id: Refusal(breaks.IDENTITY, "id"),
 }
 
+CLOCKS = frozenset({"now", "utcnow", "today"})
+"""Class methods of dates that ask what time it is."""
+
 TORCH_OPERATORS = (
     "torch._C._nn",
     "torch._C._linalg",
@@ -442,6 +445,8 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
     if module in PURE_MODULES:
         return Licence(Looks.DEEP, PURE_MODULES[module])
     if isinstance(owner, type):
+        if issubclass(owner, datetime.date) and fn.__name__ in CLOCKS:
+            return Refusal(breaks.EFFECT, f"{owner.__qualname__}.{fn.__name__}")
         # a class method of C, had through a subclass that may have one of its own by that name
         method = types.ClassMethodDescriptorType
         owner = next((base for base in owner.__mro__ if type(vars(base).get(fn.__name__)) is method), owner)

@@ -22,7 +22,7 @@ from framelift.world.exposure import ATOMS, Seen
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
-from framelift.world.pending import opened
+from framelift.world.pending import Pending, opened
 
 native = _frame.native
 
@@ -59,6 +59,11 @@ class NativeCalls(Operations):
         return id(fn.__code__) not in SERVED_CODES and super().interprets(fn)
 
     def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        if type(fn) is FunctionType and "_framelift_target" in vars(fn):
+            # a compiled function, called by a traced one, is part of that; of a module this is `__call__`
+            compiled = vars(fn)["_framelift_target"]
+            target = Pending(self, self.root.constant(compiled, fn.__name__), compiled)
+            return self.invoke(target, *(args[1:] if fn.__name__ == "__call__" else args), **(kwargs or {}))
         served = SERVED_OBJECTS.get(type(fn)) or (
             SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None
         )

@@ -9,6 +9,7 @@ subclasses of these are shadowed by instances of the same subclass, attributes i
 from __future__ import annotations
 
 import collections
+import operator
 import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -152,13 +153,15 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
 
 def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     base: Any = frozenset if issubclass(cls, frozenset) else set
-    world.guard(source, Check.ELEMENTS, frozenset(base.__iter__(value)))
-    for item in base.__iter__(value):
-        world.fixed(item, source)
     items = list(base.__iter__(value))
+    world.guard(source, Check.ELEMENTS_IN_ORDER, tuple(items))
+    for item in items:
+        world.fixed(item, source)
     shadow = base.__new__(cls, items)
     if base is set:
         set.update(shadow, items)
+    if not all(map(operator.is_, base.__iter__(shadow), items)):
+        world.refuse(breaks.SET_ORDER, f"{source}")
     return shadow, items
 
 

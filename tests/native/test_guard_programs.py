@@ -332,7 +332,7 @@ def test_native_attr():
         torch.ones(1),
         torch.Size([1]),
     ],
-    ids=repr,
+    ids=lambda parent: type(parent).__name__,
 )
 def test_wrong_parents_never_crash(parent):
     operands = {"ATTR": "a", "KEY": "a", "KWDEFAULT": "a", "NATIVE_ATTR": "a", "SLOT": Slotted.field}
@@ -346,6 +346,7 @@ def test_wrong_parents_never_crash(parent):
         "NO_ATTR": "a",
         "NO_SLOT": Slotted.field,
         "ELEMENTS": frozenset(),
+        "ELEMENTS_IN_ORDER": (),
         "TENSOR": g.TensorSpec(torch.ones(2)),
     }
     for name in dir(g):
@@ -497,6 +498,23 @@ def test_no_slot():
     del thing.field
     assert holds(thing)
     assert not holds(Plain())
+
+
+def test_elements_in_the_order_of_iteration():
+    one, other = {8, 0}, {0, 8}
+    assert one == other and list(one) != list(other)
+    holds = check(g.CHECK_ELEMENTS_IN_ORDER, tuple(one))
+    assert holds(one) and not holds(other) and not holds({8}) and not holds([8, 0])
+
+
+def test_code():
+    def fn():
+        return 1
+
+    holds = check(g.CHECK_CODE, fn.__code__)
+    assert holds(fn) and not holds(3)
+    fn.__code__ = (lambda: 2).__code__
+    assert not holds(fn)
 
 
 def test_elements():
