@@ -29,6 +29,9 @@ for _module in list(sys.modules.values()):
     ):
         _module.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
+# Importing the database forbids, for the rest of the process, to set torch.backends' flags.
+setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
+
 SAMPLES = 2
 """How many samples of each operator are run."""
 

@@ -122,6 +122,53 @@ def test_gradient_modes_through_aot_autograd(fn: Callable[..., Any]) -> None:
     check(fn, X, weight, backend="aot_eager")
 
 
+def inference(x, w):
+    with torch.inference_mode():
+        y = x * w
+        assert torch.is_inference_mode_enabled() and not torch.is_grad_enabled()
+        z = y.view(-1)
+        z.add_(1)
+    return y, z, x * w
+
+
+@torch.inference_mode()
+def decorated_inference(x, w):
+    return x * w
+
+
+def calls_decorated_inference(x, w):
+    return decorated_inference(x, w), decorated_inference(x, w) + 1, x * w
+
+
+def inference_off(x, w):
+    with torch.inference_mode(False):
+        return x * w
+
+
+def gradients_inside_inference(x, w):
+    with torch.inference_mode(), torch.enable_grad():
+        y = x * w
+    return y, x * w
+
+
+INFERENCE = [inference, calls_decorated_inference, inference_off, gradients_inside_inference]
+
+
+@pytest.mark.parametrize("fn", INFERENCE, ids=lambda fn: fn.__name__)
+def test_inference_mode(fn: Callable[..., Any]) -> None:
+    for _ in range(2):
+        check(fn, X, W[:3])
+
+
+def switched_by_torch(x):
+    with torch.backends.mkldnn.flags(enabled=False):
+        return x + 1
+
+
+def test_a_switch_that_the_graph_does_not_hold_breaks() -> None:
+    assert reason(switched_by_torch, X) in ("not supported", "unlicensed native call", "run-time effect")
+
+
 def test_a_compiled_function_in_inference_mode() -> None:
     with torch.inference_mode():
         check(lambda x: (x * 2).view(-1).add_(1), X + 1)
@@ -233,6 +280,11 @@ def breaks_in_nested_autocast(x):
         return (x @ x.T).sum().item()
 
 
+def breaks_in_inference_mode(x):
+    with torch.inference_mode():
+        return (x + 1).sum().item()
+
+
 def breaks_in_a_device(x):
     with torch.device("cpu"):
         return (x + torch.ones(4)).sum().item()
@@ -240,7 +292,13 @@ def breaks_in_a_device(x):
 
 @pytest.mark.parametrize(
     "fn",
-    [breaks_in_no_grad, breaks_in_autocast, breaks_in_nested_autocast, breaks_in_a_device],
+    [
+        breaks_in_no_grad,
+        breaks_in_autocast,
+        breaks_in_nested_autocast,
+        breaks_in_a_device,
+        breaks_in_inference_mode,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_the_state_of_torch_after_a_break(fn: Callable[..., Any]) -> None:

@@ -26,8 +26,10 @@ INTERPRET: Final = 3
 Interceptor = Callable[[FunctionType, list[Any], Mapping[str, Any] | None], object]
 # Returns (run decision, intercept decision).
 Decide = Callable[[FunctionType, CodeType], tuple[int, int]]
-# Returns what to call in the frame's place; None to let it run; False to let it run with nothing below looked at.
-Missed = Callable[[FunctionType, list[Any]], tuple[Callable[..., object], tuple[Any, ...]] | Literal[False] | None]
+# Returns what to call in the frame's place; None: let it run; False: that, and look at nothing below it.
+Missed = Callable[
+    [FunctionType, list[Any]], tuple[Callable[..., object], tuple[Any, ...]] | Literal[False] | None
+]
 
 def call(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 def call_in(context: object, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...

@@ -894,8 +894,8 @@ STATES = {
     "float32 matmul precision (mkldnn): expected ieee, found bf16": lambda: Switch(
         torch.set_float32_matmul_precision, "medium", "highest"
     ),
-    "float32 conv precision (cuda): expected": lambda: Switch(
-        setter(torch.backends.cudnn, "allow_tf32"), False, True
+    "float32 conv precision (cuda): expected": lambda: torch.backends.cudnn.flags(
+        enabled=True, allow_tf32=False
     ),
     "flash sdp: expected True, found False": lambda: torch.nn.attention.sdpa_kernel(
         torch.nn.attention.SDPBackend.MATH
@@ -918,15 +918,15 @@ STATES = {
 @pytest.mark.parametrize("line", STATES)
 def test_global_state(line):
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = True
-    state = g.GlobalState()
-    case = Case(state=state)
-    assert case.holds() and state.diff() == []
-    with STATES[line]():
-        assert any(found.startswith(line) for found in state.diff()), state.diff()
-        assert case.failure() == (-1, -1, state.diff())
-        assert not case.holds()
-    assert case.holds() and state.diff() == []
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=True):
+        state = g.GlobalState()
+        case = Case(state=state)
+        assert case.holds() and state.diff() == []
+        with STATES[line]():
+            assert any(found.startswith(line) for found in state.diff()), state.diff()
+            assert case.failure() == (-1, -1, state.diff())
+            assert not case.holds()
+        assert case.holds() and state.diff() == []
 
 
 def test_global_state_ignores_threads():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
+from framelift.tensors import memory
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, slots_of
 
@@ -79,15 +80,26 @@ def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
     return name
 
 
+def same_order(made: Any, wanted: Any) -> bool:
+    return all(map(operator.is_, made, wanted))
+
+
 def check_order(value: set[Any] | frozenset[Any]) -> None:
     """A set is iterated in an order that depends on how it came about: the new one must have it too."""
-    items = list(value)
-    if not all(map(operator.is_, set(items), items)):
+    if not same_order(set(list(value)), value):
         raise Break(breaks.SET_ORDER, "a result of the function")
+
+
+def is_constant(value: Any) -> bool:
+    if type(value) in (tuple, frozenset):
+        return all(map(is_constant, value))
+    return type(value) in memory.ATOMS or type(value) is bytes
 
 
 @builds(set)
 def build_set(r: Rebuild, value: set[Any]) -> str:
+    if value and all(map(is_constant, value)) and same_order(value.copy(), value):
+        return r.variable(f"{r.constant(value)}.copy()")
     check_order(value)
     if not r.is_late(value) and value:
         return r.variable(f"{{{r.listed(value)}}}")
@@ -99,6 +111,8 @@ def build_set(r: Rebuild, value: set[Any]) -> str:
 
 @builds(frozenset)
 def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
+    if is_constant(value):
+        return r.constant(value)
     check_order(value)
     return r.variable(f"{r.constant(frozenset)}([{r.listed(value)}])")
 

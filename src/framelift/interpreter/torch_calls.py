@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.amp.autocast_mode as autocast_mode
+import torch.autograd.grad_mode as grad_mode
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
@@ -339,14 +340,22 @@ def serve_enter_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     manager = opened(args[0])
     names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
     settings = tuple(opened(f.world.load_attr(manager, name)) for name in names)
-    f.world.recorder.enter_autocast(manager, settings)  # type: ignore[attr-defined]
+    f.world.recorder.enter_context(autocast_mode._enter_autocast, manager, settings)  # type: ignore[attr-defined]
     return manager
 
 
-@serve(autocast_mode.autocast.__exit__)
-def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    f.world.recorder.exit_autocast(opened(args[0]))  # type: ignore[attr-defined]
-    return False
+@serve(torch.inference_mode.__enter__)
+def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager = opened(args[0])
+    settings = (opened(f.world.load_attr(manager, "mode")),)
+    f.world.recorder.enter_context(grad_mode._enter_inference_mode, manager, settings)  # type: ignore[attr-defined]
+    return None
+
+
+@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__)
+def serve_exit_context(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    f.world.recorder.exit_context(opened(args[0]))  # type: ignore[attr-defined]
+    return None
 
 
 # ---- operators by their registry

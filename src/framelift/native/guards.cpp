@@ -42,10 +42,7 @@ PyObject* fake_history(PyObject*, PyObject* tensor) {
   if (!is_tensor(tensor)) {
     return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
   }
-  // set_history would describe the tensor to the node, which asks a fake for its device in Python
-  NodePointer node = make_node<NodePointer>();
-  uint32_t number = node->add_input_metadata(torch::autograd::Node::undefined_input());
-  torch::autograd::impl::set_gradient_edge(THPVariable_Unpack(tensor), {node, number});
+  torch::autograd::set_history(THPVariable_Unpack(tensor), make_node<NodePointer>());
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }

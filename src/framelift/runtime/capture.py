@@ -113,7 +113,7 @@ def run(machine: Machine, world: World, frame: Frame) -> Any:
 
 @contextlib.contextmanager
 def quiet_fakes() -> Iterator[None]:
-    """An operator that fails on fakes is the program's own error, which it gets: torch need not log it too."""
+    """An operator that fails on fakes is an error of the program's, which it gets; torch need not log it."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before = log.disabled
     log.disabled = True

@@ -92,27 +92,22 @@ def bypassed() -> Iterator[None]:
         _bypassed = before
 
 
-def settings() -> tuple[Any, ...]:
-    """Switches that choose between kernels, whose results may be laid out differently. A trace can't change
-    them."""
+def state() -> tuple[Any, ...]:
+    """The switches of torch on which an operator's result depends; the last ones choose between kernels,
+    whose results may be laid out differently."""
     c = torch._C
     return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.get_default_dtype(),
+        c._is_any_autocast_enabled() and autocast_state(),
         c._get_mkldnn_enabled(),
         c._get_cudnn_enabled(),
         c._get_math_sdp_enabled(),
         c._get_flash_sdp_enabled(),
         c._get_mem_efficient_sdp_enabled(),
         c._get_cudnn_sdp_enabled(),
-    )
-
-
-def state() -> tuple[Any, ...]:
-    """What a trace can change."""
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.get_default_dtype(),
-        torch._C._is_any_autocast_enabled() and autocast_state(),
+        c._get_deterministic_algorithms(),
     )
 
 
@@ -146,7 +141,6 @@ class Keys:
     def __init__(self, fakes: Fakes) -> None:
         self.fakes = fakes
         self.metas: dict[int, Meta | None] = {}
-        self.settings = settings()
 
     def meta(self, fake: torch.Tensor) -> Meta:
         found = self.metas.get(id(fake), False)
@@ -159,11 +153,13 @@ class Keys:
     def forget(self, fake: torch.Tensor) -> None:
         self.metas.pop(id(fake), None)
 
-    def key(self, func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, list[torch.Tensor]] | None:
+    def key(
+        self, func: Any, args: Any, kwargs: dict[str, Any], state: tuple[Any, ...]
+    ) -> tuple[Any, list[torch.Tensor]] | None:
         """The call's key and its tensors in order; None when there can't be one."""
         if _bypassed:
             return None
-        parts: list[Any] = [func, self.settings, state()]
+        parts: list[Any] = [func, state]
         tensors: list[torch.Tensor] = []
         try:
             self.add(args, parts, tensors)

@@ -20,6 +20,7 @@ import torch.fx
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp import autocast_mode
+from torch.autograd import grad_mode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
@@ -104,6 +105,12 @@ EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_as
 SWITCHES = {torch._C._set_grad_enabled}
 """Effects that matter only to what is called after them."""
 
+CONTEXTS: dict[Any, Callable[[Any], None]] = {
+    autocast_mode._enter_autocast: autocast_mode._exit_autocast,
+    grad_mode._enter_inference_mode: grad_mode._exit_inference_mode,
+}
+"""Functions that enter a context -> those that leave it again."""
+
 IN_PLACE_FACTS = {Tensor.detach_, torch.detach_}
 """Functions that change what autograd knows of a tensor, but not its values."""
 
@@ -150,9 +157,9 @@ class Recorder(TorchFunctionMode):
         self.indexed = 0
         self.classes: dict[int, type] = {}
         self.calls = 0
-        self.autocasts: list[tuple[Any, torch.fx.Node, Any]] = []
-        """Autocast contexts that are open: the program's manager, the node that enters it, and what stands
-        for the manager while tracing."""
+        self.contexts: list[tuple[Any, torch.fx.Node, Any]] = []
+        """Contexts that are open: the program's manager, the node that enters it, and what stands for the
+        manager while tracing."""
 
     # ---- the time that a trace takes
 
@@ -160,6 +167,7 @@ class Recorder(TorchFunctionMode):
         self.modes_before = _get_current_function_mode_stack()
         self.device_before = devices.CURRENT_DEVICE
         self.grad_before = torch.is_grad_enabled()
+        self.state = memory.state()
         for mode in self.modes_before:
             if type(mode) is not devices.DeviceContext:
                 raise Break(
@@ -174,9 +182,9 @@ class Recorder(TorchFunctionMode):
     def __exit__(self, *raised: Any) -> None:
         """Leaves no mode and no context behind, wherever the trace ended."""
         with torch._C.DisableTorchFunction():
-            for _, _, entered in reversed(self.autocasts):
-                autocast_mode._exit_autocast(entered)
-        self.autocasts.clear()
+            for _, node, entered in reversed(self.contexts):
+                CONTEXTS[node.target](entered)
+        self.contexts.clear()
         while _get_current_function_mode_stack():
             _pop_mode()
         for mode in self.modes_before:
@@ -185,23 +193,28 @@ class Recorder(TorchFunctionMode):
         if self.collecting:
             gc.enable()
 
-    def enter_autocast(self, manager: Any, settings: tuple[Any, ...]) -> None:
+    def enter_context(self, enter: Callable[..., Any], manager: Any, settings: tuple[Any, ...]) -> None:
+        """The program enters a context that switches something in torch: so does the trace, and the graph."""
         with torch._C.DisableTorchFunction():
-            entered = autocast_mode._enter_autocast(*settings)
-        node = self.add_node("call_function", autocast_mode._enter_autocast, settings)
+            entered = enter(*settings)
+        node = self.switch(enter, settings)
+        self.contexts.append((manager, node, entered))
+
+    def exit_context(self, manager: Any) -> None:
+        if not self.contexts or self.contexts[-1][0] is not manager:
+            raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
+        _, node, entered = self.contexts.pop()
+        leave = CONTEXTS[node.target]
+        with torch._C.DisableTorchFunction():
+            leave(entered)
+        self.switch(leave, (node,))
+
+    def switch(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
+        node = self.add_node("call_function", target, args)
         node.meta["stack_trace"] = self.where()
         self.impure.add(node)
-        self.autocasts.append((manager, node, entered))
-
-    def exit_autocast(self, manager: Any) -> None:
-        if not self.autocasts or self.autocasts[-1][0] is not manager:
-            raise Break(breaks.INTERNAL, "an autocast context left in another order than entered")
-        _, node, entered = self.autocasts.pop()
-        with torch._C.DisableTorchFunction():
-            autocast_mode._exit_autocast(entered)
-        left = self.add_node("call_function", autocast_mode._exit_autocast, (node,))
-        left.meta["stack_trace"] = self.where()
-        self.impure.add(left)
+        self.state = memory.state()
+        return node
 
     # ---- inputs
 
@@ -213,7 +226,9 @@ class Recorder(TorchFunctionMode):
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             try:
-                fake = self.fakes.of(tensor)
+                # what it is does not depend on where in the program it is first used
+                with torch.inference_mode(tensor.is_inference()):
+                    fake = self.fakes.of(tensor)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
@@ -258,7 +273,10 @@ class Recorder(TorchFunctionMode):
             return self.perform(func, args, kwargs)
 
     def perform(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        keyed = self.keys.key(func, args, kwargs)
+        state = memory.state()
+        if state != self.state:
+            raise Break(breaks.INTERNAL, "a switch of torch's thrown by code that is not captured")
+        keyed = self.keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
             found = memory.lookup(key)
@@ -281,6 +299,7 @@ class Recorder(TorchFunctionMode):
         if func in EFFECTS or func in IN_PLACE_FACTS:
             for tensor in tensors:
                 self.keys.forget(tensor)
+            self.state = memory.state()
             self.record(func, args, kwargs, out, pure=False)
             return out
         outputs: list[torch.Tensor] = []
@@ -468,6 +487,8 @@ class Recorder(TorchFunctionMode):
                 if pending.args[0] is holds:
                     self.graph.erase_node(pending)
                 holds, pending = pending.args[0], None
+            if node.target in CONTEXTS or node.target in CONTEXTS.values():
+                holds = None  # inference mode switches gradients too
 
     @property
     def empty(self) -> bool:

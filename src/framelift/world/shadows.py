@@ -14,6 +14,7 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from framelift.core import breaks
 from framelift.world.guard import Check
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
