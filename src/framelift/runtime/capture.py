@@ -69,6 +69,8 @@ def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
     world.frame_function, world.frame_globals = fn, fn.__globals__
     names = slot_names(fn.__code__)
     pending = [Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)]
+    packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
+    world.fresh = {value.source for value in pending[packed:]}
     frame = Frame(machine, fn, decoded(fn.__code__), pending)
     with as_it_was():
         result = run(machine, world, frame)

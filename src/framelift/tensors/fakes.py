@@ -86,6 +86,10 @@ class Fakes(FakeTensorMode):
 
     def of(self, tensor: torch.Tensor) -> FakeTensor:
         """A fake of a real tensor."""
+        inference = tensor.is_inference()
+        if inference is not torch.is_inference_mode_enabled():
+            with torch.inference_mode(inference):  # the tensor is what it is, wherever it is first used
+                return self.of(tensor)
         if not is_plain(tensor):
             with _disable_current_modes():  # this mode would take the parts of the tensor for its own
                 return self.from_tensor(tensor, static_shapes=True)

@@ -226,9 +226,7 @@ class Recorder(TorchFunctionMode):
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             try:
-                # what it is does not depend on where in the program it is first used
-                with torch.inference_mode(tensor.is_inference()):
-                    fake = self.fakes.of(tensor)
+                fake = self.fakes.of(tensor)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):

@@ -68,6 +68,8 @@ class Door(PlainWorld):
         self.inlined: dict[int, FunctionType] = {}
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
+        self.fresh: set[Source] = set()
+        """Arguments that CPython makes for each call (`*args`, `**kwargs`): they are nobody else's."""
         self.frame_globals: dict[str, Any] | None = None
         self.frame_function: FunctionType | None = None
         self.broken: Break | None = None

@@ -271,6 +271,9 @@ REFUSED: dict[Any, Refusal] = {
 CLOCKS = frozenset({"now", "utcnow", "today"})
 """Class methods of dates that ask what time it is."""
 
+for _backend in (torch.backends.cudnn, torch.backends.mkldnn):
+    REFUSED[_backend.flags] = Refusal(breaks.EFFECT, f"{_backend.__name__}.flags")
+
 TORCH_OPERATORS = (
     "torch._C._nn",
     "torch._C._linalg",

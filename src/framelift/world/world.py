@@ -113,6 +113,8 @@ class World(NativeCalls):
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
         changed += [(view.source, view.outside) for view, _ in written.attributes]
         for source, value in changed:
+            if source in self.fresh:
+                continue
             for other, met in others.get(type(value), ()):
                 if other is source or (other.access is Access.CONST and source.access is Access.CONST):
                     continue
