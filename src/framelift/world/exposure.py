@@ -42,87 +42,14 @@ ATOMS = memory.ATOMS | {
 }
 """Types whose values hold nothing that could be pending."""
 
-SPECIALS = tuple(
-    f"__{name}__"
-    for name in [
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "hash",
-        "bool",
-        "len",
-        "length_hint",
-        "iter",
-        "next",
-        "contains",
-        "getitem",
-        "missing",
-        "reversed",
-        "call",
-        "index",
-        "int",
-        "float",
-        "complex",
-        "round",
-        "trunc",
-        "floor",
-        "ceil",
-        "str",
-        "repr",
-        "format",
-        "add",
-        "radd",
-        "iadd",
-        "sub",
-        "rsub",
-        "isub",
-        "mul",
-        "rmul",
-        "imul",
-        "matmul",
-        "rmatmul",
-        "imatmul",
-        "truediv",
-        "rtruediv",
-        "itruediv",
-        "floordiv",
-        "rfloordiv",
-        "ifloordiv",
-        "mod",
-        "rmod",
-        "imod",
-        "divmod",
-        "rdivmod",
-        "pow",
-        "rpow",
-        "ipow",
-        "lshift",
-        "rlshift",
-        "ilshift",
-        "rshift",
-        "rrshift",
-        "irshift",
-        "and",
-        "rand",
-        "iand",
-        "or",
-        "ror",
-        "ior",
-        "xor",
-        "rxor",
-        "ixor",
-        "neg",
-        "pos",
-        "abs",
-        "invert",
-        "getattr",
-        "getattribute",
-        "class",
-    ]
-)
+SPECIAL_NAMES_OF_C = """
+    eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call
+    index int float complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul
+    rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod
+    rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand
+    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class
+"""
+SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
 """The methods that C looks up on a class by itself."""
 
 FEW = 16
