@@ -38,6 +38,13 @@ class Explanation:
     def op_count(self) -> int:
         return sum(map(len, self.ops))
 
+    def lookups(self) -> dict[str, list[str]]:
+        """The names that were looked up on each class; what they find is guarded."""
+        found: dict[str, list[str]] = {}
+        for guard in self.class_guards:
+            found.setdefault(f"{guard.cls.__module__}.{guard.cls.__qualname__}", []).append(guard.name)
+        return found
+
     def __str__(self) -> str:
         lines = [
             f"{self.name}: {self.graph_count} graph(s), {self.op_count} op(s), {len(self.guards)} guard(s), "
@@ -56,7 +63,9 @@ class Explanation:
         if self.guards:
             lines += ["", "guards:"]
             lines += [f"  {guard}{origin(guard)}" for guard in self.guards]
-            lines += [f"  {guard}" for guard in self.class_guards]
+        if self.class_guards:
+            lines += ["", "names looked up on classes:"]
+            lines += [f"  {name}: {', '.join(names)}" for name, names in self.lookups().items()]
         for found in self.breaks:
             lines += ["", "break:", indented(found.describe())]
         for name, why in self.skipped.items():

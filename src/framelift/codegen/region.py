@@ -74,8 +74,8 @@ def write(world: World, name: str, result: Any, writes: Writes, grad_mode: bool,
     if has_graph:
         tensors = [r.input(world.known[id(tensor)].source) for _, tensor, _ in recorder.inputs]
         call = f"graph({', '.join(tensors)})"
-        targets = "".join(f"{target}, " for target, _ in r.outputs.values())
-        body.append(f"{targets.rstrip()} = {call}" if outputs else call)
+        targets = [target for target, _ in r.outputs.values()]
+        body.append(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call)
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]

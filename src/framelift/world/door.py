@@ -26,6 +26,11 @@ from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
 
 
+def is_ours(cls: type) -> bool:
+    """A class of Framelift's, such as what stands for a generator: no part of the program."""
+    return cls.__module__.partition(".")[0] == "framelift"
+
+
 class Known:
     """An outside object that has been opened: what stands for it, and where it was found first."""
 
@@ -125,7 +130,7 @@ class Door(PlainWorld):
         found = self.found.get(index, DELETED)
         if found is DELETED:
             found = self.found[index] = super().class_attribute(cls, name)
-            if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.inside_classes:
+            if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.inside_classes and not is_ours(cls):
                 self.class_guards[index] = ClassGuard(cls, name, found)
         return found
 

@@ -13,6 +13,7 @@ import datetime
 import decimal
 import enum
 import functools
+import inspect
 import itertools
 import operator
 import os
@@ -271,9 +272,6 @@ REFUSED: dict[Any, Refusal] = {
 CLOCKS = frozenset({"now", "utcnow", "today"})
 """Class methods of dates that ask what time it is."""
 
-for _backend in (torch.backends.cudnn, torch.backends.mkldnn):
-    REFUSED[_backend.flags] = Refusal(breaks.EFFECT, f"{_backend.__name__}.flags")
-
 TORCH_OPERATORS = (
     "torch._C._nn",
     "torch._C._linalg",
@@ -474,6 +472,9 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Refusal(breaks.DISABLED, f"{describe(fn)} ({disabled})")
     module = policy.module_name(fn)
     top = module.partition(".")[0]
+    if fn.__code__.co_flags & inspect.CO_GENERATOR:
+        # a context that switches something, left open where the trace ends
+        return Refusal(breaks.EFFECT, describe(fn))
     if fn in TORCH_TOP or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
     if top in ("re", "sre_compile", "sre_parse", "typing"):
