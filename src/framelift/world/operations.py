@@ -75,6 +75,34 @@ CHECKED_BY_CLASS: frozenset[Any] = frozenset(
 """The `__instancecheck__`s that look at nothing but an object's class."""
 
 
+ORDERLESS = frozenset(
+    {
+        operator.contains,
+        operator.eq,
+        operator.ne,
+        operator.le,
+        operator.lt,
+        operator.ge,
+        operator.gt,
+        len,
+        bool,
+    }
+    | {
+        set.add,
+        set.discard,
+        set.remove,
+        set.clear,
+        set.issubset,
+        set.issuperset,
+        set.isdisjoint,
+        sorted,
+        hash,
+    }
+    | {frozenset.issubset, frozenset.issuperset, frozenset.isdisjoint, isinstance}
+)
+"""What can be done with a set without its order showing."""
+
+
 class Operations(Exposure):
     # ---- operators
 
@@ -100,6 +128,9 @@ class Operations(Exposure):
         """C does it: it is shown what it looks at."""
         shown: list[Seen] = [{} for _ in operands]
         prepared = [self.shown(operand, seen) for operand, seen in zip(operands, shown, strict=True)]
+        if self.disordered and fn not in ORDERLESS:
+            for operand in prepared:
+                self.refuse_disorder(operand)
         if fn in COMPARING:
             self.keep_apart(shown[0], shown[1])
         elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str):
@@ -285,6 +316,7 @@ class Operations(Exposure):
         if cls is FakeTensor:
             return iter(self.recorder.call(torch.Tensor.unbind, (value, 0), {}))
         if cls in SIZED:
+            self.refuse_disorder(value)
             return iter(value)
         if self.is_opaque(value):
             self.refuse(breaks.OPAQUE_OBJECT, f"iteration over a {cls.__module__}.{cls.__qualname__}")

@@ -14,7 +14,6 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framelift.core import breaks
 from framelift.world.guard import Check
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
@@ -162,7 +161,7 @@ def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any
     if base is set:
         set.update(shadow, items)
     if not all(map(operator.is_, base.__iter__(shadow), items)):
-        world.refuse(breaks.SET_ORDER, f"{source}")
+        world.disordered[id(shadow)] = source
     return shadow, items
 
 
