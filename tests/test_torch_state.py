@@ -315,3 +315,17 @@ def test_the_state_of_torch_after_an_error() -> None:
     with pytest.raises(KeyError):
         framelift.compile(raises_in_no_grad, backend="eager")(X)
     assert state() == before
+
+
+def test_a_graph_that_raises_at_run_time_leaves_the_switches_alone() -> None:
+    table = torch.ones(4, 2)
+
+    def fn(index: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.nn.functional.embedding(index, table) + 1
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    compiled(torch.tensor([1]))
+    with pytest.raises(IndexError):
+        compiled(torch.tensor([9]))
+    assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")

@@ -21,6 +21,7 @@ from framelift.codegen.rebuild import Cyclic, Rebuild
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
+from framelift.tensors.torch_state import TorchState
 from framelift.world.shadows import Change
 from framelift.world.source import Source
 from framelift.world.views import DELETED
@@ -48,24 +49,24 @@ class Region:
         return namespace.pop(self.name)
 
 
-def generate(world: World, name: str, result: Any, grad_mode: bool) -> Region:
-    """The region that gives `result`; `grad_mode` is what the trace began with."""
+def generate(world: World, name: str, result: Any, switches: TorchState) -> Region:
+    """The region that gives `result`; `switches` are torch's as the trace began."""
     writes = world.writes()
     late: frozenset[int] = frozenset()
     while True:
         try:
-            return write(world, name, result, writes, grad_mode, Rebuild(world, late))
+            return write(world, name, result, writes, switches, Rebuild(world, late))
         except Cyclic as found:
             late |= {found.args[0]}
         except RecursionError:
             raise Break(breaks.UNREBUILDABLE, "immutable containers nested too deeply") from None
 
 
-def write(world: World, name: str, result: Any, writes: Writes, grad_mode: bool, r: Rebuild) -> Region:
+def write(world: World, name: str, result: Any, writes: Writes, switches: TorchState, r: Rebuild) -> Region:
     recorder = world.recorder
     returned = r.value(result)
     replay(world, writes, r)
-    if torch.is_grad_enabled() is not grad_mode:
+    if torch.is_grad_enabled() is not switches.grad:
         r.say(f"{r.constant(torch._C._set_grad_enabled)}({torch.is_grad_enabled()})")
     outputs = [fake for _, fake in r.outputs.values()]
     recorder.finish(outputs)
@@ -75,7 +76,13 @@ def write(world: World, name: str, result: Any, writes: Writes, grad_mode: bool,
         tensors = [r.input(world.known[id(tensor)].source) for _, tensor, _ in recorder.inputs]
         call = f"graph({', '.join(tensors)})"
         targets = [target for target, _ in r.outputs.values()]
-        body.append(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call)
+        run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
+        if recorder.throws_switches:
+            # a graph that raises in the middle leaves its `with torch.no_grad()` behind
+            restore = f"    {r.constant(switches)}.restore()"
+            body += ["try:", f"    {run}", "except BaseException:", restore, "    raise"]
+        else:
+            body.append(run)
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]

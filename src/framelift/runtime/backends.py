@@ -6,6 +6,7 @@ registered here, by users, and by packages that offer backends to torch under it
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Callable
 from typing import Any
@@ -53,7 +54,7 @@ def lookup_backend(backend: str | Backend) -> Backend:
     if found is None:
         for entry in entry_points():
             if entry.name == backend:
-                found = _registered[backend] = entry.load()
+                found = _registered[backend] = in_tracing_context(entry.load())
     if found is None:
         raise InvalidBackend(f"there is no backend {backend!r}; known are: {', '.join(list_backends())}")
     return found
@@ -66,18 +67,28 @@ def backend_name(backend: str | Backend) -> str:
 def compile_graph(
     backend: Backend, name: str, graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any
 ) -> Callable[..., Any]:
-    """Runs a backend in the tracing context that AOTAutograd and Inductor expect."""
-    fakes = FakeTensorMode(shape_env=ShapeEnv())
+    """What a backend makes of a graph; its failure is told apart from the program's own."""
     compiled: Any
     try:
-        with tracing(TracingContext(fakes)):
-            compiled = backend(graph, inputs, **options)
+        compiled = backend(graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
         raise BackendCompilerFailed(name, wrong) from wrong
     return compiled
+
+
+def in_tracing_context(backend: Backend) -> Backend:
+    """Runs a backend in the context that AOTAutograd and Inductor look for, with fakes of its own: those
+    of the trace may have been changed by what the program did."""
+
+    @functools.wraps(backend)
+    def compile_in_context(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Any:
+        with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+            return backend(graph, inputs, **options)
+
+    return compile_in_context
 
 
 # ---- the backends that come with it
@@ -90,6 +101,7 @@ def eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[.
 
 
 @register_backend(name="aot_eager")
+@in_tracing_context
 def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the forward and backward graphs that AOTAutograd makes, without a code generator."""
     from torch._functorch.aot_autograd import aot_module_simplified
@@ -101,6 +113,7 @@ def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callab
 
 
 @register_backend(name="inductor")
+@in_tracing_context
 def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx

@@ -28,6 +28,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import decoded
 from framelift.interpreter.torch_calls import TracingMachine
 from framelift.tensors.recorder import Recorder
+from framelift.tensors.torch_state import TorchState
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
 from framelift.world.world import World
@@ -61,7 +62,7 @@ def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
     """Raises Break where the frame can't be captured, EscapedError where the program raises."""
     began = time.perf_counter()
     state = _guards.GlobalState()
-    grad_mode = torch.is_grad_enabled()
+    switches = TorchState()
     machine: Machine
     recorder = Recorder(lambda: where(machine))
     world = World(recorder)
@@ -72,10 +73,10 @@ def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
     packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
     world.fresh = {value.source for value in pending[packed:]}
     frame = Frame(machine, fn, decoded(fn.__code__), pending)
-    with as_it_was():
+    with switches:
         result = run(machine, world, frame)
         try:
-            region = generate(world, fn.__name__, result, grad_mode)
+            region = generate(world, fn.__name__, result, switches)
         except Break as found:
             found.stack = found.stack or [Place(fn.__code__, fn.__code__.co_firstlineno)]
             raise
@@ -132,27 +133,6 @@ def where(machine: Machine) -> str:
         return ""
     code = frame.code.code
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
-
-
-@contextlib.contextmanager
-def as_it_was() -> Iterator[None]:
-    """Puts torch's global state back."""
-    grad = torch.is_grad_enabled()
-    dtype = torch.get_default_dtype()
-    casts = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")]
-    cached = torch.is_autocast_cache_enabled()
-    try:
-        yield
-    finally:
-        torch._C._set_grad_enabled(grad)
-        if torch.get_default_dtype() is not dtype:
-            torch.set_default_dtype(dtype)
-        for device, enabled, cast in casts:
-            if torch.is_autocast_enabled(device) is not enabled:
-                torch.set_autocast_enabled(device, enabled)
-            if torch.get_autocast_dtype(device) is not cast:
-                torch.set_autocast_dtype(device, cast)
-        torch.set_autocast_cache_enabled(cached)
 
 
 def guard_program(world: World, region: Region, state: Any) -> GuardProgram:

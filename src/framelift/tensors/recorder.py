@@ -412,6 +412,11 @@ class Recorder(TorchFunctionMode):
                 holds = None  # inference mode switches gradients too
 
     @property
+    def throws_switches(self) -> bool:
+        """Whether the graph switches something in torch on its way."""
+        return any(node.target in SWITCHES or node.target in CONTEXTS for node in self.graph.nodes)
+
+    @property
     def empty(self) -> bool:
         return not any(node.op.startswith("call") for node in self.graph.nodes)
 
