@@ -50,7 +50,7 @@ class FrameView:
 
     @property
     def f_builtins(self) -> dict[str, Any]:
-        return self._frame.func.__builtins__  # type: ignore[attr-defined]
+        return self._frame.func.__builtins__
 
     @property
     def f_locals(self) -> Any:
