@@ -6,10 +6,11 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
-#include <sstream>
 #include <stdexcept>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace framelift {
@@ -61,11 +62,21 @@ std::string dtype_name(caffe2::TypeMeta dtype) {
   return std::string("torch.") + torch::getTHPDtype(scalar_type)->name;
 }
 
-template <class T>
-std::string show(const T& value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
+// No streams here: they crash where torch's libraries bring another C++ runtime than the compiler's.
+template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
+std::string show(Integer value) {
+  return std::to_string(value);
+}
+
+std::string show(c10::Layout layout) {
+  static const char* const names[] = {
+      "Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc", "Jagged"};
+  auto number = static_cast<size_t>(layout);
+  return number < std::size(names) ? names[number] : "layout " + std::to_string(number);
+}
+
+std::string show(c10::DispatchKeySet keys) {
+  return c10::toString(keys);
 }
 
 std::string show(bool value) {
