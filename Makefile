@@ -46,7 +46,7 @@ test-torchless:
 	if [ ! -f $$venv/.made ]; then
 	  $(NEED_COMPILERS)
 	  $(call MAKE_VENV,$$venv)
-	  $$venv/bin/pip install -q setuptools bytecode pytest hypothesis || $(call SAY,$(NO_INDEX))
+	  $$venv/bin/pip install -q setuptools pytest hypothesis || $(call SAY,$(NO_INDEX))
 	  touch $$venv/.made
 	fi
 	FRAMELIFT_TORCHLESS=1 $$venv/bin/python setup.py -q build_ext --inplace

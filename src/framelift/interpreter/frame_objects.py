@@ -50,7 +50,8 @@ class FrameView:
 
     @property
     def f_builtins(self) -> dict[str, Any]:
-        return self._frame.func.__builtins__
+        fn: Any = self._frame.func
+        return fn.__builtins__
 
     @property
     def f_locals(self) -> Any:
