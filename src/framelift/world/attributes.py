@@ -369,14 +369,7 @@ class Attributes(Door):
         return self.class_of(opened(value))
 
     def special(self, obj: Any, name: str) -> Any:
-        obj = opened(obj)
-        found = self.class_attribute(type(obj), name)
-        if found is MISSING:
-            return MISSING
-        if type(found) is FunctionType:
-            return MethodType(found, obj)
-        getter = getattr(type(found), "__get__", None)
-        return found if getter is None else self.got(getter, found, obj, type(obj))
+        return super().special(opened(obj), name)
 
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != 1:

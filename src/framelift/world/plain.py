@@ -101,7 +101,11 @@ class PlainWorld:
         if type(found) is FunctionType:
             return MethodType(found, obj)
         getter = getattr(type(found), "__get__", None)
-        return found if getter is None else native(getter, found, obj, type(obj))
+        return found if getter is None else self.got(getter, found, obj, type(obj))
+
+    def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:
+        """What a descriptor's `__get__` gives."""
+        return native(getter, found, obj, cls)
 
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""
