@@ -154,10 +154,6 @@ class Door(PlainWorld):
         self.known[id(value)] = Known(value, opened, source)
         return opened
 
-    def is_outside(self, value: Any) -> bool:
-        """Whether an object stands for, or is, something that existed before the frame."""
-        return id(value) in self.shadows or id(value) in self.views or id(value) in self.recorder.input_of
-
     def is_inside(self, value: Any) -> bool:
         """Whether a function or class was made by the trace."""
         return id(value) in self.inside_functions or (
