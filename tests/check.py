@@ -140,6 +140,12 @@ def why_not(compiled: Any) -> str | None:
     return record.skipped
 
 
+def reasons(compiled: Any) -> list[str]:
+    """Why captures ended, in the function itself and in what it calls."""
+    records = compiled._framelift_context.records.values()
+    return [found.reason.name for record in records for found in record.breaks]
+
+
 # ---- sameness
 
 ATOMS = (

@@ -203,8 +203,8 @@ def outcome(case: Case, backend: str = "eager") -> str | None:
         torch.manual_seed(0)
         got = compiled(*theirs)
     except framelift.exc.Unsupported:
-        record = next(r for r in compiled._framelift_context.records.values() if r.break_ is not None)
-        return record.break_.reason.name
+        record = next(r for r in compiled._framelift_context.records.values() if r.breaks)
+        return record.breaks[0].reason.name
     except Exception as error:
         return f"raises {type(error).__name__}: {error}"
     finally:

@@ -21,6 +21,7 @@ LOOK: Final = 3
 LEAF: Final = 1
 THROUGH: Final = 2
 INTERPRET: Final = 3
+REFUSE: Final = 4
 
 # Called with function, bound arguments, and the namespace of a class body or exec() (else None).
 Interceptor = Callable[[FunctionType, list[Any], Mapping[str, Any] | None], object]
@@ -49,3 +50,15 @@ def context() -> Any: ...
 def active() -> int: ...
 def installed() -> bool: ...
 def swap_handled(exception: BaseException | None, /) -> BaseException | None: ...
+
+class Stop:
+    """What a region returns that ends in the middle of its frame: `step(*args)` does what comes next, and
+    `then` of what that gave (None without a step) is the function that goes on, and its arguments."""
+
+    def __new__(
+        cls,
+        step: Callable[..., object] | None,
+        args: tuple[Any, ...],
+        then: Callable[[Any], tuple[FunctionType, tuple[Any, ...]]],
+        /,
+    ) -> Stop: ...

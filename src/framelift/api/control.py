@@ -23,6 +23,7 @@ def disable(fn: Any = None, *, reason: str | None = None) -> Any:
     def untouched(*args: Any, **kwargs: Any) -> Any:
         return _frame.untouched(fn, *args, **kwargs)
 
+    _frame.set_decision(untouched.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
     untouched._framelift_disable = reason or "framelift.disable"  # type: ignore[attr-defined]
     return untouched
 

@@ -113,15 +113,14 @@ def explain(fn: Callable[..., Any], **settings: Any) -> Callable[..., Explanatio
 def add(report: Explanation, record: Record) -> None:
     for compiled in record.compiled:
         captured = compiled.captured
-        assert captured.graph is not None
-        report.graphs.append(captured.graph)
-        report.ops.append(captured.ops)
+        if captured.graph is not None:
+            report.graphs.append(captured.graph)
+            report.ops.append(captured.ops)
         report.guards += captured.program.guards
         report.class_guards += captured.program.class_guards
         report.sources.append(captured.region.source)
         report.capture_seconds += captured.seconds
         report.backend_seconds += compiled.backend_seconds
-    if record.break_ is not None:
-        report.breaks.append(record.break_)
-    elif record.skipped is not None:
+    report.breaks += record.breaks
+    if record.skipped is not None:
         report.skipped[record.code.co_qualname] = record.skipped

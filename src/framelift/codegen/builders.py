@@ -14,13 +14,17 @@ import keyword
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
+from framelift.interpreter.calls import builtin_method
+from framelift.interpreter.frame_objects import traceback_of
 from framelift.tensors import memory
+from framelift.world.door import is_ours
+from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, slots_of
 
@@ -73,6 +77,7 @@ def build_tuple(r: Rebuild, value: tuple[Any, ...]) -> str:
 
 @builds(dict)
 def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
+    check_hashes(value, value)
     if not r.is_late(value):
         return r.variable(r.dict_of(value.items()))
     name = r.variable("{}", value)
@@ -84,10 +89,18 @@ def same_order(made: Any, wanted: Any) -> bool:
     return all(map(operator.is_, made, wanted))
 
 
+def check_hashes(keys: Iterable[Any], table: Any) -> None:
+    """A table that is made anew hashes its keys once more, which the program would notice."""
+    for key in keys:
+        if hashes_itself(key) and not only_looks(key):
+            raise Break(breaks.UNREBUILDABLE, f"a table that {type(key).__qualname__} hashes", culprit=table)
+
+
 def check_order(value: set[Any] | frozenset[Any]) -> None:
     """A set is iterated in an order that depends on how it came about: the new one must have it too."""
+    check_hashes(value, value)
     if not same_order(set(list(value)), value):
-        raise Break(breaks.SET_ORDER, "a result of the function")
+        raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
 
 
 def is_constant(value: Any) -> bool:
@@ -158,6 +171,7 @@ def fill_container(r: Rebuild, base: type, name: str, value: Any) -> None:
     elif base is collections.deque and value.maxlen is not None:
         r.say(f"{r.constant(base)}.__init__({name}, (), {value.maxlen})")
     if issubclass(base, dict):
+        check_hashes(dict.keys(value), value)
         own = base if base is collections.OrderedDict else dict
         for key in own.__iter__(value):
             item = r.expression(dict.__getitem__(value, key))
@@ -217,7 +231,19 @@ def build_method(r: Rebuild, value: types.MethodType) -> str:
 def build_builtin_method(r: Rebuild, value: Any) -> str:
     if isinstance(value.__self__, types.ModuleType) or value.__self__ is None:
         return r.constant(value)
-    return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
+    this = r.variable(r.expression(value.__self__))
+    if isinstance(value, types.MethodWrapperType):
+        found = value.__objclass__.__dict__[value.__name__]
+    else:
+        found = builtin_method(value)
+    if hasattr(type(value.__self__), value.__name__) and found is getattr(
+        type(value.__self__), value.__name__
+    ):
+        return r.variable(f"{this}.{value.__name__}")
+    if type(found) in (types.MethodDescriptorType, types.WrapperDescriptorType):
+        # had past a class that overrides it, by `super()` say
+        return r.variable(f"{r.constant(found)}.__get__({this})")
+    return r.variable(f"{this}.{value.__name__}")
 
 
 @builds(functools.partial)
@@ -263,7 +289,7 @@ def build_reduced(r: Rebuild, value: Any) -> str:
         warnings.simplefilter("ignore", DeprecationWarning)  # itertools say they will lose it in 3.14
         reduced = value.__reduce__()
     if not isinstance(reduced, tuple) or len(reduced) > 3:
-        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}")
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value)
     r.kept.append(reduced)
     maker, args, *state = reduced
     name = r.variable(f"{r.constant(maker)}({r.listed(args)})", value)
@@ -278,6 +304,11 @@ def builtin_base(cls: type) -> type:
 
 
 def build_instance(r: Rebuild, value: Any) -> str:
+    try:
+        allocate: Any = builtin_base(type(value)).__new__
+        allocate(type(value))
+    except TypeError:
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value) from None
     name = r.variable(f"{r.constant(builtin_base(type(value)))}.__new__({r.constant(type(value))})", value)
     r.fill(value, lambda: write_state(r, name, value))
     return name
@@ -312,6 +343,9 @@ def fill_exception(r: Rebuild, name: str, value: BaseException) -> None:
     for attribute in ("__cause__", "__context__"):
         if getattr(value, attribute) is not None:
             r.say(f"{name}.{attribute} = {r.expression(getattr(value, attribute))}")
+    if traceback_of(value) is not None:
+        # of the interpreter's making, and without the variables of its frames
+        r.say(f"{name}.__traceback__ = {r.constant(traceback_of(value))}")
     if value.__suppress_context__ is not (value.__cause__ is not None):
         r.say(f"{name}.__suppress_context__ = {value.__suppress_context__}")
     write_state(r, name, value)
@@ -359,7 +393,7 @@ def build_constant(r: Rebuild, value: Any) -> str:
 def builder_for(cls: type) -> Builder | None:
     if OPENERS.get(cls) in (open_constant, open_singleton):
         return build_constant
-    if issubclass(cls, (type, types.ModuleType)) or cls.__module__ == "framelift.interpreter.generators":
+    if issubclass(cls, (type, types.ModuleType)) or is_ours(cls):
         return None
     if issubclass(cls, BaseException):
         return build_exception

@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.codegen.builders import BUILDERS, FILLABLE, LITERALS, builder_for, is_name
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.interpreter.torch_calls import Address
 from framelift.tensors import memory
 from framelift.world.pending import Pending
 from framelift.world.source import Access, Source
@@ -127,13 +128,15 @@ class Rebuild:
         if id(fake) not in recorder.nodes:
             raise Break(breaks.UNKNOWN_TENSOR, "a result of the function")
         if recorder.class_of(fake) is not torch.Tensor:
-            raise Break(breaks.UNREBUILDABLE, f"a {recorder.class_of(fake).__name__} made inside")
+            raise unrebuildable(fake, f"a {recorder.class_of(fake).__name__} made inside")
         return self.output(fake)
 
     def make(self, value: Any, cls: type) -> str:
+        if cls is Address:
+            raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
         builder = BUILDERS.get(cls) or builder_for(cls)
         if builder is None or self.world.is_inside(cls):
-            raise Break(breaks.UNREBUILDABLE, f"a {cls.__module__}.{cls.__qualname__}")
+            raise unrebuildable(value, f"a {cls.__module__}.{cls.__qualname__}")
         self.kept.append(value)
         self.making[id(value)] = value
         name = builder(self, value)
@@ -184,6 +187,10 @@ class Rebuild:
 
     def dict_of(self, items: Iterable[tuple[Any, Any]]) -> str:
         return "{" + ", ".join([f"{self.expression(k)}: {self.expression(v)}" for k, v in items]) + "}"
+
+
+def unrebuildable(value: Any, what: str) -> Break:
+    return Break(breaks.UNREBUILDABLE, what, culprit=value)
 
 
 def is_short(value: Any) -> bool:

@@ -7,6 +7,7 @@ values that live on, replays the writes to the outside, and returns. The source 
 
 from __future__ import annotations
 
+import collections
 import itertools
 import linecache
 import types
@@ -15,13 +16,19 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import _push_mode
 
+from framelift.bytecode.resume import NoStepError, TooLargeError
 from framelift.codegen.builders import is_plain_attribute
+from framelift.codegen.plan import Activation, Plan
 from framelift.codegen.rebuild import Cyclic, Rebuild
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.torch_state import TorchState
+from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.shadows import Change
 from framelift.world.source import Source
 from framelift.world.views import DELETED
@@ -49,25 +56,82 @@ class Region:
         return namespace.pop(self.name)
 
 
-def generate(world: World, name: str, result: Any, switches: TorchState) -> Region:
-    """The region that gives `result`; `switches` are torch's as the trace began."""
+class Stopping:
+    """The frames that a region ends in the middle of, innermost at an instruction that is to be done."""
+
+    def __init__(self, innermost: Frame | None, step: bool = True) -> None:
+        self.frames = chain(innermost)
+        last = len(self.frames) - 1
+        try:
+            self.standings = [standing(frame, step or n < last) for n, frame in enumerate(self.frames)]
+            activations = [
+                Activation(found.point, frame.func, self.made_by(n) is not MISSING)
+                for n, (frame, found) in enumerate(zip(self.frames, self.standings, strict=True))
+            ]
+            self.plan = Plan(activations, step)
+        except (NoPointError, TooLargeError, NoStepError) as error:
+            raise Break(breaks.UNRESUMABLE, str(error)) from error
+
+    def made_by(self, n: int) -> Any:
+        """The new object that a frame waits for an `__init__` to initialise."""
+        return made_for(self.frames[n], self.frames[n + 1]) if n + 1 < len(self.frames) else MISSING
+
+    def values(self) -> tuple[Any, ...]:
+        """All that is handed over, in one: what is shared between frames stays shared."""
+        return tuple(
+            (
+                tuple(found.slots),
+                tuple(found.stack),
+                made if (made := self.made_by(n)) is not MISSING else None,
+            )
+            for n, found in enumerate(self.standings)
+        )
+
+    def written(self, world: World, r: Rebuild, states: str) -> str:
+        """What the region returns."""
+        function = r.input(world.root.function(self.frames[0].func.__name__))
+        return f"{r.constant(self.plan.stop)}({function}, {states})"
+
+
+def generate(
+    world: World, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
+) -> Region:
+    """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
     writes = world.writes()
+    world.recorder.check_modes()
     late: frozenset[int] = frozenset()
+    if stopping is not None:
+        result = stopping.values()
+        world.recorder.close_contexts()
     while True:
         try:
-            return write(world, name, result, writes, switches, Rebuild(world, late))
+            return write(world, name, result, writes, switches, stopping, Rebuild(world, late))
         except Cyclic as found:
             late |= {found.args[0]}
         except RecursionError:
             raise Break(breaks.UNREBUILDABLE, "immutable containers nested too deeply") from None
 
 
-def write(world: World, name: str, result: Any, writes: Writes, switches: TorchState, r: Rebuild) -> Region:
+def write(
+    world: World,
+    name: str,
+    result: Any,
+    writes: Writes,
+    switches: TorchState,
+    stopping: Stopping | None,
+    r: Rebuild,
+) -> Region:
     recorder = world.recorder
-    returned = r.value(result)
     replay(world, writes, r)
+    returned = r.value(result)  # an iterator has its place in what a container holds by then
     if torch.is_grad_enabled() is not switches.grad:
         r.say(f"{r.constant(torch._C._set_grad_enabled)}({torch.is_grad_enabled()})")
+    if stopping is not None:
+        for mode in recorder.modes_open:
+            r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
+        for manager, _ in recorder.unfinished:
+            r.say(f"{r.value(manager)}.__enter__()")
+        returned = stopping.written(world, r, returned)
     outputs = [fake for _, fake in r.outputs.values()]
     recorder.finish(outputs)
     body = []
@@ -110,7 +174,7 @@ def replay(world: World, writes: Writes, r: Rebuild) -> None:
             else:
                 statements.append(f"{target}[{name!r}] = {r.value(value)}")
     for cell, value in writes.cells:
-        target = r.input(world.known[id(world.shadow_cells[id(cell)][1])].source)
+        target = r.input(world.cell_source(cell))
         if value is MISSING:
             statements.append(f"del {target}.cell_contents")
         else:
@@ -122,19 +186,30 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
     """Past the class's own `__setattr__` and descriptors, whose work is among the changes already."""
     statements = []
     for name, value in changes:
-        if value is DELETED:
-            statements.append(f"{r.constant(discard_attribute)}({target}, {name!r})")
+        slot = slot_of(cls, name)
+        if value is DELETED and slot is not None:
+            statements.append(f"{r.constant(discard_slot)}({r.constant(slot)}, {target})")
+        elif value is DELETED:
+            statements.append(f"{target}.__dict__.pop({name!r}, None)")
         elif is_plain_attribute(cls, name):
             statements.append(f"{target}.{name} = {r.value(value)}")
+        elif slot is not None:
+            statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")
         else:
-            statements.append(f"{r.constant(object)}.__setattr__({target}, {name!r}, {r.value(value)})")
+            statements.append(f"{target}.__dict__[{r.expression(name)}] = {r.value(value)}")
     return statements
 
 
-def discard_attribute(obj: Any, name: str) -> None:
-    """A name that was set and deleted again may never have been there outside."""
+def slot_of(cls: type, name: str) -> Any:
+    """The descriptor of a slot, if that is what a name stands for."""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return found if type(found) is types.MemberDescriptorType else None
+
+
+def discard_slot(slot: Any, obj: Any) -> None:
+    """What was set and deleted again may never have been there outside."""
     try:
-        object.__delattr__(obj, name)
+        slot.__delete__(obj)
     except AttributeError:
         pass
 
@@ -145,6 +220,10 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
     cls = type(made.outside)
     statements = []
     for method, arguments in change.calls:
+        if made.base in HASHING and hashes_itself(arguments[0]) and not only_looks(arguments[0]):
+            raise Break(
+                breaks.EFFECT, f"{type(arguments[0]).__qualname__}.__hash__, of a key of {made.source}"
+            )
         given = [r.value(argument) for argument in arguments]
         if cls is not made.base:  # past the methods of the subclass, whose work is among the changes already
             statements.append(f"{r.constant(made.base)}.{method}({', '.join([target, *given])})")
@@ -155,4 +234,5 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
     return statements + attribute_statements(target, cls, change.attributes, r)
 
 
+HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})
 SUBSCRIPTS = {"__setitem__": "{}[{}] = {}", "__delitem__": "del {}[{}]"}

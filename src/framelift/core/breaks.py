@@ -111,6 +111,27 @@ NEW_IMPORT = reason(
     "Importing a module for the first time runs its code, which must happen at run time.",
     "Import the module before the compiled function is called.",
 )
+FINALISER = reason(
+    "object with a finaliser",
+    "The object's `__del__` must run when the program drops it, so the object must be a real one.",
+    "Make the object outside, or release what it holds with a context manager.",
+)
+OUTSIDE_ITERATOR = reason(
+    "iterator from before",
+    "An iterator that was already there is advanced for real, so that the code works at any place in it; "
+    "so is each round of a loop that was left by another break.",
+    "If it is a loop with a break in it, see to that one. Otherwise pass what is iterated over.",
+)
+OUTSIDE_EXCEPTION = reason(
+    "exception from before",
+    "Raising an exception that was already there changes its traceback, which must happen at run time.",
+    "Raise a new exception.",
+)
+UNRESUMABLE = reason(
+    "place that can't be left",
+    "The function has to be left here, and can't be resumed in this place.",
+    "Move what can't be captured, or the code around it, into a function of its own.",
+)
 INTERNAL = reason(
     "not supported",
     "Framelift has no way to capture this yet.",
@@ -126,6 +147,11 @@ class Place:
     line: int | None
     columns: tuple[int | None, int | None] = (None, None)
     end_line: int | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for the same place, whichever copy of the code it is in."""
+        return (self.code.co_filename, self.code.co_qualname, self.line, self.columns)
 
     @property
     def expression(self) -> str:
@@ -152,6 +178,8 @@ class Break(BaseException):
     reason: Reason
     context: str = ""
     stack: list[Place] = field(default_factory=list)
+    culprit: object = field(default=None, repr=False)
+    """The value that is in the way, if one is."""
 
     def __post_init__(self) -> None:
         super().__init__(self.reason.name, self.context)

@@ -33,6 +33,18 @@ LEAVES = {
 }
 """Top-level module or package -> why its functions are never interpreted."""
 
+EFFECTS = {
+    "logging": "writes records",
+    "warnings": "shows or raises warnings",
+    "random": "draws numbers",
+    "subprocess": "runs programs",
+    "socket": "talks to others",
+    "tempfile": "makes files",
+    "shutil": "copies files",
+}
+"""Modules whose functions are called as they are, each time the program runs."""
+LEAVES |= EFFECTS
+
 INLINED = (
     "torch.nn.modules",
     "torch.nn.utils",
@@ -65,10 +77,17 @@ def is_user_code(name: str) -> bool:
     return name == "__main__" or not (top in LEAVES or top in sys.stdlib_module_names)
 
 
+def is_library(name: str) -> bool:
+    """A module of the standard library: what can't be captured in there is the business of its caller."""
+    return name.partition(".")[0] in sys.stdlib_module_names and name != "__main__"
+
+
 def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     """(what run mode does, what a trace does) with frames of this code."""
     name = module_name(fn)
     run = _frame.LOOK if is_user_code(name) else _frame.SKIP
+    if name.partition(".")[0] in EFFECTS:
+        return run, _frame.REFUSE
     return run, _frame.LEAF if is_leaf(name) else _frame.INTERPRET
 
 

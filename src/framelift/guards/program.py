@@ -15,11 +15,10 @@ import torch
 from framelift import _guards
 from framelift.core.sentinels import MISSING
 from framelift.world.guard import Check, ClassGuard, Guard
-from framelift.world.source import Access, Source
+from framelift.world.source import ROOTS, Access, Source
 
 ACCESSES = {access: getattr(_guards, f"ACCESS_{access.name}") for access in Access}
 CHECKS = {check: getattr(_guards, f"CHECK_{check.name}") for check in Check}
-ROOTS = (Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST)
 
 
 @dataclass

@@ -71,10 +71,12 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
             return served(f, args, kwargs or {})
         if cls is FunctionType:
             return call_function(f, fn, args, kwargs)
-        if cls is type and "__new__" not in fn.__dict__:
-            made = call_class(f, fn, args, kwargs)
-            if made is not MISSING:
-                return made
+        if cls is type:
+            f.world.creating(fn)
+            if "__new__" not in fn.__dict__:
+                made = call_class(f, fn, args, kwargs)
+                if made is not MISSING:
+                    return made
     elif cls is functools._lru_cache_wrapper:
         return f.world.call_cached(f, fn, args, kwargs)
     elif cls is functools.partial:

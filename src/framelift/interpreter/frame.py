@@ -17,11 +17,24 @@ if TYPE_CHECKING:
     from framelift.world.plain import PlainWorld
 
 
+class Handling:
+    """On the stack while `error` is being handled: what was being handled `before`."""
+
+    __slots__ = ("before", "error", "over")
+
+    def __init__(self, error: BaseException, before: BaseException | None) -> None:
+        self.error = error
+        self.before = before
+        self.over = False
+        """It is handled, or has gone on; only the place on the stack is still there."""
+
+
 class Frame:
     """`fast` holds the slots as CPython lays them out: arguments, locals, cells, free variables."""
 
     __slots__ = (
         "back",
+        "called_at",
         "code",
         "fast",
         "func",
@@ -54,6 +67,8 @@ class Frame:
         """Where a class body or `exec` keeps its names; None in functions."""
         self.kwnames: tuple[str, ...] = ()
         self.back: Frame | None = None
+        self.called_at: Any = None
+        """Where its caller stood, for a frame of the outermost run."""
         self.generator: Suspended | None = None
         self.instead: Any = MISSING
         """What the caller gets in place of the returned value (the object, for an `__init__`)."""

@@ -16,11 +16,13 @@ chaining and bare `raise` are right wherever they happen, in C too.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from framelift import _frame
 from framelift.bytecode import Decoded
+from framelift.bytecode.resume import last_instruction
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry
@@ -47,6 +49,34 @@ def decoded(code: CodeType) -> Decoded:
     return found
 
 
+class Position(NamedTuple):
+    """An instruction that a run comes to: in which stretch without jumps and calls, and which of its code."""
+
+    stretch: int
+    ip: int
+
+
+NOWHERE = Position(-1, 0)
+
+Watch = Callable[[Any], None]
+Ops = list[tuple[Any, Any]]
+
+
+def end_run(frame: Frame, error: BaseException) -> None:
+    raise error
+
+
+def watched(ops: Ops, watch: Watch) -> Ops:
+    def then_look(frame: Frame, instruction: tuple[Any, Any]) -> Any:
+        handler, argument = instruction
+        signal = handler(frame, argument)
+        if frame.stack:
+            watch(frame.stack[-1])
+        return signal
+
+    return [(then_look, instruction) for instruction in ops]
+
+
 class Machine:
     """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
 
@@ -61,6 +91,14 @@ class Machine:
         self.limit = sys.getrecursionlimit()
         self.caller: FrameType | None = None
         """The real frame that entered the machine, while it is in there."""
+        self.stop_at = NOWHERE
+        """In front of which instruction of the outermost run it ends, by raising `stop_with`."""
+        self.stop_with: BaseException | None = None
+        self.watch: Watch | None = None
+        """Shown what each instruction leaves on top of the stack."""
+        self.stopped: Frame | None = None
+        """The innermost frame of the outermost run when that ended, and where it stood."""
+        self.stopped_at = NOWHERE
 
     def call(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Calls `fn` as C would: its frame comes back through the hook."""
@@ -90,6 +128,8 @@ class Machine:
         self.depth += 1
         handled = sys.exception()
         reraised = False
+        stretch, stop = 0, self.stop_at.stretch if outer is None else NOWHERE.stretch
+        watch = self.watch
         try:
             if self.depth > self.limit:
                 raise RecursionError("maximum recursion depth exceeded")
@@ -102,7 +142,12 @@ class Machine:
                     frame = self.frame = found
                     error = None
                     reraised = False
+                stretch += 1
                 ops = frame.code.ops
+                if watch is not None:
+                    ops = watched(ops, watch)
+                elif stretch == stop:
+                    ops = self.stopping(ops)
                 ip = frame.ip
                 try:
                     while True:
@@ -113,6 +158,9 @@ class Machine:
                             ip += 1
                         elif type(signal) is int:
                             ip = signal
+                            stretch += 1
+                            if stretch == stop:
+                                ops = self.stopping(ops)
                         else:
                             break
                 except BaseException as raised:
@@ -125,6 +173,7 @@ class Machine:
                         error = RecursionError("maximum recursion depth exceeded")
                         continue
                     signal.back = frame
+                    signal.called_at = Position(stretch, frame.ip)
                     frame = signal
                 elif signal is RERAISE:
                     error = frame.value
@@ -149,6 +198,8 @@ class Machine:
                         error = TypeError(INIT_RETURNED.format(type(frame.value).__name__))
                     frame = caller
         finally:
+            if outer is None:
+                self.stopped, self.stopped_at = frame, Position(stretch, frame.ip)
             self.frame = outer
             self.depth = depth
             _frame.swap_handled(handled)
@@ -156,6 +207,12 @@ class Machine:
             raise_as_is(error)
         finally:
             del error
+
+    def stopping(self, ops: Ops) -> Ops:
+        """The instructions of the stretch in which the run is to end."""
+        ops = ops.copy()
+        ops[self.stop_at.ip] = (end_run, self.stop_with)
+        return ops
 
     def unwind(self, frame: Frame, base: Frame, error: BaseException, reraised: bool) -> Frame | None:
         """The frame whose handler takes the error, its stack prepared; None: it leaves `base`."""
@@ -167,8 +224,9 @@ class Machine:
             entry = frame.code.handler_at(frame.ip)
             if entry is not None:
                 del frame.stack[entry.depth :]
+                frame.kwnames = ()  # those of a call that raised
                 if entry.push_lasti:
-                    frame.stack.append(frame.ip)
+                    frame.stack.append(last_instruction(frame.ip, frame.ip))
                 frame.stack.append(error)
                 frame.ip = entry.target
                 return frame

@@ -21,37 +21,43 @@ def LOAD_METHOD(f: Frame, name: str) -> None:
 
 
 def STORE_ATTR(f: Frame, name: str) -> None:
-    target = f.stack.pop()
-    f.world.store_attr(target, name, f.stack.pop())
+    stack = f.stack
+    f.world.store_attr(stack[-1], name, stack[-2])
+    stack.pop()
+    stack.pop()
 
 
 def DELETE_ATTR(f: Frame, name: str) -> None:
-    f.world.delete_attr(f.stack.pop(), name)
+    f.world.delete_attr(f.stack[-1], name)
+    f.stack.pop()
 
 
 def LOAD_SUPER_ATTR(f: Frame, argument: tuple[str, bool]) -> None:
-    name, _ = argument
-    start, cls, made_by = (f.stack.pop() for _ in range(3))
-    made_by = opened(made_by)
-    if made_by is super:
-        made = super(opened(cls), opened(start)) if argument[1] else zero_argument_super(f)
-    else:
-        made = f.world.operate(made_by, *((cls, start) if argument[1] else ()))
-    f.stack.append(f.world.load_attr(made, name))
+    f.stack[-3:] = [super_attribute(f, *argument)]
 
 
 def LOAD_SUPER_METHOD(f: Frame, argument: tuple[str, bool]) -> None:
-    LOAD_SUPER_ATTR(f, argument)
-    f.stack.insert(-1, NULL)
+    f.stack[-3:] = [NULL, super_attribute(f, *argument)]
+
+
+def super_attribute(f: Frame, name: str, given: bool) -> Any:
+    """An attribute of what `super` makes, with arguments if they were `given`."""
+    made_by, cls, start = f.stack[-3:]
+    made_by = opened(made_by)
+    if made_by is super:
+        made = super(opened(cls), opened(start)) if given else zero_argument_super(f)
+    else:
+        made = f.world.operate(made_by, *((cls, start) if given else ()))
+    return f.world.load_attr(made, name)
 
 
 # ---- imports
 
 
 def IMPORT_NAME(f: Frame, name: str) -> None:
-    from_list = opened(f.stack.pop())
-    level = opened(f.stack.pop())
-    f.stack.append(f.world.import_name(name, f.globals, f.namespace, from_list, level))
+    from_list = opened(f.stack[-1])
+    level = opened(f.stack[-2])
+    f.stack[-2:] = [f.world.import_name(name, f.globals, f.namespace, from_list, level)]
 
 
 def IMPORT_FROM(f: Frame, name: str) -> None:
@@ -84,12 +90,11 @@ def submodule(module: Any, name: str) -> Any:
 
 
 def IMPORT_STAR(f: Frame, _: Any) -> None:
-    module = opened(f.stack.pop())
+    module = opened(f.stack[-1])
     names = getattr(module, "__all__", None)
     for name in [n for n in vars(module) if not n.startswith("_")] if names is None else names:
         f.namespace[name] = getattr(module, name)
-    if sys.version_info >= (3, 12):
-        f.stack.append(None)
+    f.stack[-1:] = [None] if sys.version_info >= (3, 12) else []
 
 
 def LOAD_BUILD_CLASS(f: Frame, _: Any) -> None:

@@ -18,35 +18,44 @@ def KW_NAMES(f: Frame, names: tuple[str, ...]) -> None:
 
 def CALL(f: Frame, n: int) -> Frame | None:
     stack = f.stack
-    if n:
-        args = stack[-n:]
-        del stack[-n:]
+    at = len(stack) - n - 2
+    fn = stack[at]
+    if fn is NULL:
+        fn = stack[at + 1]
+        args = stack[at + 2 :]
     else:
-        args = []
-    fn = stack.pop()
-    method = stack.pop()
-    if method is not NULL:
-        args.insert(0, fn)
-        fn = method
+        args = stack[at + 1 :]
     kwargs = None
-    if f.kwnames:
-        names = f.kwnames
-        f.kwnames = ()
+    names = f.kwnames
+    if names:
         kwargs = dict(zip(names, args[-len(names) :], strict=True))
         del args[-len(names) :]
-    return push_result(f, call(f, fn, args, kwargs))
+    result = call(f, fn, args, kwargs)
+    del stack[at:]
+    if names:
+        f.kwnames = ()
+    if type(result) is Frame:
+        return result
+    stack.append(result)
+    return None
 
 
 def CALL_FUNCTION_EX(f: Frame, flags: int) -> Frame | None:
-    kwargs = opened(f.stack.pop()) if flags & 1 else None
-    star = opened(f.stack.pop())
-    fn = opened(f.stack.pop())
-    f.stack.pop()
-    if type(star) is not tuple and not is_iterable(star):
-        raise TypeError(
-            f"{describe_callable(fn)} argument after * must be an iterable, not {type(star).__name__}"
-        )
-    return push_result(f, call(f, fn, f.world.elements(star), dict(kwargs) if kwargs else None))
+    stack = f.stack
+    at = -2 if flags & 1 else -1
+    kwargs = opened(stack[-1]) if flags & 1 else None
+    star = opened(stack[at])
+    fn = opened(stack[at - 1])
+    if type(star) is not tuple:
+        if not is_iterable(star):
+            raise TypeError(
+                f"{describe_callable(fn)} argument after * must be an iterable, not {type(star).__name__}"
+            )
+        # an iterator has now given what it had: whoever does the call again must find that
+        star = stack[at] = tuple(f.world.elements(star))
+    result = call(f, fn, list(star), dict(kwargs) if kwargs else None)
+    del stack[at - 2 :]
+    return push_result(f, result)
 
 
 def push_result(f: Frame, result: Any) -> Frame | None:
@@ -57,28 +66,27 @@ def push_result(f: Frame, result: Any) -> Frame | None:
 
 
 def MAKE_FUNCTION(f: Frame, flags: int) -> None:
-    stack = f.stack
-    code = stack.pop()
-    closure = stack.pop() if flags & 8 else None
-    annotations = stack.pop() if flags & 4 else None
-    kwdefaults = stack.pop() if flags & 2 else None
-    defaults = stack.pop() if flags & 1 else None
+    operands = map(opened, reversed(f.stack))
+    code = next(operands)
+    closure = next(operands) if flags & 8 else None
+    annotations = next(operands) if flags & 4 else None
+    kwdefaults = next(operands) if flags & 2 else None
+    defaults = next(operands) if flags & 1 else None
     fn = FunctionType(code, f.globals, code.co_name, defaults, closure)
     if kwdefaults is not None:
         fn.__kwdefaults__ = kwdefaults
     if annotations is not None:
         fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
     f.world.made_function(fn)
-    stack.append(fn)
+    f.stack[-1 - flags.bit_count() :] = [fn]
 
 
 # ---- type parameters and aliases (3.12)
 
 
 def INTRINSIC_1(f: Frame, intrinsic: FunctionType) -> None:
-    f.stack[-1] = intrinsic(f.stack[-1])
+    f.stack[-1] = intrinsic(opened(f.stack[-1]))
 
 
 def INTRINSIC_2(f: Frame, intrinsic: FunctionType) -> None:
-    second = f.stack.pop()
-    f.stack[-1] = intrinsic(f.stack[-1], second)
+    f.stack[-2:] = [intrinsic(*map(opened, f.stack[-2:]))]

@@ -26,18 +26,20 @@ def BUILD_LIST(f: Frame, n: int) -> None:
 
 
 def BUILD_SET(f: Frame, n: int) -> None:
+    at = len(f.stack) - n
     built: set[Any] = set()
-    for value in popn(f.stack, n):
+    for value in f.stack[at:]:
         f.world.operate(set.add, built, f.world.key(value))
-    f.stack.append(built)
+    f.stack[at:] = [built]
 
 
 def BUILD_MAP(f: Frame, n: int) -> None:
-    values = popn(f.stack, 2 * n)
+    stack = f.stack
+    first = len(stack) - 2 * n
     built: dict[Any, Any] = {}
-    for at in range(0, 2 * n, 2):
-        f.world.store_item(built, values[at], values[at + 1])
-    f.stack.append(built)
+    for at in range(first, len(stack), 2):
+        f.world.store_item(built, stack[at], stack[at + 1])
+    stack[first:] = [built]
 
 
 def BUILD_CONST_KEY_MAP(f: Frame, n: int) -> None:
@@ -46,30 +48,35 @@ def BUILD_CONST_KEY_MAP(f: Frame, n: int) -> None:
 
 
 def LIST_TO_TUPLE(f: Frame, _: Any) -> None:
-    f.stack[-1] = tuple(f.stack[-1])
+    f.stack[-1] = tuple(opened(f.stack[-1]))
 
 
 def LIST_APPEND(f: Frame, n: int) -> None:
-    value = f.stack.pop()
-    f.stack[-n].append(value)
+    target = f.stack[-n - 1]
+    if type(target) is list:
+        target.append(f.stack[-1])
+    else:
+        f.world.append(target, f.stack[-1])
+    f.stack.pop()
 
 
 def SET_ADD(f: Frame, n: int) -> None:
-    value = f.world.key(f.stack.pop())
-    f.world.operate(set.add, f.stack[-n], value)
+    f.world.add(f.stack[-n - 1], f.stack[-1])
+    f.stack.pop()
 
 
 def MAP_ADD(f: Frame, n: int) -> None:
-    value = f.stack.pop()
-    key = f.stack.pop()
-    f.world.store_item(f.stack[-n], key, value)
+    stack = f.stack
+    f.world.put(stack[-n - 2], stack[-2], stack[-1])
+    del stack[-2:]
 
 
 def LIST_EXTEND(f: Frame, n: int) -> None:
-    iterable = opened(f.stack.pop())
+    iterable = opened(f.stack[-1])
     if not is_iterable(iterable):
         raise TypeError(f"Value after * must be an iterable, not {type(iterable).__name__}")
-    f.stack[-n].extend(f.world.elements(iterable))
+    opened(f.stack[-n - 1]).extend(f.world.elements(iterable))
+    f.stack.pop()
 
 
 def is_iterable(value: Any) -> bool:
@@ -78,24 +85,28 @@ def is_iterable(value: Any) -> bool:
 
 
 def SET_UPDATE(f: Frame, n: int) -> None:
-    iterable = opened(f.stack.pop())
-    target = f.stack[-n]
-    for value in f.world.elements(iterable):
-        f.world.operate(set.add, target, f.world.key(value))
+    stack = f.stack
+    # an iterator has now given what it had: whoever does the update again must find that
+    values = stack[-1] = f.world.elements(opened(stack[-1]))
+    target = opened(stack[-n - 1])
+    for key in [f.world.key(value) for value in values]:
+        f.world.operate(set.add, target, key)
+    stack.pop()
 
 
 def DICT_UPDATE(f: Frame, n: int) -> None:
-    mapping = opened(f.stack.pop())
+    mapping = opened(f.stack[-1])
     if not is_mapping(mapping):
         raise TypeError(f"'{type(mapping).__name__}' object is not a mapping")
-    f.world.operate(dict.update, f.stack[-n], mapping)
+    f.world.operate(dict.update, opened(f.stack[-n - 1]), mapping)
+    f.stack.pop()
 
 
 def DICT_MERGE(f: Frame, n: int) -> None:
     """`f(**a, **b)`: like an update, but a key that is there already is the caller's mistake."""
-    mapping = opened(f.stack.pop())
-    target = f.stack[-n]
-    callee = f.stack[-(n + 2)]
+    mapping = opened(f.stack[-1])
+    target = opened(f.stack[-n - 1])
+    callee = f.stack[-n - 3]
     if not is_mapping(mapping):
         name = describe_callable(opened(callee))
         raise TypeError(f"{name} argument after ** must be a mapping, not {type(mapping).__name__}")
@@ -106,6 +117,7 @@ def DICT_MERGE(f: Frame, n: int) -> None:
             name = describe_callable(opened(callee))
             raise TypeError(f"{name} got multiple values for keyword argument '{key}'")
     target.update(merged)
+    f.stack.pop()
 
 
 def is_mapping(value: Any) -> bool:
@@ -127,7 +139,7 @@ def describe_callable(fn: Any) -> str:
 
 
 def UNPACK_SEQUENCE(f: Frame, n: int) -> None:
-    value = opened(f.stack.pop())
+    value = opened(f.stack[-1])
     if type(value) in (tuple, list):
         values = value
         if len(values) > n:
@@ -145,12 +157,12 @@ def UNPACK_SEQUENCE(f: Frame, n: int) -> None:
                 raise ValueError(f"too many values to unpack (expected {n})")
     if len(values) < n:
         raise ValueError(f"not enough values to unpack (expected {n}, got {len(values)})")
-    f.stack.extend(reversed(values))
+    f.stack[-1:] = values[::-1]
 
 
 def UNPACK_EX(f: Frame, counts: int) -> None:
     before, after = counts & 0xFF, counts >> 8
-    iterator = unpacking(f, opened(f.stack.pop()))
+    iterator = unpacking(f, opened(f.stack[-1]))
     values: list[Any] = []
     while len(values) < before:
         item = f.world.advance(iterator)
@@ -163,7 +175,7 @@ def UNPACK_EX(f: Frame, counts: int) -> None:
         got = before + len(rest)
         raise ValueError(f"not enough values to unpack (expected at least {before + after}, got {got})")
     cut = len(rest) - after
-    f.stack.extend(reversed([*values, rest[:cut], *rest[cut:]]))
+    f.stack[-1:] = [*values, rest[:cut], *rest[cut:]][::-1]
 
 
 def unpacking(f: Frame, value: Any) -> Any:

@@ -14,25 +14,29 @@ def JUMP_FORWARD(f: Frame, target: int) -> int:
 
 
 def POP_JUMP_IF_FALSE(f: Frame, target: int) -> int | None:
-    value = f.stack.pop()
-    if value is True:
-        return None
-    return target if value is False or not f.world.truth(value) else None
+    value = f.stack[-1]
+    jumps = value is False or (value is not True and not f.world.truth(value))
+    f.stack.pop()
+    return target if jumps else None
 
 
 def POP_JUMP_IF_TRUE(f: Frame, target: int) -> int | None:
-    value = f.stack.pop()
-    if value is False:
-        return None
-    return target if value is True or f.world.truth(value) else None
+    value = f.stack[-1]
+    jumps = value is True or (value is not False and f.world.truth(value))
+    f.stack.pop()
+    return target if jumps else None
 
 
 def POP_JUMP_IF_NONE(f: Frame, target: int) -> int | None:
-    return target if f.world.same(f.stack.pop(), None) else None
+    jumps = f.world.same(f.stack[-1], None)
+    f.stack.pop()
+    return target if jumps else None
 
 
 def POP_JUMP_IF_NOT_NONE(f: Frame, target: int) -> int | None:
-    return None if f.world.same(f.stack.pop(), None) else target
+    stays = f.world.same(f.stack[-1], None)
+    f.stack.pop()
+    return None if stays else target
 
 
 def JUMP_IF_FALSE_OR_POP(f: Frame, target: int) -> int | None:

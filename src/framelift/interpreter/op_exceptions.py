@@ -8,7 +8,7 @@ from typing import Any
 from framelift import _frame
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame import Frame, Handling
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.machine import RERAISE as RERAISE_SIGNAL
 from framelift.interpreter.op_calls import push_result
@@ -24,10 +24,12 @@ def RAISE_VARARGS(f: Frame, n: int) -> Sentinel | None:
         handled = sys.exception()
         if handled is None:
             raise RuntimeError("No active exception to reraise")
+        f.world.raising(handled)
         f.value = handled
         return RERAISE_SIGNAL
-    cause = opened(f.stack.pop()) if n == 2 else MISSING
-    error = as_exception(f, opened(f.stack.pop()), "exceptions must derive from BaseException")
+    cause = opened(f.stack[-1]) if n == 2 else MISSING
+    error = as_exception(f, opened(f.stack[-n]), "exceptions must derive from BaseException")
+    f.world.raising(error)
     if cause is None:
         error.__cause__ = None
     elif cause is not MISSING:
@@ -49,17 +51,18 @@ def as_exception(f: Frame, value: Any, otherwise: str) -> BaseException:
 
 
 def PUSH_EXC_INFO(f: Frame, _: Any) -> None:
-    error = f.stack.pop()
+    error = f.stack[-1] = opened(f.stack[-1])
     before = _frame.swap_handled(error)
     if f.generator is not None:
         # a generator has handled exceptions of its own, over those of whoever resumes it
         before, f.generator.own_exception = f.generator.own_exception, error
-    f.stack.append(before)
-    f.stack.append(error)
+    f.stack.insert(-1, Handling(error, before))
 
 
 def POP_EXCEPT(f: Frame, _: Any) -> None:
-    before = f.stack.pop()
+    handling = f.stack.pop()
+    handling.over = True
+    before = handling.before
     if f.generator is not None:
         f.generator.own_exception = before
         before = f.generator.callers_exception if before is None else before
@@ -67,7 +70,10 @@ def POP_EXCEPT(f: Frame, _: Any) -> None:
 
 
 def RERAISE(f: Frame, _: Any) -> Sentinel:
-    f.value = f.stack.pop()
+    error = opened(f.stack[-1])
+    f.world.raising(error)
+    f.stack.pop()
+    f.value = error
     return RERAISE_SIGNAL
 
 
@@ -75,21 +81,20 @@ CATCHING = "catching classes that do not inherit from BaseException is not allow
 
 
 def CHECK_EXC_MATCH(f: Frame, _: Any) -> None:
-    wanted = opened(f.stack.pop())
+    wanted = opened(f.stack[-1])
     classes = wanted if isinstance(wanted, tuple) else (wanted,)
     if not all(isinstance(opened(c), type) and issubclass(opened(c), BaseException) for c in classes):
         raise TypeError(CATCHING)
     # exception matching is by the MRO alone: it never asks __instancecheck__
-    mro = type(f.stack[-1]).__mro__
-    f.stack.append(any(opened(c) in mro for c in classes))
+    mro = type(opened(f.stack[-2])).__mro__
+    f.stack[-1] = any(opened(c) in mro for c in classes)
 
 
 # ---- exception groups
 
 
 def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
-    wanted = opened(f.stack.pop())
-    error = f.stack.pop()
+    error, wanted = map(opened, f.stack[-2:])
     classes = tuple(opened(c) for c in wanted) if isinstance(wanted, tuple) else (wanted,)
     if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
         raise TypeError(CATCHING)
@@ -104,19 +109,17 @@ def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
     else:
         match, rest = None, error
     if match is None:
-        f.stack.append(error if rest is None else rest)
-        f.stack.append(None)
+        f.stack[-2:] = [error if rest is None else rest, None]
         return
-    f.stack.append(rest)
-    f.stack.append(match)
+    f.stack[-2:] = [rest, match]
+    next(slot for slot in reversed(f.stack) if type(slot) is Handling).error = match
     _frame.swap_handled(match)
     if f.generator is not None:
         f.generator.own_exception = match
 
 
 def PREP_RERAISE_STAR(f: Frame, _: Any) -> None:
-    raised = f.stack.pop()
-    f.stack[-1] = to_reraise(f.stack[-1], raised)
+    f.stack[-2:] = [to_reraise(*map(opened, f.stack[-2:]))]
 
 
 def to_reraise(original: BaseException, results: list[BaseException | None]) -> BaseException | None:
@@ -158,19 +161,18 @@ def leaves(error: BaseException) -> list[BaseException]:
 
 
 def BEFORE_WITH(f: Frame, _: Any) -> Frame | None:
-    manager = f.stack.pop()
-    enter, leave = context_methods(f, manager, "__enter__", "__exit__", "context manager protocol")
-    f.stack.append(leave)
-    return push_result(f, call(f, enter, [], None))
+    return enter_context(f, "__enter__", "__exit__", "context manager protocol")
 
 
 def BEFORE_ASYNC_WITH(f: Frame, _: Any) -> Frame | None:
-    manager = f.stack.pop()
-    enter, leave = context_methods(
-        f, manager, "__aenter__", "__aexit__", "asynchronous context manager protocol"
-    )
-    f.stack.append(leave)
-    return push_result(f, call(f, enter, [], None))
+    return enter_context(f, "__aenter__", "__aexit__", "asynchronous context manager protocol")
+
+
+def enter_context(f: Frame, enter: str, leave: str, protocol: str) -> Frame | None:
+    entering, leaving = context_methods(f, f.stack[-1], enter, leave, protocol)
+    result = call(f, entering, [], None)
+    f.stack[-1] = leaving
+    return push_result(f, result)
 
 
 def context_methods(f: Frame, manager: Any, enter: str, leave: str, protocol: str) -> tuple[Any, Any]:
@@ -185,5 +187,5 @@ def context_methods(f: Frame, manager: Any, enter: str, leave: str, protocol: st
 
 
 def WITH_EXCEPT_START(f: Frame, _: Any) -> Frame | None:
-    error = f.stack[-1]
+    error = opened(f.stack[-1])
     return push_result(f, call(f, f.stack[-4], [type(error), error, traceback_of(error)], None))

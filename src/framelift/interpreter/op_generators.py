@@ -47,17 +47,15 @@ def GET_YIELD_FROM_ITER(f: Frame, _: Any) -> None:
 
 
 def SEND(f: Frame, end: int) -> int | None:
-    value = f.stack.pop()
-    receiver = f.stack[-1]
+    stack = f.stack
     try:
-        f.stack.append(send(f, receiver, value))
+        stack[-1] = send(f, stack[-2], stack[-1])
         return None
     except StopIteration as ended:
         result = ended.value
+    stack[-1] = result
     if version.SEND_POPS_RECEIVER:
-        f.stack[-1] = result
-    else:
-        f.stack.append(result)
+        del stack[-2]
     return end
 
 
@@ -103,15 +101,17 @@ def STOPITERATION_ERROR(f: Frame, _: Any) -> None:
 
 
 def GET_AWAITABLE(f: Frame, where: int) -> None:
-    value = opened(f.stack[-1])
+    f.stack[-1] = awaitable(f, opened(f.stack[-1]), where)
+
+
+def awaitable(f: Frame, value: Any, where: int) -> Any:
+    """What `await` iterates over."""
     if isinstance(value, Coroutine) and value.delegate() is not MISSING:
         raise RuntimeError("coroutine is being awaited already")
     if isinstance(value, types.CoroutineType):
-        f.stack[-1] = value
-        return
+        return value
     if isinstance(value, types.GeneratorType) and value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE:
-        f.stack[-1] = value
-        return
+        return value
     awaiting = f.world.special(value, "__await__")
     if awaiting is MISSING:
         text = {
@@ -124,7 +124,7 @@ def GET_AWAITABLE(f: Frame, where: int) -> None:
         raise TypeError("__await__() returned a coroutine")
     if not hasattr(type(iterator), "__next__"):
         raise TypeError(f"__await__() returned non-iterator of type '{type(iterator).__name__}'")
-    f.stack[-1] = iterator
+    return iterator
 
 
 # ---- asynchronous iteration
@@ -151,14 +151,13 @@ def GET_ANEXT(f: Frame, _: Any) -> None:
         raise TypeError(
             f"'async for' requires an iterator with __anext__ method, got {type(iterator).__name__}"
         )
-    f.stack.append(f.world.operate(method))
+    value = opened(f.world.operate(method))
     try:
-        GET_AWAITABLE(f, 0)
+        f.stack.append(awaitable(f, value, 0))
+        return
     except TypeError as raised:
         failure = clean_traceback(raised)
-    else:
-        return
-    kind = type(f.stack[-1]).__name__
+    kind = type(value).__name__
     replaced = TypeError(f"'async for' received an invalid object from __anext__: {kind}")
     replaced.__cause__ = failure
     raise replaced

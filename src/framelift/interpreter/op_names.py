@@ -83,7 +83,7 @@ def COPY_FREE_VARS(f: Frame, n: int) -> None:
 
 
 def LOAD_CLOSURE(f: Frame, slot: int) -> None:
-    f.stack.append(f.fast[slot])
+    f.stack.append(opened(f.fast[slot]))  # a resume function has its cells as arguments
 
 
 def LOAD_DEREF(f: Frame, slot: int) -> None:
@@ -128,15 +128,16 @@ def LOAD_GLOBAL(f: Frame, name: str) -> None:
 
 
 def LOAD_GLOBAL_CALLABLE(f: Frame, name: str) -> None:
-    f.stack.append(NULL)
     value = f.names.get(name, MISSING)
     if value is MISSING:
         value = f.world.load_global(f.globals, name)
+    f.stack.append(NULL)
     f.stack.append(value)
 
 
 def STORE_GLOBAL(f: Frame, name: str) -> None:
-    f.world.store_global(f.globals, name, f.stack.pop())
+    f.world.store_global(f.globals, name, f.stack[-1])
+    f.stack.pop()
 
 
 def DELETE_GLOBAL(f: Frame, name: str) -> None:
@@ -155,7 +156,8 @@ def LOAD_NAME(f: Frame, name: str) -> None:
 
 
 def STORE_NAME(f: Frame, name: str) -> None:
-    f.world.operate(namespace_set, f.namespace, name, f.stack.pop())
+    f.world.operate(namespace_set, f.namespace, name, f.stack[-1])
+    f.stack.pop()
 
 
 def DELETE_NAME(f: Frame, name: str) -> None:
@@ -182,19 +184,19 @@ def LOAD_FROM_NAMESPACE_OR_DEREF(f: Frame, slot: int) -> None:
 
 
 def LOAD_FROM_MAPPING_OR_DEREF(f: Frame, slot: int) -> None:
-    value = from_namespace(f, opened(f.stack.pop()), f.code.names[slot])
+    value = from_namespace(f, opened(f.stack[-1]), f.code.names[slot])
     if value is MISSING:
         LOAD_DEREF(f, slot)
-    else:
-        f.stack.append(value)
+        value = f.stack.pop()
+    f.stack[-1] = value
 
 
 def LOAD_FROM_MAPPING_OR_GLOBALS(f: Frame, name: str) -> None:
-    value = from_namespace(f, opened(f.stack.pop()), name)
+    value = from_namespace(f, opened(f.stack[-1]), name)
     if value is MISSING:
         LOAD_GLOBAL(f, name)
-    else:
-        f.stack.append(value)
+        value = f.stack.pop()
+    f.stack[-1] = value
 
 
 def SETUP_ANNOTATIONS(f: Frame, _: Any) -> None:

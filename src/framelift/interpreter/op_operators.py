@@ -48,13 +48,14 @@ COMPARISONS = {
 
 def BINARY_OP(f: Frame, n: int) -> None:
     stack = f.stack
-    right = stack.pop()
+    right = stack[-1]
     if type(right) is Pending:
         right = right.open()
-    left = stack[-1]
+    left = stack[-2]
     if type(left) is Pending:
         left = left.open()
-    stack[-1] = f.world.operate(BINARY[n], left, right)
+    stack[-2] = f.world.operate(BINARY[n], left, right)
+    stack.pop()
 
 
 def UNARY_NEGATIVE(f: Frame, _: Any) -> None:
@@ -75,38 +76,41 @@ def UNARY_NOT(f: Frame, _: Any) -> None:
 
 def COMPARE_OP(f: Frame, symbol: str) -> None:
     stack = f.stack
-    right = opened(stack.pop())
-    stack[-1] = f.world.operate(COMPARISONS[symbol], opened(stack[-1]), right)
+    right = opened(stack[-1])
+    stack[-2] = f.world.operate(COMPARISONS[symbol], opened(stack[-2]), right)
+    stack.pop()
 
 
 def IS_OP(f: Frame, negated: int) -> None:
-    right = f.stack.pop()
-    f.stack[-1] = f.world.same(f.stack[-1], right) is not bool(negated)
+    stack = f.stack
+    stack[-2] = f.world.same(stack[-2], stack[-1]) is not bool(negated)
+    stack.pop()
 
 
 def CONTAINS_OP(f: Frame, negated: int) -> None:
-    container = f.stack.pop()
-    f.stack[-1] = f.world.contains(container, f.stack[-1]) is not bool(negated)
+    stack = f.stack
+    stack[-2] = f.world.contains(stack[-1], stack[-2]) is not bool(negated)
+    stack.pop()
 
 
 # ---- subscripts
 
 
 def BINARY_SUBSCR(f: Frame, _: Any) -> None:
-    key = f.stack.pop()
-    f.stack[-1] = f.world.load_item(f.stack[-1], key)
+    stack = f.stack
+    stack[-2] = f.world.load_item(stack[-2], stack[-1])
+    stack.pop()
 
 
 def STORE_SUBSCR(f: Frame, _: Any) -> None:
     stack = f.stack
-    key = stack.pop()
-    container = stack.pop()
-    f.world.store_item(container, key, stack.pop())
+    f.world.store_item(stack[-2], stack[-1], stack[-3])
+    del stack[-3:]
 
 
 def DELETE_SUBSCR(f: Frame, _: Any) -> None:
-    key = f.stack.pop()
-    f.world.delete_item(f.stack.pop(), key)
+    f.world.delete_item(f.stack[-2], f.stack[-1])
+    del f.stack[-2:]
 
 
 def BUILD_SLICE(f: Frame, n: int) -> None:
@@ -115,13 +119,14 @@ def BUILD_SLICE(f: Frame, n: int) -> None:
 
 
 def BINARY_SLICE(f: Frame, _: Any) -> None:
-    BUILD_SLICE(f, 2)
-    BINARY_SUBSCR(f, _)
+    stack = f.stack
+    stack[-3:] = [f.world.load_item(stack[-3], slice(opened(stack[-2]), opened(stack[-1])))]
 
 
 def STORE_SLICE(f: Frame, _: Any) -> None:
-    BUILD_SLICE(f, 2)
-    STORE_SUBSCR(f, _)
+    stack = f.stack
+    f.world.store_item(stack[-3], slice(opened(stack[-2]), opened(stack[-1])), stack[-4])
+    del stack[-4:]
 
 
 # ---- formatting
@@ -130,18 +135,19 @@ CONVERSIONS = (None, str, repr, ascii)
 
 
 def FORMAT_VALUE(f: Frame, flags: int) -> None:
-    spec = opened(f.stack.pop()) if flags & 4 else ""
-    value = opened(f.stack.pop())
+    at = -2 if flags & 4 else -1
+    spec = opened(f.stack[-1]) if flags & 4 else ""
+    value = opened(f.stack[at])
     conversion = CONVERSIONS[flags & 3]
     if conversion is not None:
         value = f.world.operate(conversion, value)
     if not (type(value) is str and spec == ""):
         value = f.world.operate(format, value, spec)
-    f.stack.append(value)
+    f.stack[at:] = [value]
 
 
 def BUILD_STRING(f: Frame, n: int) -> None:
-    f.stack[-n:] = ["".join(f.stack[-n:])]
+    f.stack[-n:] = ["".join(map(opened, f.stack[-n:]))]
 
 
 def PRINT_EXPR(f: Frame, _: Any) -> None:

@@ -47,9 +47,9 @@ def MATCH_KEYS(f: Frame, _: Any) -> None:
 
 
 def MATCH_CLASS(f: Frame, count: int) -> None:
-    names = f.stack.pop()
-    cls = opened(f.stack.pop())
-    f.stack[-1] = matched_attributes(f, opened(f.stack[-1]), cls, count, names)
+    subject, cls, names = f.stack[-3:]
+    cls = opened(cls)
+    f.stack[-3:] = [matched_attributes(f, opened(subject), cls, count, names)]
 
 
 def matched_attributes(

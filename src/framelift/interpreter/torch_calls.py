@@ -44,6 +44,8 @@ class TracingMachine(Machine):
 
     def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """C called the function, so it may look into what it gets: nothing pending may be in there."""
+        if not self.world.interprets(func):
+            return self.world.call_native(self.frame, func, arguments, None)  # to be told that it can't be
         of_new_class = TOLD_OF_CLASSES.get(func.__name__)
         if of_new_class is not None and isinstance(arguments[of_new_class], type):
             self.world.inside_classes.add(arguments[of_new_class])  # type: ignore[attr-defined]
@@ -78,13 +80,14 @@ def interpreted(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | Non
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         return f.world.type_of(args[0])  # type: ignore[attr-defined]
-    made = f.world.call_native(f, builtins.type, args, kwargs)
+    made = f.world.call_native(f, builtins.type, [f.world.for_c(x) for x in args], kwargs)
     f.world.inside_classes.add(made)  # type: ignore[attr-defined]
     return made
 
 
 @serve(builtins.__build_class__)
 def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    args = [*args[:2], *(f.world.for_c(base) for base in args[2:])]
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
     if isinstance(made, type):
         f.world.inside_classes.add(made)  # type: ignore[attr-defined]
@@ -156,6 +159,13 @@ def serve_len(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
     return f.world.length(value) if len(args) == 1 else f.world.call_native(f, len, args, kwargs)  # type: ignore[attr-defined]
+
+
+@serve(list.append)
+def serve_append(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2 and not kwargs:
+        return f.world.append(args[0], args[1])
+    return f.world.call_native(f, list.append, args, kwargs)
 
 
 # ---- raw access to instances
@@ -356,6 +366,20 @@ def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]
 def serve_exit_context(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     f.world.recorder.exit_context(opened(args[0]))  # type: ignore[attr-defined]
     return None
+
+
+@serve(torch.device.__enter__)
+def serve_enter_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    f.world.recorder.devices_entered += 1  # type: ignore[attr-defined]
+    return f.world.call_native(f, torch.device.__enter__, args, kwargs)
+
+
+@serve(torch.device.__exit__)
+def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if not f.world.recorder.devices_entered:  # type: ignore[attr-defined]
+        raise Break(breaks.EFFECT, "leaving a device that was entered outside")
+    f.world.recorder.devices_entered -= 1  # type: ignore[attr-defined]
+    return f.world.call_native(f, torch.device.__exit__, args, kwargs)
 
 
 # ---- operators by their registry

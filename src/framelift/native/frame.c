@@ -11,6 +11,10 @@
  * The hook is installed only while some call(), native() or bind() is on some thread's stack, and
  * everything of ours that it calls is called in mode OFF.
  *
+ * What runs instead of a frame may stop on the way (Stop): then one step is done as plain Python would do
+ * it, and a function that goes on behind it is called. That function may stop as well, and so on, as often
+ * as a loop goes round: the calls are made one after the other, not one in the other.
+ *
  * No recursion is counted here. What replaces a frame runs in mode OFF, so coming back to the hook takes
  * another call(), native() or bind(), and CPython counts calls of C functions as it counts frames.
  */
@@ -100,7 +104,7 @@ static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (v
 
 enum Mode { OFF, RUN, INTERCEPT };
 enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK };
-enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET };
+enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET, REFUSE };
 
 typedef struct {
     enum Mode mode;
@@ -108,6 +112,9 @@ typedef struct {
     PyObject *interceptor; /* owned, or NULL */
     PyObject *binding;     /* borrowed: the function whose next frame bind() waits for */
     Frame *chained;        /* the innermost frame handed to another evaluator */
+    PyObject *handed;      /* borrowed: the function whose next frame gets what is in `given` for itself */
+    PyObject *given;       /* borrowed: a tuple that nobody else has */
+    bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
 
 static _Thread_local Thread this_thread;
@@ -221,7 +228,7 @@ static int remember_decision(PyObject *code, Decision decision)
 
 static bool check_decision(int run, int intercept)
 {
-    if (run < RUN_UNDECIDED || run > LOOK || intercept < INTERCEPT_UNDECIDED || intercept > INTERPRET) {
+    if (run < RUN_UNDECIDED || run > LOOK || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
         PyErr_Format(PyExc_ValueError, "no such decision: (%d, %d)", run, intercept);
         return false;
     }
@@ -383,6 +390,132 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
     return answer;
 }
 
+/* ---- Stopping and going on ---- */
+/* What a region returns where it ends in the middle of its frame: step(*args) does what comes next, and
+ * then(what that gave) says what goes on: a tuple (function, arguments). Without a step it is then(None). */
+typedef struct {
+    PyObject_HEAD
+    PyObject *step; /* owned, or NULL; so are the other two */
+    PyObject *args;
+    PyObject *then;
+} Stop;
+
+static void stop_dealloc(Stop *stop)
+{
+    PyObject_GC_UnTrack(stop);
+    Py_XDECREF(stop->step);
+    Py_XDECREF(stop->args);
+    Py_XDECREF(stop->then);
+    PyObject_GC_Del(stop);
+}
+
+static int stop_traverse(Stop *stop, visitproc visit, void *arg)
+{
+    Py_VISIT(stop->step);
+    Py_VISIT(stop->args);
+    Py_VISIT(stop->then);
+    return 0;
+}
+
+static PyObject *stop_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *step, *given, *then;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Stop() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "OO!O:Stop", &step, &PyTuple_Type, &given, &then)) {
+        return NULL;
+    }
+    Stop *stop = PyObject_GC_New(Stop, type);
+    if (stop != NULL) {
+        stop->step = Py_IsNone(step) ? NULL : Py_NewRef(step);
+        stop->args = Py_NewRef(given);
+        stop->then = Py_NewRef(then);
+        PyObject_GC_Track(stop);
+    }
+    return (PyObject *)stop;
+}
+
+static PyTypeObject StopType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift._frame.Stop",
+    .tp_basicsize = sizeof(Stop),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Stop(step, args, then, /)\n--\n\n"
+              "What a region returns that ends in the middle of its frame.",
+    .tp_new = stop_new,
+    .tp_dealloc = (destructor)stop_dealloc,
+    .tp_traverse = (traverseproc)stop_traverse,
+};
+
+static inline bool is_stop(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &StopType); }
+
+/* Calls a function with a tuple of which it gets the references: once the frame has its arguments, nothing
+ * here keeps them alive. */
+static PyObject *hand_over(Thread *thread, PyObject *function, PyObject *args, bool resuming)
+{
+    thread->handed = function;
+    thread->given = Py_REFCNT(args) == 1 ? args : NULL;
+    thread->resuming = resuming;
+    PyObject *result = PyObject_Vectorcall(function, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), NULL);
+    thread->handed = NULL;
+    thread->resuming = false;
+    Py_DECREF(args);
+    return result;
+}
+
+/* The frame that hand_over() waits for. */
+static bool take_over(Thread *thread)
+{
+    thread->handed = NULL;
+    if (thread->given != NULL) {
+        PyObject **items = ((PyTupleObject *)thread->given)->ob_item;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(thread->given); i++) {
+            Py_CLEAR(items[i]);
+        }
+        thread->given = NULL;
+    }
+    bool resuming = thread->resuming;
+    thread->resuming = false;
+    return resuming;
+}
+
+/* Takes the step that a stop is about, and calls what goes on behind it. Steals the stop. */
+static PyObject *go_on_once(Thread *thread, Stop *stop)
+{
+    PyObject *outcome = Py_NewRef(Py_None);
+    if (stop->step != NULL) {
+        PyObject *args = stop->args;
+        stop->args = NULL;
+        Py_SETREF(outcome, hand_over(thread, stop->step, args, false));
+    }
+    PyObject *next = outcome == NULL ? NULL : call_out(thread, stop->then, &outcome, 1);
+    Py_XDECREF(outcome);
+    Py_DECREF(stop);
+    if (next == NULL || !is_replacement(next)) {
+        if (next != NULL) {
+            PyErr_Format(PyExc_TypeError, "what goes on must be a tuple (function, arguments), not %R", next);
+            Py_DECREF(next);
+        }
+        return NULL;
+    }
+    PyObject *function = Py_NewRef(PyTuple_GET_ITEM(next, 0));
+    PyObject *args = Py_NewRef(PyTuple_GET_ITEM(next, 1));
+    Py_DECREF(next);
+    PyObject *result = hand_over(thread, function, args, true);
+    Py_DECREF(function);
+    return result;
+}
+
+/* In mode RUN, and nothing of the frame that was stopped is left but its result. */
+static PyObject *go_on(Thread *thread, PyObject *result)
+{
+    while (is_stop(result)) {
+        result = go_on_once(thread, (Stop *)result);
+    }
+    return result;
+}
+
 enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED };
 
 /* Runs something instead of the frame, or says how the frame itself is to run. */
@@ -431,6 +564,7 @@ static PyObject *call_interceptor(Thread *thread, Frame *frame)
 
 static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *thread)
 {
+    bool resuming = thread->handed != NULL && frame_function(frame) == thread->handed && take_over(thread);
     Decision decision;
     if (decide(thread, frame, &decision) < 0) {
         return replace_frame(ts, frame, NULL);
@@ -442,7 +576,7 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
     case LOOK:
         switch (run_instead(thread, frame, &result)) {
         case REPLACED:
-            return replace_frame(ts, frame, result);
+            return replace_frame(ts, frame, resuming ? result : go_on(thread, result));
         case RUN_UNTOUCHED:
             return run_frame_untouched(ts, frame, thread);
         default:
@@ -462,7 +596,7 @@ static PyObject *evaluate_in_intercept_mode(PyThreadState *ts, Frame *frame, Thr
     if (decision.intercept == LEAF) {
         return run_frame_untouched(ts, frame, thread);
     }
-    if (decision.intercept == INTERPRET && thread->interceptor != NULL) {
+    if (decision.intercept >= INTERPRET && thread->interceptor != NULL) {
         return replace_frame(ts, frame, call_interceptor(thread, frame));
     }
     return run_frame(ts, frame, 0);
@@ -762,7 +896,7 @@ static PyMethodDef methods[] = {
      "The values of a Python function's parameters, in the order of its locals, without running it."},
     {"set_interceptor", frame_set_interceptor, METH_O,
      "set_interceptor(interceptor, /)\n--\n\n"
-     "Set what this thread calls in place of an INTERPRET frame; returns the old one."},
+     "Set what this thread calls in place of an INTERPRET or REFUSE frame; returns the old one."},
     {"set_callbacks", FASTCALL(frame_set_callbacks),
      "set_callbacks(decide, missed, /)\n--\n\n"
      "Set what decides about a code object and what is called when no entry of a LOOK frame holds."},
@@ -806,7 +940,7 @@ static int add_constants(PyObject *module)
         {"OFF", OFF},                 {"RUN", RUN},           {"INTERCEPT", INTERCEPT},
         {"UNDECIDED", RUN_UNDECIDED}, {"SKIP", SKIP},         {"SKIP_ALL", SKIP_ALL},
         {"LOOK", LOOK},               {"LEAF", LEAF},         {"THROUGH", THROUGH},
-        {"INTERPRET", INTERPRET},
+        {"INTERPRET", INTERPRET},     {"REFUSE", REFUSE},
     };
     for (size_t i = 0; i < Py_ARRAY_LENGTH(constants); i++) {
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) {
@@ -827,7 +961,7 @@ PyMODINIT_FUNC PyInit__frame(void)
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && add_constants(module) < 0) {
+    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0)) {
         Py_CLEAR(module);
     }
     return module;

@@ -233,6 +233,10 @@ bool check_code(Operand& operand, Walk&, PyObject* value) {
   return PyFunction_Check(value) && PyFunction_GET_CODE(value) == operand.object.get();
 }
 
+bool check_empty_cell(Operand&, Walk&, PyObject* value) {
+  return PyCell_Check(value) && PyCell_GET(value) == nullptr;
+}
+
 bool check_tensor(Operand& operand, Walk&, PyObject* value) {
   return Box<TensorSpec>::of(operand.object.get()).matches(value);
 }
@@ -269,6 +273,7 @@ const CheckKind CHECKS[] = {
     {"ELEMENTS", check_elements, OperandKind::FROZENSET, false},
     {"ELEMENTS_IN_ORDER", check_elements_in_order, OperandKind::TUPLE, false},
     {"CODE", check_code, OperandKind::OBJECT, false},
+    {"EMPTY_CELL", check_empty_cell, OperandKind::NOTHING, false},
     {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},

@@ -9,36 +9,42 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FunctionType
-from typing import Any
+from types import FunctionType, TracebackType
+from typing import Any, NamedTuple
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame, _guards
 from framelift.bytecode import slot_names
-from framelift.codegen.region import Region, generate
-from framelift.core import breaks
-from framelift.core.breaks import Break, Place
+from framelift.codegen.region import Region, Stopping, generate
+from framelift.core import policy
+from framelift.core.breaks import GENERATOR_FRAME, Break, Place
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.machine import decoded
+from framelift.interpreter.machine import Position, decoded
+from framelift.interpreter.points import chain
 from framelift.interpreter.torch_calls import TracingMachine
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.torch_state import TorchState
+from framelift.world.exposure import opening
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
 
+RESTART_LIMIT = 8
+"""How often a frame is traced again for one capture."""
+
 
 @dataclass
 class Captured:
-    """A frame that was captured whole."""
+    """What became of a frame: captured whole, or up to a break."""
 
     fn_name: str
     graph: torch.fx.GraphModule | None
@@ -47,6 +53,11 @@ class Captured:
     region: Region
     seconds: float = 0.0
     ops: list[Any] = field(default_factory=list)
+    ended_by: Break | None = None
+    """Why it goes no further, if it does not."""
+    restarts: int = 0
+    seconds_lost: float = 0.0
+    """What the traces took that had to be repeated."""
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""
@@ -58,60 +69,195 @@ class EscapedError(Exception):
     """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
 
 
-def capture(fn: FunctionType, arguments: list[Any]) -> Captured:
-    """Raises Break where the frame can't be captured, EscapedError where the program raises."""
+def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Captured:
+    """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
+    EscapedError where the program raises."""
     began = time.perf_counter()
-    state = _guards.GlobalState()
-    switches = TorchState()
-    machine: Machine
-    recorder = Recorder(lambda: where(machine))
-    world = World(recorder)
-    machine = world.machine = TracingMachine(world)
-    world.frame_function, world.frame_globals = fn, fn.__globals__
-    names = slot_names(fn.__code__)
-    pending = [Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)]
-    packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
-    world.fresh = {value.source for value in pending[packed:]}
-    frame = Frame(machine, fn, decoded(fn.__code__), pending)
-    with switches:
-        result = run(machine, world, frame)
-        try:
-            region = generate(world, fn.__name__, result, switches)
-        except Break as found:
-            found.stack = found.stack or [Place(fn.__code__, fn.__code__.co_firstlineno)]
-            raise
-        program = guard_program(world, region, state)
-    module = None
-    if region.has_graph:
-        module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
-    inputs = [tensor for _, tensor, _ in recorder.inputs]
-    ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
-    captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops)
+    restarts, lost = 0, 0.0
+    end: Ending | None = None
+    while True:
+        with TorchState() as switches:
+            trace = Trace(fn, arguments, switches, end)
+            trace.run()
+            if trace.ended_by is not None and whole:
+                raise trace.ended_by
+            end = trace.earlier_end()
+            if end is None:
+                try:
+                    captured = trace.captured()
+                except Break as found:
+                    problem = found
+                    problem.__traceback__ = None
+                else:
+                    trace.release()
+                    break
+        if end is None:
+            end = birth(fn, arguments, trace, problem)
+        trace.release()
+        if end is None or whole or restarts == RESTART_LIMIT:
+            raise problem
+        restarts += 1
+        lost = time.perf_counter() - began
+    captured.restarts, captured.seconds_lost = restarts, lost
     captured.seconds = time.perf_counter() - began
     return captured
 
 
-def run(machine: Machine, world: World, frame: Frame) -> Any:
-    """The frame's result, under the interpreter; the hook hands it the frames that C enters."""
-    before = _frame.set_interceptor(machine.enter)
-    try:
-        with quiet_fakes(), world.recorder.fakes, world.recorder:
-            result = _frame.untouched(machine.run, frame)
-        if world.broken is not None:
-            raise world.broken
-        return result
-    except Break as found:
-        found = world.broken or found
-        found.__traceback__ = None
-        raise found from None
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        if world.broken is not None:
-            raise world.broken from None
-        raise EscapedError(error) from error
-    finally:
-        _frame.set_interceptor(before)
+def birth(fn: FunctionType, arguments: list[Any], trace: Trace, problem: Break) -> Ending | None:
+    """In front of what makes the value that can't be made again: there it is made for real."""
+    culprit = problem.culprit
+    problem.culprit = None
+    problem.stack = []
+    if culprit is None:
+        return None
+    with TorchState() as switches:
+        again = Trace(fn, arguments, switches)
+        again.machine.watch = again.finder(trace.kind_of(culprit), problem)
+        again.run()
+    found = Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
+    again.release()
+    return found
+
+
+class Ending(NamedTuple):
+    """Where a trace is to end: in front of which instruction, and why."""
+
+    at: Position
+    reason: Break
+
+
+class Trace:
+    """One run of a frame under the interpreter, and what came of it."""
+
+    def __init__(
+        self,
+        fn: FunctionType,
+        arguments: list[Any],
+        switches: TorchState,
+        end: Ending | None = None,
+    ) -> None:
+        self.fn = fn
+        self.state = _guards.GlobalState()
+        self.switches = switches
+        self.ended_by: Break | None = None
+        self.recorder = Recorder(lambda: where(self.machine))
+        self.world = world = World(self.recorder)
+        self.machine = world.machine = TracingMachine(world)
+        if end is not None:
+            self.machine.stop_at, self.machine.stop_with = end
+        world.frame_function, world.frame_globals = fn, fn.__globals__
+        names = slot_names(fn.__code__)
+        pending = [
+            Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)
+        ]
+        packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
+        world.fresh = {value.source for value in pending[packed:]}
+        self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
+        self.result: Any = None
+        self.disturbed = False
+        """Whether the instruction that could not be captured had already changed something."""
+
+    def run(self) -> None:
+        """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
+        world = self.world
+        before = _frame.set_interceptor(self.machine.enter)
+        try:
+            with quiet_fakes(), self.recorder.fakes, self.recorder:
+                self.result = _frame.untouched(self.machine.run, self.frame)
+            self.disturbed = world.broken is not None
+        except Break as found:
+            self.disturbed = world.broken is not found or has_disturbed(found.__traceback__)
+            found.__traceback__ = None
+            world.broken = world.broken or found
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if world.broken is None:
+                raise EscapedError(error) from error
+            self.disturbed = True
+        finally:
+            _frame.set_interceptor(before)
+        self.ended_by = world.broken
+
+    def earlier_end(self) -> Ending | None:
+        """Where it should have ended, if not where it did."""
+        if self.ended_by is None or self.machine.stopped is None:
+            return None
+        frames = chain(self.machine.stopped)
+        while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
+            at = frames.pop().called_at
+            if not policy.is_library(policy.module_name(frames[-1].func)):
+                return Ending(at, self.ended_by)
+        return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
+
+    def release(self) -> None:
+        """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""
+        for frame in chain(self.machine.stopped):
+            frame.fast, frame.stack = [], []
+        vars(self.machine).clear()
+        vars(self.world).clear()
+        vars(self).clear()
+
+    # ---- what can't be made again
+
+    def kind_of(self, value: Any) -> Any:
+        """What is to be looked for to find where a value like this one comes from."""
+        if type(value) is FakeTensor:
+            return FakeTensor, self.recorder.class_of(value)
+        return type if self.world.is_inside(type(value)) else type(value)
+
+    def finder(self, kind: Any, problem: Break) -> Callable[[Any], None]:
+        world = self.world
+
+        def find(value: Any) -> None:
+            cls = type(value)
+            if cls is FakeTensor:
+                found = kind == (FakeTensor, self.recorder.class_of(value))
+            elif kind is type:
+                found = isinstance(value, type) and world.is_inside(value)
+            else:
+                found = cls is kind and world.source_of(value) is None
+            if found:
+                raise problem
+
+        return find
+
+    def captured(self) -> Captured:
+        fn, recorder = self.fn, self.recorder
+        if self.ended_by is not None and self.machine.stopped is None:
+            raise self.ended_by  # before it began
+        try:
+            stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
+            region = generate(self.world, fn.__name__, self.result, self.switches, stopping)
+        except Break as found:
+            found.stack = found.stack or [Place(fn.__code__, fn.__code__.co_firstlineno)]
+            raise
+        program = guard_program(self.world, region, self.state)
+        module = None
+        if region.has_graph:
+            module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
+        inputs = [tensor for _, tensor, _ in recorder.inputs]
+        ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
+        return Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+
+
+SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__}
+"""Where Framelift's code is called back by C code that is in the middle of something."""
+
+
+def has_disturbed(traceback: TracebackType | None) -> bool:
+    """Whether a break came out of an instruction that other code had already run for."""
+    outermost = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is Machine.run.__code__:
+            outermost = outermost or frame
+            if frame is not outermost:
+                return True
+        elif frame.f_code in SIGNS:
+            return True
+        traceback = traceback.tb_next
+    return False
 
 
 @contextlib.contextmanager
@@ -153,4 +299,4 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
 
 def check_frame(fn: FunctionType) -> None:
     if fn.__code__.co_flags & 0x2A0:
-        raise Break(breaks.GENERATOR_FRAME, fn.__qualname__)
+        raise Break(GENERATOR_FRAME, fn.__qualname__)

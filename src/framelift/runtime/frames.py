@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Literal
 
+import torch
+
 from framelift import _frame, _guards
+from framelift.bytecode import resume
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.counters import counters
@@ -53,10 +56,16 @@ class Record:
     code: CodeType
     compiled: list[Compiled] = field(default_factory=list)
     skipped: str | None = None
-    break_: Break | None = None
+    breaks: list[Break] = field(default_factory=list)
+    """Where captures of it ended, and what ruled the frame out."""
     failures: int = 0
     empty: int = 0
     recompile_reasons: list[str] = field(default_factory=list)
+
+    @property
+    def resumed(self) -> Any:
+        """Where the code comes from if it is a resume function's."""
+        return resume.origin_of(self.code)
 
 
 @dataclass(eq=False)
@@ -70,6 +79,8 @@ class Context:
     settings: dict[str, Any] = field(default_factory=dict)
     """What `compile` was called with."""
     records: dict[CodeType, Record] = field(default_factory=dict)
+    places: set[Any] = field(default_factory=set)
+    """Where there were breaks: each is told once."""
 
     def __post_init__(self) -> None:
         _contexts.add(self)
@@ -84,6 +95,7 @@ class Context:
         for code in self.records:
             _frame.set_cache(code, None, self)
         self.records.clear()
+        self.places.clear()
 
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
@@ -94,6 +106,7 @@ def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
     for context in list(_contexts):
         context.forget()
+    resume.forget()
     counters.clear()
 
 
@@ -103,8 +116,8 @@ Replacement = tuple[Any, tuple[Any, ...]]
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context | None = _frame.context()
-    if context is None:
-        return None
+    if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return None  # such hooks would be called for what a trace computes
     before = len(context.record(fn.__code__).compiled)
     with _lock:
         return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)
@@ -140,7 +153,7 @@ def compiled_frame(
     counters["frames"]["total"] += 1
     try:
         check_frame(fn)
-        captured = capture(fn, arguments)
+        captured = capture(fn, arguments, whole=context.fullgraph)
     except Break as found:
         ended: Break | EscapedError = found
     except EscapedError as error:
@@ -174,10 +187,7 @@ def run_captured(
     context: Context, record: Record, cache: Any, fn: FunctionType, arguments: list[Any], captured: Captured
 ) -> Replacement | None:
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
-    if captured.graph is None:
-        record.empty += 1  # another path through it may have something
-        if record.empty >= EMPTY_LIMIT:
-            skip(context, record, "nothing to capture: no tensor operations")
+    if captured.graph is None and nothing_to_gain(context, record, captured):
         return None
     compiled = compile_captured(context, fn, captured)
     inputs = captured.program.native.collect(fn, arguments)
@@ -187,18 +197,56 @@ def run_captured(
         return None
     cache.add(compiled.entry)
     record.compiled.append(compiled)
+    if captured.ended_by is not None:
+        note_break(context, record, captured.ended_by)
     counters["frames"]["ok"] += 1
-    counters["stats"]["unique_graphs"] += 1
-    counters["stats"]["calls_captured"] += len(captured.ops)
+    if captured.graph is not None:
+        counters["stats"]["unique_graphs"] += 1
+        counters["stats"]["calls_captured"] += len(captured.ops)
+    counters["restarts"]["traces"] += captured.restarts
     return compiled.entry.region, tuple(inputs)
+
+
+def nothing_to_gain(context: Context, record: Record, captured: Captured) -> bool:
+    """Whether a frame in which nothing was captured is better run as it is.
+
+    One that breaks may have something behind the break; once some stretches of it have turned out to be
+    empty, and none not, it is left alone.
+    """
+    record.empty += 1
+    origin = record.resumed
+    whole = record if origin is None else context.record(origin.body.code)
+    if whole is not record:
+        whole.empty += 1
+    if captured.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(context, whole)):
+        if record.empty >= EMPTY_LIMIT or whole.empty > EMPTY_LIMIT:
+            skip(context, record, NOTHING)
+            if not captures_anything(context, whole):
+                skip(context, whole, NOTHING)
+        return True
+    return False
+
+
+NOTHING = "nothing to capture: no tensor operations"
+
+
+def captures_anything(context: Context, whole: Record) -> bool:
+    """Whether there is a graph in any stretch of a function."""
+    return any(
+        compiled.captured.graph is not None
+        for record in context.records.values()
+        if record is whole or (record.resumed is not None and record.resumed.body.code is whole.code)
+        for compiled in record.compiled
+    )
 
 
 def compile_captured(context: Context, fn: FunctionType, captured: Captured) -> Compiled:
     began = time.perf_counter()
-    assert captured.graph is not None
-    graph = compile_graph(
-        context.backend, context.backend_name, captured.graph, captured.example_inputs, **context.options
-    )
+    graph = None
+    if captured.graph is not None:
+        graph = compile_graph(
+            context.backend, context.backend_name, captured.graph, captured.example_inputs, **context.options
+        )
     compiled = Compiled(captured, graph, time.perf_counter() - began)
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
@@ -213,14 +261,24 @@ def note_recompile(record: Record, fn: FunctionType, arguments: list[Any]) -> No
 
 
 def broken(context: Context, record: Record, found: Break) -> None:
-    counters["graph_break"][found.reason.name] += 1
-    record.break_ = found
+    """The frame can't be captured: it runs as it is from now on."""
+    note_break(context, record, found)
     if context.fullgraph:
         where = f" {found.stack[0]}" if found.stack else ""
         raise Unsupported(
             f"the function can't be captured whole (fullgraph=True).{where}\n{found.describe()}"
         )
     skip(context, record, found.describe())
+
+
+def note_break(context: Context, record: Record, found: Break) -> None:
+    """A break is counted, and told, once for each place."""
+    record.breaks.append(found)
+    place = (found.reason.name, *(at.key for at in found.stack[-1:]))
+    if place not in context.places:
+        context.places.add(place)
+        counters["graph_break"][found.reason.name] += 1
+        log.info("%s: %s", record.code.co_qualname, found)
 
 
 def skip(context: Context, record: Record, why: str) -> None:

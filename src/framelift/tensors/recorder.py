@@ -58,6 +58,14 @@ METADATA = frozenset(
 """Attributes of a tensor that say something about it and make no node."""
 
 
+METHODS = {
+    member: name
+    for name, member in reversed(list(vars(Tensor).items()))
+    if getattr(member, "__module__", None) == "torch._tensor" and callable(member)
+}
+"""Tensor methods that are written in Python -> how they are called; their own names may be others."""
+
+
 class Recorder(TorchFunctionMode):
     """The graph of one trace. `where()` gives the stack trace for a new node."""
 
@@ -83,6 +91,12 @@ class Recorder(TorchFunctionMode):
         self.contexts: list[tuple[Any, torch.fx.Node, Any]] = []
         """Contexts that are open: the program's manager, the node that enters it, and what stands for the
         manager while tracing."""
+        self.devices_entered = 0
+        """How often the program is in a `with torch.device(...)` of its own."""
+        self.unfinished: list[tuple[Any, torch.fx.Node]] = []
+        """Those that were open when the trace ended."""
+        self.modes_open: list[Any] = []
+        """The modes among those: `with torch.device(...)` pushes one."""
 
     # ---- the time that a trace takes
 
@@ -107,7 +121,9 @@ class Recorder(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             for _, node, entered in reversed(self.contexts):
                 CONTEXTS[node.target](entered)
+        self.unfinished = [(manager, node) for manager, node, _ in self.contexts]
         self.contexts.clear()
+        self.modes_left = _get_current_function_mode_stack()
         while _get_current_function_mode_stack():
             _pop_mode()
         for mode in self.modes_before:
@@ -131,6 +147,20 @@ class Recorder(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             leave(entered)
         self.switch(leave, (node,))
+
+    def check_modes(self) -> None:
+        """The trace has put the modes back that were there before: the program must not have removed any."""
+        if not all(mode in self.modes_left for mode in self.modes_before):
+            raise Break(breaks.EFFECT, "leaving a torch function mode that was entered outside")
+
+    def close_contexts(self) -> None:
+        """The graph leaves the contexts that are still open; whoever runs it enters them again."""
+        entered = [mode for mode in self.modes_left if mode not in (*self.modes_before, self)]
+        if any(type(mode) is not devices.DeviceContext for mode in entered):
+            raise Break(breaks.UNRESUMABLE, "in a torch function mode that the function has entered")
+        self.modes_open = entered
+        for _, node in reversed(self.unfinished):
+            self.switch(CONTEXTS[node.target], (node,))
 
     def switch(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         node = self.add_node("call_function", target, args)
@@ -211,6 +241,9 @@ class Recorder(TorchFunctionMode):
         for tensor in tensors:
             if id(tensor) not in self.nodes:
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+        if keyed is None:
+            for argument in (*args, *kwargs.values()):
+                self.argument(func, argument)  # or C would call methods of what a graph can't hold
         self.fakes.drew_random = False
         self.fakes.written.clear()
         out = self.run(func, args, kwargs)
@@ -334,8 +367,11 @@ class Recorder(TorchFunctionMode):
         elif cls is MethodWrapperType:
             return self.add_node("call_function", getattr, (arguments[0], func.__self__.__name__))
         elif getattr(func, "__module__", None) == "torch._tensor":
-            name = func.__name__
-            if getattr(Tensor, name, None) is func:
+            name = METHODS.get(func, "")
+            spelled = SPELLINGS.get(name)
+            if spelled is not None and not keywords and len(arguments) <= 3:
+                return self.add_node("call_function", spelled, arguments)
+            if name:
                 return self.add_node("call_method", name, arguments, keywords)
         return self.add_node("call_function", func, arguments, keywords)
 
@@ -374,8 +410,10 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         if isinstance(value, tuple):
             return tuple([self.argument(func, v) for v in value])
-        if isinstance(value, (bool, int, float, str)):  # subclasses: enums, numpy scalars are not
-            return value
+        for plain in (int, float, str):
+            if isinstance(value, plain):  # of a subclass, such as an enumeration's
+                make: Any = plain.__new__
+                return make(plain, value)
         if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")

@@ -61,9 +61,16 @@ class Attributes(Door):
         if cls is FunctionType and id(obj) not in self.inside_functions:
             return self.function_attr(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:
-            self.class_attribute(cls, name)
-            if self.class_attribute(cls, "__getattr__") is not MISSING:
-                self.class_attribute(cls, "__getattribute__")
+            found = self.class_attribute(cls, name)
+            getattribute = self.class_attribute(cls, "__getattribute__")
+            if (
+                found is not MISSING
+                and not hasattr(type(found), "__get__")
+                and type(getattribute) is not FunctionType
+                and not (cls.__dictoffset__ and name in obj.__dict__)
+            ):
+                return self.bound(found, obj, cls, name)  # the class's, which may be from outside
+            self.class_attribute(cls, "__getattr__")
         if name == "__class__":
             return self.class_of(obj)
         if self.is_opaque(obj):
@@ -85,6 +92,8 @@ class Attributes(Door):
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, self), or (NULL, attribute)."""
         if type(obj) is Pending:
+            if name == "append" and type(obj.value) is list:
+                return list.append, obj
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
@@ -285,12 +294,16 @@ class Attributes(Door):
                     found = self.class_attribute(base, name)
                     if type(found) is property:
                         return self.invoke(found.fget, this)
-                    if type(found) in (FunctionType, classmethod, staticmethod):
+                    if type(found) in (FunctionType, classmethod, staticmethod) or not hasattr(
+                        type(found), "__get__"
+                    ):
                         return self.bound(found, None if this is cls else this, cls, name)
                     return native(getattr, obj, name)
         return native(getattr, obj, name)
 
     def function_attr(self, fn: FunctionType, name: str) -> Any:
+        if self.is_made_anew(fn):
+            self.guard(self.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
             return self.refuse(breaks.INTERNAL, f"{name} of an outside function")
         if hasattr(FunctionType, name):
@@ -313,6 +326,8 @@ class Attributes(Door):
         defaults = [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
         if id(fn) in self.inside_functions or not all(type(value) in CONSTANTS for value in defaults):
             return False
+        if self.is_made_anew(fn):
+            self.guard(self.known[id(fn)].source, Check.IS, fn)
         if "__wrapped__" in vars(fn) or "__signature__" in vars(fn):
             return False
         own = self.root.constant(vars(fn), fn.__qualname__)
@@ -343,7 +358,8 @@ class Attributes(Door):
             return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
         if tensor is not None:
             self.guard(self.known[id(tensor)].source, Check.NO_ATTR, name)
-        raise AttributeError(f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'")
+        text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
+        raise AttributeError(text, name=name, obj=fake)
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         tensor = self.recorder.inputs[at][1]

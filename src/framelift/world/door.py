@@ -10,7 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
-from types import CellType, FunctionType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from framelift.core import breaks
@@ -21,7 +21,7 @@ from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, OPENERS, open_opaque, opener_for
 from framelift.world.pending import Pending
 from framelift.world.plain import PlainWorld
-from framelift.world.shadows import Shadow
+from framelift.world.shadows import Blind, Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
 
@@ -60,6 +60,8 @@ class Door(PlainWorld):
         self.known: dict[int, Known] = {}
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
+        self.blind: dict[int, Blind] = {}
+        """id of an outside container -> what was added to it before anybody looked into it."""
         self.views: dict[int, View] = {}
         """id of an outside instance, module or class -> its view."""
         self.scopes: dict[int, View] = {}
@@ -176,7 +178,7 @@ class Door(PlainWorld):
         if shadow is not None:
             return shadow.source
         view = self.views.get(id(value))
-        if view is not None:
+        if view is not None and not isinstance(value, ModuleType):
             return view.source
         known = self.known.get(id(value))
         if known is not None:
@@ -193,13 +195,21 @@ class Door(PlainWorld):
     def refuse(self, reason: breaks.Reason, context: str) -> Any:
         raise Break(reason, context)
 
+    def creating(self, cls: type) -> None:
+        if not cls.__flags__ & IMMUTABLE_TYPE and self.class_attribute(cls, "__del__") is not MISSING:
+            self.refuse(breaks.FINALISER, cls.__qualname__)
+
+    def raising(self, error: BaseException) -> None:
+        if id(error) in self.known:
+            self.refuse(breaks.OUTSIDE_EXCEPTION, type(error).__qualname__)
+
     def catchable(self, error: BaseException) -> bool:
         if isinstance(error, Break) and self.broken is None:
             self.broken = error
-            error.stack = self.stack()
+            error.stack = error.stack or self.stack()
         if self.broken is not None:
             return False
-        return not isinstance(error, (KeyboardInterrupt, SystemExit))
+        return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
 
     # ---- names
 
@@ -263,34 +273,52 @@ class Door(PlainWorld):
             return self.root.function(fn.__name__)
         if id(fn) in self.inside_functions:
             return None
-        return self.root.constant(fn, fn.__qualname__)
+        known = self.known.get(id(fn))
+        return self.root.constant(fn, fn.__qualname__) if known is None else known.source
 
     def made_function(self, fn: FunctionType) -> None:
         self.inside_functions[id(fn)] = fn
 
+    def made_inside(self, fn: FunctionType) -> bool:
+        return id(fn) in self.inside_functions or (self.is_made_anew(fn) and fn is not self.frame_function)
+
     def entered(self, fn: FunctionType) -> None:
-        if id(fn) not in self.inside_functions:
+        if id(fn) not in self.inside_functions and not self.is_made_anew(fn):
             self.inlined[id(fn)] = fn
+
+    def is_made_anew(self, fn: FunctionType) -> bool:
+        """An outside function that is guarded by what it is made of, not by being that very one."""
+        known = self.known.get(id(fn))
+        return known is not None and known.source.access is not Access.CONST
 
     def cells(self, fn: FunctionType) -> tuple[CellType, ...]:
         cells = fn.__closure__ or ()
         source = self.function_source(fn)
         if source is None:
             return cells
-        return tuple(self.shadow_cell(fn, source, n, cell) for n, cell in enumerate(cells))
+        names = fn.__code__.co_freevars
+        return tuple(
+            self.shadow_cell(
+                cell, source.child(Access.CELL_OBJECT, n), source.child(Access.CELL, (n, names[n]))
+            )
+            for n, cell in enumerate(cells)
+        )
 
-    def shadow_cell(self, fn: FunctionType, source: Source, n: int, cell: CellType) -> CellType:
+    def shadow_cell(self, cell: CellType, source: Source, contents: Source) -> CellType:
         made = self.shadow_cells.get(id(cell))
         if made is None:
             try:
-                value = Pending(
-                    self, source.child(Access.CELL, (n, fn.__code__.co_freevars[n])), cell.cell_contents
-                )
+                value: Any = Pending(self, contents, cell.cell_contents)
+                shadow = CellType(value)
             except ValueError:
-                self.refuse(breaks.INTERNAL, "an empty cell of an outside function")
-            shadow = CellType(value)
+                self.guard(source, Check.EMPTY_CELL, None)
+                value, shadow = MISSING, CellType()
             made = self.shadow_cells[id(cell)] = (cell, shadow, value)
-            self.know(shadow, shadow, source.child(Access.CELL_OBJECT, n))
+            self.know(shadow, shadow, source)
+            return shadow
+        first = self.known[id(made[1])].source
+        if first is not source and not first.root.access is source.root.access is Access.CONST:
+            self.guard(source, Check.SAME_AS, first)
         return made[1]
 
     def defaults_of(self, fn: FunctionType, bound: list[Any]) -> list[Any]:

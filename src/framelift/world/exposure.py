@@ -25,6 +25,7 @@ from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.world.attributes import Attributes
 from framelift.world.guard import Check
+from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending
 from framelift.world.source import Access
@@ -36,7 +37,6 @@ ATOMS = memory.ATOMS | {
     range,
     type(NotImplemented),
     torch.Size,
-    types.FunctionType,
     type,
     types.ModuleType,
 }
@@ -113,6 +113,11 @@ class Exposure(Attributes):
         self.fix(seen)
         return value
 
+    def check_hash(self, key: Any) -> None:
+        """A shadow's keys are hashed while the trace runs, which the program must not notice."""
+        if hashes_itself(key) and not only_looks(key):
+            self.refuse(breaks.EFFECT, f"{type(key).__qualname__}.__hash__")
+
     def fix(self, seen: Seen) -> None:
         for value in self.identities(seen):
             self.guard_identity(value)
@@ -152,6 +157,8 @@ class Exposure(Attributes):
         cls = type(value)
         if cls is FakeTensor:
             return True
+        if cls is types.FunctionType:
+            return self.is_made_anew(value)
         return id(value) in self.views and self.class_attribute(cls, "__eq__") is object.__eq__
 
     # ---- text
@@ -239,6 +246,11 @@ def show_dictionary_view(world: Exposure, value: Any, seen: Seen) -> Any:
     world.expose(value, type(value))
     for of in gc.get_referents(value):
         world.shown(of, seen)
+    return value
+
+
+@shows(types.FunctionType)
+def show_function(world: Exposure, value: types.FunctionType, seen: Seen) -> Any:
     return value
 
 

@@ -26,6 +26,7 @@ class Check(enum.Enum):
     NO_SLOT = enum.auto()
     ELEMENTS_IN_ORDER = enum.auto()
     CODE = enum.auto()
+    EMPTY_CELL = enum.auto()
     TENSOR = enum.auto()
     SAME_AS = enum.auto()
     NOT_SAME_AS = enum.auto()
@@ -45,6 +46,7 @@ TEXTS = {
     Check.NO_SLOT: "not hasattr({s}, {e.__name__!r})",
     Check.ELEMENTS_IN_ORDER: "tuple({s}) == {e}",
     Check.CODE: "{s}.__code__ is {e}",
+    Check.EMPTY_CELL: "{s} is empty",
     Check.TENSOR: "{s} is {e}",
     Check.SAME_AS: "{s} is {e}",
     Check.NOT_SAME_AS: "{s} is not {e}",

@@ -479,6 +479,8 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
     if top in ("re", "sre_compile", "sre_parse", "typing"):
         return Licence(Looks.DEEP, "pure, with a cache of its own")
+    if top in policy.EFFECTS:
+        return Refusal(breaks.EFFECT, describe(fn))
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
 

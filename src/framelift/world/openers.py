@@ -64,7 +64,7 @@ def open_singleton(world: Door, value: Any, source: Source) -> Any:
     return value
 
 
-@opens(types.FunctionType, type, types.MethodDescriptorType, types.WrapperDescriptorType)
+@opens(type, types.MethodDescriptorType, types.WrapperDescriptorType)
 @opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
 @opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
 @opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
@@ -72,6 +72,28 @@ def open_by_identity(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
     return world.know(value, value, world.root.constant(value, str(source)))
+
+
+@opens(types.FunctionType)
+def open_function(world: Door, value: Any, source: Source) -> Any:
+    """One that was made by a function, and is had from there, is made anew for each call."""
+    if "<locals>" not in value.__qualname__ or source.root.access is not Access.ARG or vars(value):
+        return open_by_identity(world, value, source)
+    world.guard(source, Check.CODE, value.__code__)
+    world.guard(source.child(Access.NATIVE_ATTR, "__globals__"), Check.IS, value.__globals__)
+    for name, facts in (("__defaults__", Check.LEN), ("__kwdefaults__", Check.KEYS)):
+        held, place = getattr(value, name), source.child(Access.NATIVE_ATTR, name)
+        if held is None:
+            world.guard(place, Check.IS, None)
+        else:
+            world.guard(place, Check.TYPE, type(held))
+            world.guard(place, facts, len(held) if facts is Check.LEN else tuple(held))
+    return world.know(value, value, source)
+
+
+@opens(types.CellType)
+def open_cell(world: Door, value: Any, source: Source) -> Any:
+    return world.shadow_cell(value, source, source.child(Access.CONTENTS))
 
 
 @opens(types.ModuleType)

@@ -19,6 +19,7 @@ from framelift.world.exposure import ATOMS, Exposure, Seen
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
+from framelift.world.shadows import Blind
 from framelift.world.source import Access, Source
 from framelift.world.views import DELETED
 
@@ -146,7 +147,7 @@ class Operations(Exposure):
     def truth(self, value: Any) -> bool:
         if type(value) is Pending:
             raw = value.value
-            unknown = value.opened is MISSING and id(raw) not in self.known
+            unknown = value.opened is MISSING and not (id(raw) in self.known or id(raw) in self.blind)
             if unknown and type(raw) in SIZED and value.source.access is not Access.DICT:
                 self.guard(value.source, Check.TYPE, type(raw))
                 self.guard(value.source, Check.NONEMPTY, bool(raw))
@@ -219,6 +220,7 @@ class Operations(Exposure):
             container.opened is not MISSING
             or cls not in MAPPINGS
             or id(raw) in self.known
+            or id(raw) in self.blind
             or type(key) not in KEYS
         ):
             return DELETED
@@ -308,6 +310,44 @@ class Operations(Exposure):
             return native(operator.contains, container, self.key(value))
         return self.operate(operator.contains, container, value)
 
+    # ---- containers that are added to without being looked at
+
+    def blindly(self, target: Any, cls: type) -> Blind | None:
+        """What is added to an outside container that nobody has looked into yet."""
+        if type(target) is not Pending or target.opened is not MISSING or type(target.value) is not cls:
+            return None
+        raw, source = target.value, target.source
+        if id(raw) in self.known:
+            return None
+        found = self.blind.get(id(raw))
+        if found is None:
+            self.guard(source, Check.TYPE, cls)
+            found = self.blind[id(raw)] = Blind(source, raw)
+        elif found.source is not source:
+            self.guard(source, Check.SAME_AS, found.source)
+        return found
+
+    def append(self, target: Any, value: Any) -> None:
+        blind = self.blindly(target, list)
+        if blind is None:
+            list.append(opened(target), value)
+        else:
+            blind.calls.append(("append", (value,)))
+
+    def add(self, target: Any, value: Any) -> None:
+        blind = self.blindly(target, set)
+        if blind is None:
+            super().add(opened(target), value)
+        else:
+            blind.calls.append(("add", (value,)))
+
+    def put(self, target: Any, key: Any, value: Any) -> None:
+        blind = self.blindly(target, dict)
+        if blind is None:
+            super().put(target, key, value)
+        else:
+            blind.calls.append(("__setitem__", (key, value)))
+
     # ---- iteration
 
     def iterate(self, value: Any) -> Any:
@@ -334,7 +374,7 @@ class Operations(Exposure):
             except StopIteration:
                 return MISSING
         if self.is_opaque(iterator):
-            self.refuse(breaks.OPAQUE_OBJECT, f"an outside {type(iterator).__qualname__}")
+            self.refuse(breaks.OUTSIDE_ITERATOR, f"a {type(iterator).__qualname__}")
         return native(next, iterator, MISSING)
 
     def elements(self, iterable: Any) -> list[Any]:

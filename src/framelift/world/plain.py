@@ -139,6 +139,16 @@ class PlainWorld:
     def contains(self, container: Any, value: Any) -> bool:
         return native(operator.contains, container, value)
 
+    def append(self, target: Any, value: Any) -> None:
+        """What a comprehension does; so are the next two."""
+        target.append(value)
+
+    def add(self, target: Any, value: Any) -> None:
+        self.operate(set.add, target, self.key(value))
+
+    def put(self, target: Any, key: Any, value: Any) -> None:
+        self.store_item(target, key, value)
+
     def key(self, value: Any) -> Any:
         """A value about to be hashed."""
         return value
@@ -189,12 +199,22 @@ class PlainWorld:
     def made_function(self, fn: FunctionType) -> None:
         """The program has made a function."""
 
+    def made_inside(self, fn: FunctionType) -> bool:
+        """Whether the program has made the function, so that another run has another one."""
+        return False
+
     def entered(self, fn: FunctionType) -> None:
         """A function is about to be interpreted."""
 
     def for_c(self, value: Any) -> Any:
         """A value about to be seen by C code."""
         return value
+
+    def creating(self, cls: type) -> None:
+        """The program is about to make an instance."""
+
+    def raising(self, error: BaseException) -> None:
+        """The program is about to raise an exception, perhaps not for the first time."""
 
     def catchable(self, error: BaseException) -> bool:
         """Whether the program's own handlers may see the exception."""

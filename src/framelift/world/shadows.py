@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import operator
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framelift.world.guard import Check
@@ -36,6 +36,22 @@ class Shadow:
     """What the shadow had at first beside its elements; None where there can't be anything."""
 
 
+@dataclass
+class Blind:
+    """What is added to an outside container without a look at what is in there."""
+
+    source: Source
+    outside: Any
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+
+    def change(self) -> Change:
+        calls = self.calls
+        if type(self.outside) is list:
+            calls = [("extend", ([value for _, (value,) in calls],))]
+        made = Shadow(self.source, self.outside, None, type(self.outside), None)
+        return Change(made, calls, [])
+
+
 def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     """The shadow of an outside container, guarded as far as any use of it needs."""
     cls = type(value)
@@ -44,6 +60,9 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     made = Shadow(source, value, shadow, base, original)
     world.know(value, shadow, source)
     world.shadows[id(shadow)] = made
+    if id(value) in world.blind:
+        for method, (first, *rest) in world.blind.pop(id(value)).calls:
+            getattr(base, method)(shadow, first if base is list else world.key(first), *rest)
     if cls is not base:
         shadow_attributes(world, value, source, shadow)
     if cls is not base or base is collections.defaultdict:
@@ -146,6 +165,7 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
     else:
         world.guard(source, Check.LEN, 0)
     for key in keys:
+        world.check_hash(key)
         item = Pending(world, source.child(Access.KEY, key), dict.__getitem__(value, key))
         base.__setitem__(shadow, world.fixed(key, source), item)
     return {key: dict.__getitem__(shadow, key) for key in base.__iter__(shadow)}
@@ -156,6 +176,7 @@ def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any
     items = list(base.__iter__(value))
     world.guard(source, Check.ELEMENTS_IN_ORDER, tuple(items))
     for item in items:
+        world.check_hash(item)
         world.fixed(item, source)
     shadow = base.__new__(cls, items)
     if base is set:

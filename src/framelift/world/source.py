@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from framelift.world.hashing import hashes_itself
+
 
 class Access(enum.Enum):
     """How a value is reached."""
@@ -61,6 +63,9 @@ TEXTS = {
 """How each access is written, from its base `b` and key `k`."""
 
 
+ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST})
+
+
 class Source:
     """One outside place. Sources are unique within a world: compare them by identity."""
 
@@ -74,10 +79,18 @@ class Source:
 
     def child(self, access: Access, key: Any = None) -> Source:
         """The source reached from this one; the same one each time."""
-        index = (access, key if key.__hash__ else id(key), type(key))
+        index = (access, id(key) if key.__hash__ is None or hashes_itself(key) else key, type(key))
         found = self.children.get(index)
         if found is None:
             found = self.children[index] = Source(self, access, key)
+        return found
+
+    @property
+    def root(self) -> Source:
+        """The argument, function, namespace or constant that the path begins at."""
+        found = self
+        while found.access not in ROOTS and found.base is not None:
+            found = found.base
         return found
 
     @property

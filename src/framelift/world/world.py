@@ -11,7 +11,7 @@ from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.world.guard import Check
 from framelift.world.native_calls import NativeCalls
-from framelift.world.pending import Pending
+from framelift.world.pending import Pending, unchanged
 from framelift.world.shadows import Change, change_of, slots_of
 from framelift.world.source import Access, Source
 from framelift.world.views import DELETED, View
@@ -73,6 +73,7 @@ class World(NativeCalls):
 
     def writes(self) -> Writes:
         containers = [change for change in map(change_of, list(self.shadows.values())) if change]
+        containers += [blind.change() for blind in self.blind.values()]
         modules = {id(scope) for scope in self.scopes.values()}
         attributes = [
             (view, changes)
@@ -86,7 +87,7 @@ class World(NativeCalls):
                 now = shadow.cell_contents
             except ValueError:
                 now = MISSING
-            if now is not before and not (type(before) is Pending and before.opened is now):
+            if not unchanged(now, before):
                 cells.append((cell, now))
         written = Writes(containers, attributes, scopes, cells)
         self.refuse_two_faces(written)
@@ -108,6 +109,8 @@ class World(NativeCalls):
         others: dict[type, list[tuple[Source, Any]]] = {}
         for known in self.known.values():
             others.setdefault(type(known.value), []).append((known.source, known.value))
+        for blind in self.blind.values():
+            others.setdefault(type(blind.outside), []).append((blind.source, blind.outside))
         for source, value in self.glanced.items():
             others.setdefault(type(value), []).append((source, value))
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
@@ -119,6 +122,16 @@ class World(NativeCalls):
                 if other is source or (other.access is Access.CONST and source.access is Access.CONST):
                     continue
                 self.guard(source, Check.SAME_AS if met is value else Check.NOT_SAME_AS, other)
+
+        for cell, _ in written.cells:
+            source = self.cell_source(cell)
+            for another, _, _ in self.shadow_cells.values():
+                place = self.cell_source(another)
+                if another is not cell and not source.root.access is place.root.access is Access.CONST:
+                    self.guard(source, Check.NOT_SAME_AS, place)
+
+    def cell_source(self, cell: CellType) -> Source:
+        return self.known[id(self.shadow_cells[id(cell)][1])].source
 
     def peek(self, container: Pending, key: Any) -> Any:
         found = super().peek(container, key)

@@ -1,0 +1,460 @@
+"""The functions that go on where a captured stretch of code ended.
+
+A frame that is to go on somewhere else is a `Point`: its code, the instruction at which it stands, and
+which of its slots and of its stack there is something in. From a point are made
+
+- a *resume function*: takes what is in slots and stack, and goes on at that instruction. A frame that
+  waits for a call is resumed by calling the resume function of the callee in the place of that call;
+- a *step function*: does that one instruction, and gives back what it leaves on the stack and where
+  to go on, or the exception and where that is handled. A frame that waits for a call calls the step
+  function of the callee, so that whoever looks at the stack meanwhile finds the frames that belong there.
+
+Both have the name, the lines and the variables of the original.
+"""
+
+from __future__ import annotations
+
+import dis
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from framelift.bytecode.extend import Assembler, Body, Label, TooLargeError
+
+__all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
+
+VALUE, NOTHING, HANDLING = -1, -2, -3
+"""What is in a place of the stack: a value; NULL; what PUSH_EXC_INFO leaves there, for which the exception
+that is being handled is handed over. From COPY_OF down: the same as in place COPY_OF - n. From 0 on: the
+instruction that raised, for a handler that wants it."""
+COPY_OF = -10
+
+RAISED = -1
+"""The outcome of a step that was an exception which the frame handles."""
+
+INNER = ".inner"
+MADE = ".made"
+
+
+class NoStepError(Exception):
+    """The instruction can't be done on its own."""
+
+
+class LastInstruction(int):
+    """Which instruction raised, as a handler finds it on the stack: to CPython a unit, to others `number`."""
+
+    number: int
+
+
+def last_instruction(unit: int, number: int) -> LastInstruction:
+    made = LastInstruction(unit)
+    made.number = number
+    return made
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a frame stands, and what it hands over."""
+
+    body: Body
+    at: int
+    """The number of the instruction."""
+    unbound: frozenset[int]
+    stack: tuple[int, ...]
+    takes_free: bool
+    """The cells of the enclosing functions are arguments too: the function was made by the program."""
+
+    @property
+    def code(self) -> CodeType:
+        return self.body.code
+
+    def __hash__(self) -> int:
+        return hash((id(self.body), self.at, self.unbound, self.stack))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Point)
+            and self.body is other.body
+            and (self.at, self.unbound, self.stack, self.takes_free)
+            == (other.at, other.unbound, other.stack, other.takes_free)
+        )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a resume function comes from."""
+
+    code: CodeType
+    """The resume function's own."""
+    body: Body
+    shift: int
+    """How many instructions come before those of the body."""
+    at: int
+    takes_free: bool
+    waits: bool
+    """Its suffix calls another resume function, in the place of the call `at`."""
+    made: int | None = None
+    """The slot of the new object that the called one initialises."""
+
+    def number(self, at: int) -> int | None:
+        """Which of the original's instructions the resume function's instruction `at` is."""
+        if self.shift <= at < self.shift + len(self.body.opcodes):
+            return at - self.shift
+        return self.at if self.waits and at >= self.shift else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an instruction can end: `keeps` places of the stack stay, `pushes` values come, it goes on `at`."""
+
+    at: int
+    keeps: int
+    pushes: tuple[int, ...]
+
+    @property
+    def values(self) -> int:
+        return sum(kind == VALUE for kind in self.pushes)
+
+
+_origins: dict[int, Origin] = {}
+_made: dict[Any, Any] = {}
+_bodies: dict[int, Body] = {}
+
+
+def body_of(code: CodeType) -> Body:
+    found = _bodies.get(id(code))
+    if found is None or found.code is not code:
+        found = _bodies[id(code)] = Body(code)
+    return found
+
+
+def origin_of(code: CodeType) -> Origin | None:
+    found = _origins.get(id(code))
+    return found if found is not None and found.code is code else None
+
+
+def forget() -> None:
+    """Resume functions are made anew."""
+    _origins.clear()
+    _made.clear()
+
+
+# ---- resume functions
+
+
+def resume_code(point: Point, inner: FunctionType | None = None, made: bool = False) -> CodeType:
+    """With `inner` the frame waits for that function; if `made`, the call gives not what that returns but
+    the object that it has initialised, which is handed over too."""
+    key = (point, inner, made)
+    code: CodeType | None = _made.get(key)
+    if code is None:
+        code = _made[key] = assemble_resume(point, inner, made)
+    return code
+
+
+def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> CodeType:
+    extra = stack_names(point.stack)
+    if inner is not None:
+        extra += [INNER, MADE] if made else [INNER]
+    asm = Assembler(point.body, extra, point.takes_free)
+    restore_slots(asm, point)
+    taken = push_stack(asm, point.stack, 0)
+    if inner is None:
+        asm.go_on(point.at)
+    else:
+        call_inner(asm, point, inner, taken)
+        if made:
+            check_initialised(asm, taken + 1)
+        asm.go_on(point.at + 1)
+    code = asm.finish(point.at)
+    _origins[id(code)] = Origin(
+        code,
+        point.body,
+        asm.prefix_length,
+        point.at,
+        point.takes_free,
+        inner is not None,
+        asm.extra_slot(taken + 1) if made else None,
+    )
+    return code
+
+
+def stack_names(stack: tuple[int, ...]) -> list[str]:
+    return [f".stack{n}" for n, kind in enumerate(stack) if kind in (VALUE, HANDLING)]
+
+
+def restore_slots(asm: Assembler, point: Point) -> None:
+    cells = {*point.code.co_cellvars, *(point.code.co_freevars if point.takes_free else ())}
+    for slot in range(asm.own):
+        if slot in point.unbound:
+            asm.emit("DELETE_FAST", slot)
+        elif asm.names[slot] in cells:
+            # the argument is the cell: there is nothing to do, but for whoever interprets this
+            asm.emit("LOAD_CLOSURE", slot)
+            asm.emit("STORE_FAST", slot)
+
+
+def push_stack(asm: Assembler, stack: tuple[int, ...], taken: int) -> int:
+    """Restores the stack from the further arguments; gives how many of those have been taken."""
+    for depth, kind in enumerate(stack):
+        if kind <= COPY_OF:
+            asm.emit("COPY", depth - (COPY_OF - kind))
+        elif kind == NOTHING:
+            asm.emit("PUSH_NULL")
+        elif kind >= 0:
+            asm.load_const(last_instruction(asm.shift + asm.body.at_unit(kind), kind + asm.prefix_length))
+        else:
+            asm.take(taken)
+            taken += 1
+            if kind == HANDLING:
+                asm.emit("PUSH_EXC_INFO")
+                asm.emit("POP_TOP")
+    return taken
+
+
+def call_inner(asm: Assembler, point: Point, inner: FunctionType, argument: int) -> None:
+    """In the place of the call that the frame waits for: what is raised is handled as it would be there."""
+    asm.emit("PUSH_NULL")
+    asm.load_const(inner)
+    asm.take(argument)
+    first = len(asm.units)
+    asm.emit("CALL_FUNCTION_EX", 0)
+    handler = point.body.handler_of(point.at)
+    if handler is not None:
+        asm.handled.append((first, len(asm.units), handler, handler.depth))
+
+
+INIT_RETURNED = "__init__() should return None, not '{}'"
+
+
+def check_initialised(asm: Assembler, made: int) -> None:
+    good = Label()
+    asm.emit("COPY", 1)
+    asm.jump(JUMP_IF_NONE, good)
+    asm.load_const(wrong_init)
+    asm.emit("SWAP", 2)
+    asm.emit("PUSH_NULL")
+    asm.emit("SWAP", 3)
+    asm.emit("SWAP", 2)
+    call(asm, 1)
+    asm.emit("RAISE_VARARGS", 1)
+    asm.label(good)
+    asm.emit("POP_TOP")
+    asm.take(made)
+
+
+def wrong_init(result: Any) -> TypeError:
+    return TypeError(INIT_RETURNED.format(type(result).__name__))
+
+
+def call(asm: Assembler, count: int) -> None:
+    if "PRECALL" in dis.opmap:
+        asm.emit("PRECALL", count)
+    asm.emit("CALL", count)
+
+
+JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.opmap else "POP_JUMP_IF_NONE"
+
+
+def resume_function(code: CodeType, like: FunctionType) -> FunctionType:
+    """The function with a resume function's code and the globals and closure of another one; always the
+    same one, since the code that calls it has it among its constants."""
+    closure = like.__closure__ if code.co_freevars else None
+    key = (id(code), id(like.__globals__), tuple(map(id, closure or ())))
+    made: FunctionType | None = _made.get(key)
+    if made is None:
+        made = _made[key] = FunctionType(code, like.__globals__, like.__name__, None, closure)
+    return made
+
+
+# ---- generators
+
+
+def generator_code(point: Point, started: bool) -> CodeType:
+    """A generator that stands where another one does: at its beginning, or, once it has been advanced for
+    the first time, at a YIELD_VALUE."""
+    asm = Assembler(point.body, stack_names(point.stack), point.takes_free, keeps_kind=True)
+    restore_slots(asm, point)
+    push_stack(asm, point.stack, 0)
+    if started:
+        asm.load_const(None)
+    asm.go_on(point.at)
+    return asm.finish(point.at)
+
+
+# ---- step functions
+
+
+def step_code(point: Point, level: int) -> CodeType:
+    """Does the instruction; gives (what it pushed, level, which of its outcomes)."""
+    looks, outcomes = how_it_ends(point.body, point.at, len(point.stack))
+    base = len(point.stack) - looks
+    below = tuple(kind for kind in point.stack[:base] if kind == HANDLING)
+    there = (*below, *point.stack[base:])
+    asm = Assembler(point.body, stack_names(there), point.takes_free)
+    restore_slots(asm, point)
+    push_stack(asm, there, 0)
+    jumped, raised = Label(), Label()
+    first = len(asm.units)
+    do(asm, point, jumped)
+    last = len(asm.units)
+    for n, outcome in enumerate(outcomes):
+        if n == 1:
+            asm.label(jumped)
+            if point.body.name(point.at) == "FOR_ITER" and "END_FOR" in dis.opmap:
+                asm.emit("END_FOR")  # FOR_ITER jumps behind it
+        give_back(asm, there[: len(below) + outcome.keeps - base], outcome.values, level, n)
+    if point.body.handler_of(point.at) is not None:
+        # as much of the stack is left as it takes to undo what was pushed there
+        depth = max((n + 1 for n, kind in enumerate(there) if kind == HANDLING), default=0)
+        asm.handled.append((first, last, raised, depth))
+        asm.label(raised)
+        give_back(asm, there[:depth], 1, level, RAISED)
+    return asm.finish(point.at)
+
+
+def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType:
+    """Calls the step function of the callee, and gives what that gives."""
+    below = tuple(kind for kind in point.stack if kind == HANDLING)
+    asm = Assembler(point.body, [*stack_names(below), INNER], point.takes_free)
+    restore_slots(asm, point)
+    push_stack(asm, below, 0)
+    asm.emit("PUSH_NULL")
+    asm.load_const(inner)
+    asm.take(len(below))
+    first = len(asm.units)
+    asm.emit("CALL_FUNCTION_EX", 0)
+    last = len(asm.units)
+    drop(asm, below)
+    asm.emit("RETURN_VALUE")
+    if point.body.handler_of(point.at) is not None:
+        raised = Label()
+        asm.handled.append((first, last, raised, len(below)))
+        asm.label(raised)
+        give_back(asm, below, 1, level, RAISED)
+    return asm.finish(point.at)
+
+
+def give_back(asm: Assembler, stack: tuple[int, ...], count: int, level: int, outcome: int) -> None:
+    asm.emit("BUILD_TUPLE", count)
+    drop(asm, stack)
+    asm.load_const(level)
+    asm.load_const(outcome)
+    asm.emit("BUILD_TUPLE", 3)
+    asm.emit("RETURN_VALUE")
+
+
+def drop(asm: Assembler, stack: tuple[int, ...]) -> None:
+    """Takes what is left of the stack from below its top."""
+    for kind in reversed(stack):
+        asm.emit("SWAP", 2)
+        asm.emit("POP_EXCEPT" if kind == HANDLING else "POP_TOP")
+
+
+def do(asm: Assembler, point: Point, jumped: Label) -> None:
+    """The instruction itself."""
+    body, at = point.body, point.at
+    name, argument = body.name(at), body.arguments[at]
+    if name == "CALL":
+        before = at - 1 if body.name(at - 1) != "PRECALL" else at - 2
+        if body.name(before) == "KW_NAMES":
+            asm.copy(before)
+        call(asm, argument)
+    elif target_of(body, at) is not None:
+        asm.jump(name.replace("BACKWARD", "FORWARD"), jumped)
+    elif name == "LOAD_METHOD":
+        asm.emit("LOAD_ATTR", argument)
+    elif pushes_null(name, argument):
+        asm.emit(name, argument & ~1)
+    else:
+        asm.copy(at)
+
+
+def pushes_null(name: str, argument: int) -> bool:
+    """Whether it pushes two values, of which one is NULL if the instruction without that flag is done."""
+    if name in ("LOAD_GLOBAL", "LOAD_SUPER_ATTR") or (name == "LOAD_ATTR" and "LOAD_METHOD" not in dis.opmap):
+        return bool(argument & 1)
+    return name == "LOAD_METHOD"
+
+
+def target_of(body: Body, at: int) -> int | None:
+    """The instruction that another one may jump to."""
+    name, opcode = body.name(at), body.opcodes[at]
+    if opcode not in dis.hasjrel:
+        return None
+    argument = body.arguments[at]
+    unit = body.starts[at + 1] + (-argument if "BACKWARD" in name else argument)
+    if name == "FOR_ITER" and "END_FOR" in dis.opmap:
+        unit += 1
+    return body.instruction_at(unit)
+
+
+# ---- what instructions do to the stack
+
+OPERANDS: dict[str, Any] = {
+    "UNARY_POSITIVE UNARY_NEGATIVE UNARY_NOT UNARY_INVERT GET_ITER LOAD_ATTR LOAD_METHOD DELETE_ATTR": 1,
+    "BEFORE_WITH LIST_TO_TUPLE STORE_GLOBAL IMPORT_STAR PRINT_EXPR CALL_INTRINSIC_1": 1,
+    "POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE UNPACK_SEQUENCE UNPACK_EX": 1,
+    "BINARY_OP BINARY_SUBSCR COMPARE_OP IS_OP CONTAINS_OP DELETE_SUBSCR STORE_ATTR IMPORT_NAME": 2,
+    "CALL_INTRINSIC_2 PREP_RERAISE_STAR": 2,
+    "STORE_SUBSCR BINARY_SLICE LOAD_SUPER_ATTR MATCH_CLASS": 3,
+    "STORE_SLICE": 4,
+    "LOAD_GLOBAL LOAD_DEREF LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR DELETE_GLOBAL": 0,
+    "BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_STRING BUILD_SLICE RAISE_VARARGS": lambda n: n,
+    "BUILD_MAP": lambda n: 2 * n,
+    "BUILD_CONST_KEY_MAP": lambda n: n + 1,
+    "CALL": lambda n: n + 2,
+    "CALL_FUNCTION_EX": lambda flags: 3 + (flags & 1),
+    "FORMAT_VALUE": lambda flags: 2 if flags & 4 else 1,
+    "MAKE_FUNCTION": lambda flags: 1 + (flags & 15).bit_count(),
+    # these look at more than they take: (how far they look, how much they take)
+    "GET_LEN MATCH_MAPPING MATCH_SEQUENCE IMPORT_FROM": (1, 0),
+    "MATCH_KEYS": (2, 0),
+    "CHECK_EXC_MATCH": (2, 1),
+    "WITH_EXCEPT_START": (4, 0),
+    "RERAISE": lambda n: (n + 1, n + 1),
+    "LIST_APPEND SET_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE": lambda n: (n + 1, 1),
+    "MAP_ADD": lambda n: (n + 2, 2),
+    "DICT_MERGE": lambda n: (n + 3, 1),
+}
+TAKES = {name: takes for names, takes in OPERANDS.items() for name in names.split()}
+
+
+def plain_name(name: str) -> str:
+    return name.replace("_FORWARD", "").replace("_BACKWARD", "") if name.startswith("POP_JUMP") else name
+
+
+ENDINGS = {"FOR_ITER": ((0, 1), (-1, 0)), "JUMP_IF_TRUE_OR_POP": ((-1, 0), (0, 0))}
+ENDINGS["JUMP_IF_FALSE_OR_POP"] = ENDINGS["JUMP_IF_TRUE_OR_POP"]
+"""What goes and what comes, when such an instruction does not jump, and when it does."""
+
+
+def how_it_ends(body: Body, at: int, depth: int) -> tuple[int, list[Outcome]]:
+    """How many places of the stack an instruction looks at, and how it may end without an exception."""
+    name, argument = body.name(at), body.arguments[at]
+    target = target_of(body, at)
+    if name in ENDINGS:
+        assert target is not None
+        (kept, come), (kept_then, come_then) = ENDINGS[name]
+        return 1, [
+            Outcome(at + 1, depth + kept, (VALUE,) * come),
+            Outcome(target, depth + kept_then, (VALUE,) * come_then),
+        ]
+    takes = TAKES.get(plain_name(name))
+    if takes is None:
+        raise NoStepError(name)
+    takes = takes(argument) if callable(takes) else takes
+    looks, taken = takes if isinstance(takes, tuple) else (takes, takes)
+    if name in ("RAISE_VARARGS", "RERAISE"):
+        return looks, []
+    if target is not None:
+        return looks, [Outcome(n, depth - taken, ()) for n in (at + 1, target)]
+    pushes: tuple[int, ...]
+    if pushes_null(name, argument):
+        pushes = (NOTHING, VALUE)
+    elif name == "CALL":
+        pushes = (VALUE,)
+    else:
+        operand = argument if body.opcodes[at] >= dis.HAVE_ARGUMENT else None
+        pushes = (VALUE,) * (dis.stack_effect(body.opcodes[at], operand) + taken)
+    return looks, [Outcome(at + 1, depth - taken, pushes)]

@@ -1,0 +1,101 @@
+"""Where the frames of a trace stand when it ends, in the terms of the code that they run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from framelift.bytecode import slot_names
+from framelift.bytecode.extend import SUSPENDING
+from framelift.bytecode.liveness import dead_slots
+from framelift.bytecode.resume import (
+    COPY_OF,
+    HANDLING,
+    NOTHING,
+    VALUE,
+    LastInstruction,
+    Origin,
+    Point,
+    body_of,
+    origin_of,
+)
+from framelift.core.sentinels import NULL, UNSET
+from framelift.interpreter.frame import Frame, Handling
+
+
+class NoPointError(Exception):
+    """The frame can't be left where it stands."""
+
+
+class Standing(NamedTuple):
+    """A frame that is left: where, and what is in its slots (None where nothing is) and on its stack."""
+
+    point: Point
+    slots: list[Any]
+    stack: list[Any]
+
+
+def chain(frame: Frame | None) -> list[Frame]:
+    """A frame and those that wait for it, the outermost first."""
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.back
+    return frames[::-1]
+
+
+def standing(frame: Frame, steps: bool) -> Standing:
+    """With `steps`, the frame's instruction will be done for it."""
+    code = frame.code.code
+    if code.co_flags & SUSPENDING:
+        raise NoPointError("the beginning of a generator")
+    origin = origin_of(code)
+    body = body_of(code) if origin is None else origin.body
+    at = number(origin, frame.ip)
+    if not steps and frame.kwnames:
+        # the names belong to the call that follows, and are forgotten in between
+        while body.name(at) != "KW_NAMES":
+            at -= 1
+    takes_free = frame.world.made_inside(frame.func) if origin is None else origin.takes_free
+    own = len(slot_names(body.code)) - (0 if takes_free else len(body.code.co_freevars))
+    dead = dead_slots(body, at)
+    unbound = frozenset(slot for slot in range(own) if frame.fast[slot] is UNSET or slot in dead)
+    slots = [None if slot in unbound else frame.fast[slot] for slot in range(own)]
+    kinds: list[int] = []
+    values: list[Any] = []
+    for item in frame.stack:
+        kind, value = place(item, origin)
+        if kind == HANDLING:
+            first = next(n for n, other in enumerate(frame.stack) if other is item)
+            kind = HANDLING if first == len(kinds) else COPY_OF - first
+        kinds.append(kind)
+        if kind in (VALUE, HANDLING):
+            values.append(value)
+    return Standing(Point(body, at, unbound, tuple(kinds), takes_free), slots, values)
+
+
+def made_for(frame: Frame, callee: Frame) -> Any:
+    """The new object that a frame waits for its callee to initialise; MISSING if that is no such call."""
+    origin = origin_of(frame.code.code)
+    if origin is None or origin.made is None or frame.ip < origin.shift + len(origin.body.opcodes):
+        return callee.instead
+    return frame.fast[origin.made]
+
+
+def number(origin: Origin | None, at: int) -> int:
+    """The number of an instruction in the original code."""
+    found = at if origin is None else origin.number(at)
+    if found is None:
+        raise NoPointError("the beginning of a resumed function")
+    return found
+
+
+def place(item: Any, origin: Origin | None) -> tuple[int, Any]:
+    """What is in a place of the stack."""
+    kind = type(item)
+    if item is NULL or item is UNSET:
+        return NOTHING, None
+    if kind is Handling:
+        return (VALUE, None) if item.over else (HANDLING, item.error)
+    if kind is LastInstruction:
+        return number(origin, item.number), None
+    return VALUE, item

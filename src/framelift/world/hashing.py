@@ -1,0 +1,58 @@
+"""Keys that are hashed and compared by code of the program's.
+
+A table with such keys is hashed more often than the program does it: when its shadow is made, and when
+it is made anew or written to after the graph has run. That code must not do anything but look.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import types
+from typing import Any
+
+from framelift.core import policy
+
+COMMON_KEYS = frozenset({str, int, bool, type(None), float, bytes})
+QUESTIONS = frozenset(
+    {hash, isinstance, len, id, type, tuple, frozenset, str, repr, bool, int, NotImplemented}
+)
+WRITES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_SUBSCR")
+
+
+def hashes_itself(key: Any) -> bool:
+    """Whether hashing a key runs code of the program's."""
+    if type(key) in COMMON_KEYS:
+        return False
+    if type(key) in (tuple, frozenset):
+        return any(map(hashes_itself, key))
+    return is_programs(type(key).__hash__)
+
+
+def is_programs(method: Any) -> bool:
+    """Whether a method is neither C's, nor the standard library's, nor made by that (for a dataclass)."""
+    if type(method) is not types.FunctionType or method.__code__.co_filename == "<string>":
+        return False
+    return not policy.is_library(policy.module_name(method))
+
+
+def only_looks(key: Any) -> bool:
+    """Whether hashing and comparing a key does nothing else, as far as can be told."""
+    if type(key) in (tuple, frozenset):
+        return all(map(only_looks, key))
+    methods: list[Any] = [method for method in (type(key).__hash__, type(key).__eq__) if is_programs(method)]
+    return all(map(has_no_effects, methods))
+
+
+def has_no_effects(fn: types.FunctionType) -> bool:
+    for instruction in dis.get_instructions(fn):
+        name = instruction.opname
+        if name in WRITES or name in ("LOAD_METHOD", "LOAD_DEREF", "IMPORT_NAME"):
+            return False
+        if name == "LOAD_ATTR" and "LOAD_METHOD" not in dis.opmap and instruction.arg and instruction.arg & 1:
+            return False
+        if name == "LOAD_GLOBAL":
+            found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))
+            if not isinstance(found, type) and found not in QUESTIONS:
+                return False
+    return True
