@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.models.llama import modeling_llama
 
 import framelift
 from bench import models
@@ -49,6 +50,38 @@ def gradients(subject: models.Subject, run: Callable[..., Any]) -> dict[str, tor
     first = tensors(out)[0]
     first.float().pow(2).mean().backward()
     return {n: p.grad for n, p in subject.target.named_parameters() if p.grad is not None}
+
+
+class Talking(modeling_llama.LlamaDecoderLayer):
+    """A layer that can't be captured whole."""
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        out = super().forward(hidden_states, *args, **kwargs)
+        print("a layer")
+        return out
+
+
+def test_a_print_in_every_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    layers = 12
+    subject = models.llama(layers)
+    for module in subject.target.modules():
+        if type(module) is modeling_llama.LlamaDecoderLayer:
+            module.__class__ = Talking
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        graphs.append(gm)
+        return gm.forward
+
+    compiled = framelift.compile(subject.target, backend=backend)
+    with torch.no_grad():
+        expected = tensors(subject.run())
+        for _ in range(2):
+            found = tensors(subject.run(compiled))
+            assert all(map(torch.equal, expected, found)) and len(expected) == len(found)
+    assert len(graphs) == layers + 1
+    assert capsys.readouterr().out == "a layer\n" * layers * 3
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -100,7 +100,10 @@ class Origin:
         """Which of the original's instructions the resume function's instruction `at` is."""
         if self.shift <= at < self.shift + len(self.body.opcodes):
             return at - self.shift
-        return self.at if self.waits and at >= self.shift else None
+        return self.at if self.waits and self.behind_body(at) else None
+
+    def behind_body(self, at: int) -> bool:
+        return at >= self.shift + len(self.body.opcodes)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,14 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from framelift.bytecode.resume import TooLargeError, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
+from framelift.interpreter.generators import CREATED, SUSPENDED, Generator
+from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.tensors import memory
 from framelift.world.door import is_ours
 from framelift.world.hashing import hashes_itself, only_looks
@@ -278,6 +281,26 @@ HASHED: dict[type, tuple[type, str]] = {
 """The iterators over hash tables: over what, and what of it."""
 for _cls in HASHED:
     BUILDERS[_cls] = build_iterator_of_hashed
+
+
+@builds(Generator)
+def build_generator(r: Rebuild, value: Generator) -> str:
+    """One that stands where this one does; its frame goes on from there."""
+    if value.state not in (CREATED, SUSPENDED):
+        raise Break(breaks.UNREBUILDABLE, "a generator that has ended", culprit=value)
+    started = value.state is SUSPENDED
+    frame = value.frame
+    try:
+        found = standing_generator(frame, started)
+        code = generator_code(found.point, started)
+    except (NoPointError, TooLargeError) as error:
+        raise Break(breaks.UNREBUILDABLE, "a generator", culprit=value) from error
+    closure = frame.func.__closure__ if code.co_freevars else None
+    made = types.FunctionType(code, frame.globals, value.__name__, None, closure)
+    name = r.variable(f"{r.constant(made)}({r.listed([*found.slots, *found.stack])})", value)
+    if started:
+        r.say(f"{r.constant(next)}({name})")
+    return name
 
 
 # ---- instances

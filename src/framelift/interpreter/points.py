@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 from typing import Any, NamedTuple
 
 from framelift.bytecode import slot_names
-from framelift.bytecode.extend import SUSPENDING
+from framelift.bytecode.extend import SUSPENDING, Body
 from framelift.bytecode.liveness import dead_slots
 from framelift.bytecode.resume import (
     COPY_OF,
@@ -20,6 +21,8 @@ from framelift.bytecode.resume import (
 )
 from framelift.core.sentinels import NULL, UNSET
 from framelift.interpreter.frame import Frame, Handling
+
+RESUME = dis.opmap["RESUME"]
 
 
 class NoPointError(Exception):
@@ -50,12 +53,27 @@ def standing(frame: Frame, steps: bool) -> Standing:
         raise NoPointError("the beginning of a generator")
     origin = origin_of(code)
     body = body_of(code) if origin is None else origin.body
+    if origin is not None and origin.behind_body(frame.ip) and frame is frame.machine.stopped:
+        raise NoPointError("the beginning of a resumed function")  # it does not wait for a call yet
     at = number(origin, frame.ip)
+    if at < body.opcodes.index(RESUME):
+        raise NoPointError("the beginning of a function")  # its cells would be made a second time
     if not steps and frame.kwnames:
         # the names belong to the call that follows, and are forgotten in between
         while body.name(at) != "KW_NAMES":
             at -= 1
     takes_free = frame.world.made_inside(frame.func) if origin is None else origin.takes_free
+    return held(frame, body, at, takes_free, origin)
+
+
+def standing_generator(frame: Frame, started: bool) -> Standing:
+    """A generator's frame, at the `yield` where it is suspended; if it has not started, where it begins."""
+    at = frame.ip - 1 if started else frame.ip + 1
+    return held(frame, body_of(frame.code.code), at, frame.world.made_inside(frame.func), None)
+
+
+def held(frame: Frame, body: Body, at: int, takes_free: bool, origin: Origin | None) -> Standing:
+    """What is in a frame that goes on at an instruction."""
     own = len(slot_names(body.code)) - (0 if takes_free else len(body.code.co_freevars))
     dead = dead_slots(body, at)
     unbound = frozenset(slot for slot in range(own) if frame.fast[slot] is UNSET or slot in dead)
@@ -76,7 +94,7 @@ def standing(frame: Frame, steps: bool) -> Standing:
 def made_for(frame: Frame, callee: Frame) -> Any:
     """The new object that a frame waits for its callee to initialise; MISSING if that is no such call."""
     origin = origin_of(frame.code.code)
-    if origin is None or origin.made is None or frame.ip < origin.shift + len(origin.body.opcodes):
+    if origin is None or origin.made is None or not origin.behind_body(frame.ip):
         return callee.instead
     return frame.fast[origin.made]
 

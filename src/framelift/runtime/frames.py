@@ -29,6 +29,8 @@ from framelift.runtime.capture import Captured, EscapedError, capture, check_fra
 log = logging.getLogger("framelift")
 
 RECOMPILE_LIMIT = 8
+RESUME_LIMIT = 64
+"""The same for a resume function: it is called for each round of a loop, or for each layer."""
 EMPTY_LIMIT = 3
 """How often a frame without tensor operations is traced before it is left alone."""
 FAILURE_LIMIT = 8
@@ -66,6 +68,10 @@ class Record:
     def resumed(self) -> Any:
         """Where the code comes from if it is a resume function's."""
         return resume.origin_of(self.code)
+
+    @property
+    def limit(self) -> int:
+        return RECOMPILE_LIMIT if self.resumed is None else RESUME_LIMIT
 
 
 @dataclass(eq=False)
@@ -147,7 +153,7 @@ def compiled_frame(
         _frame.set_cache(code, cache, context)
     elif len(cache):
         note_recompile(record, fn, arguments)
-        if len(cache) >= RECOMPILE_LIMIT:
+        if len(cache) >= record.limit:
             past_limit(record)
             return None
     counters["frames"]["total"] += 1
@@ -179,7 +185,7 @@ def past_limit(record: Record) -> None:
     """The entries there are stay in use; what none of them fits runs as plain Python."""
     if record.skipped is None:
         last = record.recompile_reasons[-1] if record.recompile_reasons else "unknown"
-        record.skipped = f"recompile limit ({RECOMPILE_LIMIT}) reached; last reason: {last}"
+        record.skipped = f"recompile limit ({record.limit}) reached; last reason: {last}"
         log.warning("%s: %s", record.code.co_qualname, record.skipped)
 
 

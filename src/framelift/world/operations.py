@@ -360,6 +360,12 @@ class Operations(Exposure):
             return iter(value)
         if self.is_opaque(value):
             self.refuse(breaks.OPAQUE_OBJECT, f"iteration over a {cls.__module__}.{cls.__qualname__}")
+        method = self.own_method(value, cls, "__iter__")
+        if method is not None:
+            iterator = opened(self.invoke(method, value))
+            if not hasattr(type(iterator), "__next__"):
+                raise TypeError(f"iter() returned non-iterator of type '{type(iterator).__name__}'")
+            return iterator
         if not cls.__flags__ & IMMUTABLE_TYPE:
             for name in ("__iter__", "__getitem__"):
                 self.class_attribute(cls, name)
