@@ -1187,11 +1187,22 @@ def opened_file(x):
 
 
 UNREBUILDABLE = {
-    generator: list,
     class_made_inside: lambda made: made.get(),
     parameter_made_inside: lambda made: made,
     opened_file: lambda made: made,
 }
+
+
+@pytest.mark.parametrize("advanced", [0, 1, 2])
+def test_a_generator_stands_where_it_stood(advanced):
+    def program(x):
+        made = generator(x)
+        first = [next(made) for _ in range(advanced)]
+        return made, first
+
+    expected, found = program(x2()), framelift.compile(program, backend="eager", fullgraph=True)(x2())
+    assert type(found[0]) is types.GeneratorType
+    alike((list(expected[0]), expected[1]), (list(found[0]), found[1]))
 
 
 @pytest.mark.parametrize("program", UNREBUILDABLE, ids=lambda fn: fn.__name__)

@@ -4,7 +4,7 @@ The copy is `prefix + body + suffix`. The body is the original's bytes: its jump
 not be taken apart and put together again, and can't come out wrong. The prefix jumps to the suffix, which
 does what it has to and goes on anywhere in the body. Slots keep their numbers: arguments, locals and cells
 are all arguments of the copy, and further arguments come behind them; only the free variables, which
-CPython wants last, move up.
+CPython wants last, move up. Their cells are the function's, or are handed over as well.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ PARAMETERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 SUSPENDING |= inspect.CO_ITERABLE_COROUTINE
 FREE_VARIABLES = {OPS[name] for name in ("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE")}
+
+FREE = ".free"
 
 
 class TooLargeError(Exception):
@@ -104,10 +106,12 @@ class Assembler:
         code = body.code
         self.body = body
         self.names = slot_names(code)
-        self.free = () if takes_free else code.co_freevars
+        self.free = code.co_freevars
         self.own = len(self.names) - len(self.free)
         """Slots of the original that are arguments of the copy."""
-        self.extra = list(extra)
+        self.taken = [f"{FREE}{n}" for n in range(len(self.free) if takes_free else 0)]
+        """Arguments that are the cells of the free variables."""
+        self.extra = [*self.taken, *extra]
         self.keeps_kind = keeps_kind
         self.units = bytearray()
         self.consts = list(code.co_consts)
@@ -121,8 +125,11 @@ class Assembler:
 
     def made_prefix(self) -> bytearray:
         made = bytearray()
-        if self.free:
+        if self.free and not self.taken:
             made += instruction("COPY_FREE_VARS", len(self.free))
+        for n in range(len(self.taken)):
+            made += instruction("LOAD_CLOSURE", self.own + n) + instruction("DELETE_FAST", self.own + n)
+            made += instruction("STORE_FAST", self.own + len(self.extra) + n)
         if self.keeps_kind:
             made += instruction("RETURN_GENERATOR") + instruction("POP_TOP")
         return made + instruction("RESUME") + wide("JUMP_FORWARD", len(self.body.units) // UNIT)
@@ -165,7 +172,7 @@ class Assembler:
         self.emit("LOAD_CONST", self.const(value))
 
     def extra_slot(self, n: int) -> int:
-        return self.own + n
+        return self.own + len(self.taken) + n
 
     def take(self, n: int) -> None:
         """Pushes one of the further arguments, which the frame does not hold on to."""
@@ -189,13 +196,11 @@ class Assembler:
         moved = self.patched(self.body.units) if self.free and self.extra else self.body.units
         flags = code.co_flags & ~(PARAMETERS | (0 if self.keeps_kind else SUSPENDING))
         names = (*self.names[: self.own], *self.extra)
-        cells = code.co_cellvars if self.free else (*code.co_cellvars, *code.co_freevars)
         return code.replace(
             co_code=bytes(self.prefix) + moved + bytes(self.units),
             co_consts=tuple(self.consts),
             co_varnames=names,
             co_nlocals=len(names),
-            co_cellvars=cells,
             co_freevars=self.free,
             co_argcount=len(names),
             co_posonlyargcount=0,

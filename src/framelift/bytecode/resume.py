@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import dis
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from framelift.bytecode.extend import Assembler, Body, Label, TooLargeError
+from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
 
 __all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
 
@@ -165,9 +165,7 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> Cod
     if inner is None:
         asm.go_on(point.at)
     else:
-        call_inner(asm, point, inner, taken)
-        if made:
-            check_initialised(asm, taken + 1)
+        call_inner(asm, point, inner, taken, made)
         asm.go_on(point.at + 1)
     code = asm.finish(point.at)
     _origins[id(code)] = Origin(
@@ -187,11 +185,10 @@ def stack_names(stack: tuple[int, ...]) -> list[str]:
 
 
 def restore_slots(asm: Assembler, point: Point) -> None:
-    cells = {*point.code.co_cellvars, *(point.code.co_freevars if point.takes_free else ())}
     for slot in range(asm.own):
         if slot in point.unbound:
             asm.emit("DELETE_FAST", slot)
-        elif asm.names[slot] in cells:
+        elif asm.names[slot] in point.code.co_cellvars:
             # the argument is the cell: there is nothing to do, but for whoever interprets this
             asm.emit("LOAD_CLOSURE", slot)
             asm.emit("STORE_FAST", slot)
@@ -215,13 +212,15 @@ def push_stack(asm: Assembler, stack: tuple[int, ...], taken: int) -> int:
     return taken
 
 
-def call_inner(asm: Assembler, point: Point, inner: FunctionType, argument: int) -> None:
+def call_inner(asm: Assembler, point: Point, inner: FunctionType, argument: int, made: bool) -> None:
     """In the place of the call that the frame waits for: what is raised is handled as it would be there."""
     asm.emit("PUSH_NULL")
     asm.load_const(inner)
     asm.take(argument)
     first = len(asm.units)
     asm.emit("CALL_FUNCTION_EX", 0)
+    if made:
+        check_initialised(asm, argument + 1)
     handler = point.body.handler_of(point.at)
     if handler is not None:
         asm.handled.append((first, len(asm.units), handler, handler.depth))
@@ -262,12 +261,20 @@ JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.o
 def resume_function(code: CodeType, like: FunctionType) -> FunctionType:
     """The function with a resume function's code and the globals and closure of another one; always the
     same one, since the code that calls it has it among its constants."""
-    closure = like.__closure__ if code.co_freevars else None
+    closure = closure_of(code, like)
     key = (id(code), id(like.__globals__), tuple(map(id, closure or ())))
     made: FunctionType | None = _made.get(key)
     if made is None:
         made = _made[key] = FunctionType(code, like.__globals__, like.__name__, None, closure)
     return made
+
+
+EMPTY = CellType()
+
+
+def closure_of(code: CodeType, like: FunctionType) -> tuple[CellType, ...] | None:
+    """Where the cells of the free variables are handed over, the function's own are not looked at."""
+    return (EMPTY,) * len(code.co_freevars) if f"{FREE}0" in code.co_varnames else like.__closure__
 
 
 # ---- generators
@@ -375,9 +382,13 @@ def do(asm: Assembler, point: Point, jumped: Label) -> None:
 
 def pushes_null(name: str, argument: int) -> bool:
     """Whether it pushes two values, of which one is NULL if the instruction without that flag is done."""
-    if name in ("LOAD_GLOBAL", "LOAD_SUPER_ATTR") or (name == "LOAD_ATTR" and "LOAD_METHOD" not in dis.opmap):
+    if name in ("LOAD_GLOBAL", "LOAD_SUPER_ATTR") or (name == "LOAD_ATTR" and ATTRIBUTE_OR_METHOD):
         return bool(argument & 1)
     return name == "LOAD_METHOD"
+
+
+ATTRIBUTE_OR_METHOD = dis.opmap["LOAD_METHOD"] > 255
+"""From 3.12 on LOAD_ATTR does what LOAD_METHOD did, which is only a name within the compiler."""
 
 
 def target_of(body: Body, at: int) -> int | None:

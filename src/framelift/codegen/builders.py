@@ -17,13 +17,13 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from framelift.bytecode.resume import TooLargeError, generator_code
+from framelift.bytecode.resume import TooLargeError, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
-from framelift.interpreter.generators import CREATED, SUSPENDED, Generator
+from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.tensors import memory
 from framelift.world.door import is_ours
@@ -227,6 +227,8 @@ def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
 
 @builds(types.MethodType)
 def build_method(r: Rebuild, value: types.MethodType) -> str:
+    if isinstance(value.__self__, Suspended):
+        return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 
@@ -295,8 +297,7 @@ def build_generator(r: Rebuild, value: Generator) -> str:
         code = generator_code(found.point, started)
     except (NoPointError, TooLargeError) as error:
         raise Break(breaks.UNREBUILDABLE, "a generator", culprit=value) from error
-    closure = frame.func.__closure__ if code.co_freevars else None
-    made = types.FunctionType(code, frame.globals, value.__name__, None, closure)
+    made = types.FunctionType(code, frame.globals, value.__name__, None, closure_of(code, frame.func))
     name = r.variable(f"{r.constant(made)}({r.listed([*found.slots, *found.stack])})", value)
     if started:
         r.say(f"{r.constant(next)}({name})")

@@ -21,6 +21,7 @@ from framelift.bytecode.resume import (
     VALUE,
     Outcome,
     Point,
+    closure_of,
     how_it_ends,
     resume_code,
     resume_function,
@@ -160,7 +161,7 @@ def handled(kinds: tuple[int, ...], values: tuple[Any, ...]) -> list[Any]:
 
 
 def function_like(code: Any, function: FunctionType) -> FunctionType:
-    closure = function.__closure__ if code.co_freevars else None
+    closure = closure_of(code, function)
     return FunctionType(code, function.__globals__, function.__name__, None, closure)
 
 

@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.codegen.builders import BUILDERS, FILLABLE, LITERALS, builder_for, is_name
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.interpreter.generators import Generator
 from framelift.interpreter.torch_calls import Address
 from framelift.tensors import memory
 from framelift.world.pending import Pending
@@ -106,6 +107,8 @@ class Rebuild:
             return repr(value) if math.isfinite(value) else self.constant(value)
         if cls is FakeTensor:
             return self.tensor(value)
+        if cls is types.FunctionType and value.__module__ == Generator.__module__:
+            return self.constant(vars(types.GeneratorType)[value.__name__])  # a method of what stands for one
         source = self.world.source_of(value)
         if source is not None:
             return self.input(source)

@@ -74,10 +74,13 @@ def standing_generator(frame: Frame, started: bool) -> Standing:
 
 def held(frame: Frame, body: Body, at: int, takes_free: bool, origin: Origin | None) -> Standing:
     """What is in a frame that goes on at an instruction."""
-    own = len(slot_names(body.code)) - (0 if takes_free else len(body.code.co_freevars))
+    free = len(body.code.co_freevars)
+    own = len(slot_names(body.code)) - free
     dead = dead_slots(body, at)
     unbound = frozenset(slot for slot in range(own) if frame.fast[slot] is UNSET or slot in dead)
     slots = [None if slot in unbound else frame.fast[slot] for slot in range(own)]
+    if takes_free:
+        slots += frame.fast[len(frame.fast) - free :]
     kinds: list[int] = []
     values: list[Any] = []
     for item in frame.stack:

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.world.door import is_ours
 from framelift.world.exposure import ATOMS, Exposure, Seen
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
@@ -360,7 +361,7 @@ class Operations(Exposure):
             return iter(value)
         if self.is_opaque(value):
             self.refuse(breaks.OPAQUE_OBJECT, f"iteration over a {cls.__module__}.{cls.__qualname__}")
-        method = self.own_method(value, cls, "__iter__")
+        method = None if is_ours(cls) else self.own_method(value, cls, "__iter__")
         if method is not None:
             iterator = opened(self.invoke(method, value))
             if not hasattr(type(iterator), "__next__"):
