@@ -23,9 +23,9 @@ from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeErro
 
 __all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
 
-VALUE, NOTHING, HANDLING = -1, -2, -3
+VALUE, NOTHING, HANDLING, UNBOUND = -1, -2, -3, -4
 """What is in a place of the stack: a value; NULL; what PUSH_EXC_INFO leaves there, for which the exception
-that is being handled is handed over. From COPY_OF down: the same as in place COPY_OF - n. From 0 on: the
+that is being handled is handed over; a variable without a value that a comprehension has put aside. From COPY_OF down: the same as in place COPY_OF - n. From 0 on: the
 instruction that raised, for a handler that wants it."""
 COPY_OF = -10
 
@@ -201,6 +201,8 @@ def push_stack(asm: Assembler, stack: tuple[int, ...], taken: int) -> int:
             asm.emit("COPY", depth - (COPY_OF - kind))
         elif kind == NOTHING:
             asm.emit("PUSH_NULL")
+        elif kind == UNBOUND:
+            push_unbound(asm)
         elif kind >= 0:
             asm.load_const(last_instruction(asm.shift + asm.body.at_unit(kind), kind + asm.prefix_length))
         else:
@@ -210,6 +212,14 @@ def push_stack(asm: Assembler, stack: tuple[int, ...], taken: int) -> int:
                 asm.emit("PUSH_EXC_INFO")
                 asm.emit("POP_TOP")
     return taken
+
+
+def push_unbound(asm: Assembler) -> None:
+    """NULL too, but not to whoever interprets this."""
+    for _ in range(2):
+        asm.emit("LOAD_FAST_AND_CLEAR", 0)
+    asm.emit("SWAP", 2)
+    asm.emit("STORE_FAST", 0)
 
 
 def call_inner(asm: Assembler, point: Point, inner: FunctionType, argument: int, made: bool) -> None:

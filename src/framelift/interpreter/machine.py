@@ -173,7 +173,7 @@ class Machine:
                         error = RecursionError("maximum recursion depth exceeded")
                         continue
                     signal.back = frame
-                    signal.called_at = Position(stretch, frame.ip)
+                    signal.called_at = (stretch, frame.ip)
                     frame = signal
                 elif signal is RERAISE:
                     error = frame.value

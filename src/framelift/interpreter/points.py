@@ -12,6 +12,7 @@ from framelift.bytecode.resume import (
     COPY_OF,
     HANDLING,
     NOTHING,
+    UNBOUND,
     VALUE,
     LastInstruction,
     Origin,
@@ -113,8 +114,10 @@ def number(origin: Origin | None, at: int) -> int:
 def place(item: Any, origin: Origin | None) -> tuple[int, Any]:
     """What is in a place of the stack."""
     kind = type(item)
-    if item is NULL or item is UNSET:
+    if item is NULL:
         return NOTHING, None
+    if item is UNSET:
+        return UNBOUND, None
     if kind is Handling:
         return (VALUE, None) if item.over else (HANDLING, item.error)
     if kind is LastInstruction:

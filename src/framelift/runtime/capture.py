@@ -185,7 +185,7 @@ class Trace:
             return None
         frames = chain(self.machine.stopped)
         while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
-            at = frames.pop().called_at
+            at = Position(*frames.pop().called_at)
             if not policy.is_library(policy.module_name(frames[-1].func)):
                 return Ending(at, self.ended_by)
         return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None

@@ -296,15 +296,18 @@ class Door(PlainWorld):
         source = self.function_source(fn)
         if source is None:
             return cells
-        names = fn.__code__.co_freevars
-        return tuple(
-            self.shadow_cell(
-                cell, source.child(Access.CELL_OBJECT, n), source.child(Access.CELL, (n, names[n]))
-            )
-            for n, cell in enumerate(cells)
-        )
+        fixed = source.root.access is Access.CONST
+        return tuple([self.shadow_cell(fn, source, n, cell, fixed) for n, cell in enumerate(cells)])
 
-    def shadow_cell(self, cell: CellType, source: Source, contents: Source) -> CellType:
+    def shadow_cell(self, fn: FunctionType, source: Source, n: int, cell: CellType, fixed: bool) -> CellType:
+        """What stands for a cell of a function's; `fixed`: the function is always the same one."""
+        made = self.shadow_cells.get(id(cell))
+        if made is not None and fixed and self.known[id(made[1])].source.root.access is Access.CONST:
+            return made[1]
+        contents = source.child(Access.CELL, (n, fn.__code__.co_freevars[n]))
+        return self.outside_cell(cell, source.child(Access.CELL_OBJECT, n), contents)
+
+    def outside_cell(self, cell: CellType, source: Source, contents: Source) -> CellType:
         made = self.shadow_cells.get(id(cell))
         if made is None:
             try:
@@ -313,7 +316,7 @@ class Door(PlainWorld):
             except ValueError:
                 self.guard(source, Check.EMPTY_CELL, None)
                 value, shadow = MISSING, CellType()
-            made = self.shadow_cells[id(cell)] = (cell, shadow, value)
+            self.shadow_cells[id(cell)] = (cell, shadow, value)
             self.know(shadow, shadow, source)
             return shadow
         first = self.known[id(made[1])].source

@@ -93,7 +93,7 @@ def open_function(world: Door, value: Any, source: Source) -> Any:
 
 @opens(types.CellType)
 def open_cell(world: Door, value: Any, source: Source) -> Any:
-    return world.shadow_cell(value, source, source.child(Access.CONTENTS))
+    return world.outside_cell(value, source, source.child(Access.CONTENTS))
 
 
 @opens(types.ModuleType)

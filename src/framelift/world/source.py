@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from framelift.world.hashing import hashes_itself
+from framelift.world.hashing import COMMON_KEYS, hashes_itself
 
 
 class Access(enum.Enum):
@@ -79,7 +79,11 @@ class Source:
 
     def child(self, access: Access, key: Any = None) -> Source:
         """The source reached from this one; the same one each time."""
-        index = (access, id(key) if key.__hash__ is None or hashes_itself(key) else key, type(key))
+        cls = type(key)
+        if cls not in COMMON_KEYS and (key.__hash__ is None or hashes_itself(key)):
+            index = (access, id(key), cls)
+        else:
+            index = (access, key, cls)
         found = self.children.get(index)
         if found is None:
             found = self.children[index] = Source(self, access, key)
