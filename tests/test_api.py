@@ -149,6 +149,7 @@ def test_hooks_of_a_compiled_module_run() -> None:
 
 
 def test_a_compiled_module_can_be_copied_and_pickled() -> None:
+    torch.manual_seed(0)
     compiled = framelift.compile(Net(), backend="eager")
     x = torch.randn(2, 3)
     other = copy.deepcopy(compiled)
@@ -300,6 +301,52 @@ def test_a_disabled_function_runs_untouched_with_all_it_calls() -> None:
     assert compiled(torch.ones(1)).item() == 4 and modes == [_frame.OFF]
     with pytest.raises(framelift.exc.Unsupported, match="disabled function: .*it is special"):
         framelift.compile(outer, backend="eager", fullgraph=True)(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("mark", "mode"),
+    [
+        (framelift.disable, "OFF"),
+        (framelift.disable(recursive=False), "captured"),
+        (framelift.skip, "captured"),
+        (torch.compiler.disable, "OFF"),
+        (functools.partial(torch.compiler.disable, recursive=False), "captured"),
+    ],
+    ids=["disable", "disable, not recursive", "skip", "torch's", "torch's, not recursive"],
+)
+def test_markings_are_honoured(mark: Any, mode: str) -> None:
+    seen: list[str] = []
+
+    def helper(x: torch.Tensor) -> torch.Tensor:
+        seen.append("captured" if framelift.is_compiling() else "OFF")
+        return x + 1
+
+    def special(x: torch.Tensor) -> torch.Tensor:
+        seen.append("captured" if framelift.is_compiling() else "OFF")
+        return helper(x)
+
+    marked = mark(special)
+
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        return marked(x * 3) * 2
+
+    compiled = framelift.compile(outer, backend="eager")
+    for _ in range(2):
+        seen.clear()
+        assert compiled(torch.ones(1)).item() == 8
+        assert seen == ["OFF", mode]
+    with pytest.raises(framelift.exc.Unsupported, match="disabled function"):
+        framelift.compile(outer, backend="eager", fullgraph=True)(torch.ones(1))
+
+
+def test_a_break_that_torch_is_asked_for_is_one() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        torch._dynamo.graph_break()  # noqa: TID251
+        return x * 2
+
+    report = framelift.explain(fn)(torch.ones(1))
+    assert report.graph_count == 2 and len(report.breaks) == 1
 
 
 def test_a_compiled_function_inside_another_is_inlined() -> None:

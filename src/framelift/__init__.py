@@ -12,7 +12,7 @@ from framelift import exc
 
 if TYPE_CHECKING:
     from framelift.api.compile import compile
-    from framelift.api.control import disable, is_compiling
+    from framelift.api.control import disable, is_compiling, skip
     from framelift.api.explain import explain
     from framelift.core.counters import counters
     from framelift.runtime.backends import list_backends, register_backend
@@ -29,6 +29,7 @@ _HOMES = {
     "list_backends": "framelift.runtime.backends",
     "register_backend": "framelift.runtime.backends",
     "reset": "framelift.runtime.frames",
+    "skip": "framelift.api.control",
 }
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "list_backends",
     "register_backend",
     "reset",
+    "skip",
 ]
 
 

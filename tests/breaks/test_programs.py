@@ -63,13 +63,8 @@ AT_LEAST = {
 """Chapter -> how many programs it has."""
 
 KNOWN: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "effects_in_order::finalizers_run_in_order[nothing]",
-            "instructions_statements::del_with_finalizers[disabled]",
-            "instructions_statements::del_with_finalizers[nothing]",
-        ),
-        "what dies within a captured stretch is finalised at the end of the stretch",
+    "effects_in_order::finalizers_run_in_order[nothing]": (
+        "what dies within a captured stretch is finalised at the end of the stretch"
     ),
     "instructions_definitions::frames_of_the_callers": "what is not read again is not handed over",
     "depth_through_c::lru_cache_around_a_break[nothing]": "a captured call does not go through the cache",

@@ -29,6 +29,9 @@ class Explanation:
     sources: list[str] = field(default_factory=list)
     capture_seconds: float = 0.0
     backend_seconds: float = 0.0
+    restarts: int = 0
+    """How often a trace had to be repeated, and what that took."""
+    seconds_lost: float = 0.0
 
     @property
     def graph_count(self) -> int:
@@ -37,6 +40,10 @@ class Explanation:
     @property
     def op_count(self) -> int:
         return sum(map(len, self.ops))
+
+    def repeated(self) -> str:
+        lost = f"; {self.restarts} trace(s) repeated, {self.seconds_lost * 1e3:.1f} ms lost"
+        return lost if self.restarts else ""
 
     def lookups(self) -> dict[str, list[str]]:
         """The names that were looked up on each class; what they find is guarded."""
@@ -50,7 +57,7 @@ class Explanation:
             f"{self.name}: {self.graph_count} graph(s), {self.op_count} op(s), {len(self.guards)} guard(s), "
             f"{len(self.class_guards)} class lookup(s), {len(self.breaks)} break(s)",
             f"captured in {self.capture_seconds * 1e3:.1f} ms, "
-            f"compiled in {self.backend_seconds * 1e3:.1f} ms",
+            f"compiled in {self.backend_seconds * 1e3:.1f} ms" + self.repeated(),
         ]
         for n, (graph, source) in enumerate(zip(self.graphs, self.sources, strict=True)):
             lines += [
@@ -116,10 +123,12 @@ def add(report: Explanation, record: Record) -> None:
         if captured.graph is not None:
             report.graphs.append(captured.graph)
             report.ops.append(captured.ops)
+            report.sources.append(captured.region.source)
         report.guards += captured.program.guards
         report.class_guards += captured.program.class_guards
-        report.sources.append(captured.region.source)
         report.capture_seconds += captured.seconds
+        report.restarts += captured.restarts
+        report.seconds_lost += captured.seconds_lost
         report.backend_seconds += compiled.backend_seconds
     report.breaks += record.breaks
     if record.skipped is not None:

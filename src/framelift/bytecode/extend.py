@@ -120,6 +120,8 @@ class Assembler:
         self.handled: list[tuple[int, int, Label | Any, int]] = []
         """Stretches of the suffix whose exceptions are handled: start, end, where (a label, or as an entry
         of the body's table says), at which depth."""
+        self.silent: int | None = None
+        """Bytes of the suffix that restore the frame: a tracer is told of no line there."""
         self.prefix = self.made_prefix()
         self.shift = len(self.prefix) // UNIT
 
@@ -140,6 +142,11 @@ class Assembler:
         return len(list(instructions(bytes(self.prefix))))
 
     # ---- writing the suffix
+
+    def restored(self) -> int:
+        """What comes now is the program's; gives where that is."""
+        self.silent = len(self.units)
+        return self.silent
 
     def emit(self, name: str, argument: int = 0) -> None:
         self.units += instruction(name, argument)
@@ -244,10 +251,14 @@ class Assembler:
 
     def line_table(self, at: int) -> bytes:
         table = bytearray()
-        add_location(table, self.shift, NO_COLUMNS, 0)
+        jump = WIDE // UNIT
+        add_location(table, self.shift - jump, NO_COLUMNS, 0)
+        add_location(table, jump, NOWHERE, 0)
         table += self.body.code.co_linetable
         line, end_line, column, end_column = self.body.positions[self.body.at_unit(at)]
-        count = len(self.units) // UNIT
+        silent = len(self.units) if self.silent is None else self.silent
+        add_location(table, silent // UNIT, NOWHERE, 0)
+        count = (len(self.units) - silent) // UNIT
         if line is None:
             add_location(table, count, NOWHERE, 0)
         elif column is None or end_column is None or end_line is None:

@@ -25,8 +25,9 @@ __all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLar
 
 VALUE, NOTHING, HANDLING, UNBOUND = -1, -2, -3, -4
 """What is in a place of the stack: a value; NULL; what PUSH_EXC_INFO leaves there, for which the exception
-that is being handled is handed over; a variable without a value that a comprehension has put aside. From COPY_OF down: the same as in place COPY_OF - n. From 0 on: the
-instruction that raised, for a handler that wants it."""
+that is being handled is handed over; a variable without a value that a comprehension has put aside. From
+COPY_OF down: the same as in place COPY_OF - n. From 0 on: the instruction that raised, for a handler that
+wants it."""
 COPY_OF = -10
 
 RAISED = -1
@@ -227,7 +228,7 @@ def call_inner(asm: Assembler, point: Point, inner: FunctionType, argument: int,
     asm.emit("PUSH_NULL")
     asm.load_const(inner)
     asm.take(argument)
-    first = len(asm.units)
+    first = asm.restored()
     asm.emit("CALL_FUNCTION_EX", 0)
     if made:
         check_initialised(asm, argument + 1)
@@ -315,7 +316,7 @@ def step_code(point: Point, level: int) -> CodeType:
     restore_slots(asm, point)
     push_stack(asm, there, 0)
     jumped, raised = Label(), Label()
-    first = len(asm.units)
+    first = asm.restored()
     do(asm, point, jumped)
     last = len(asm.units)
     for n, outcome in enumerate(outcomes):
@@ -342,7 +343,7 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     asm.emit("PUSH_NULL")
     asm.load_const(inner)
     asm.take(len(below))
-    first = len(asm.units)
+    first = asm.restored()
     asm.emit("CALL_FUNCTION_EX", 0)
     last = len(asm.units)
     drop(asm, below)
@@ -417,7 +418,7 @@ def target_of(body: Body, at: int) -> int | None:
 
 OPERANDS: dict[str, Any] = {
     "UNARY_POSITIVE UNARY_NEGATIVE UNARY_NOT UNARY_INVERT GET_ITER LOAD_ATTR LOAD_METHOD DELETE_ATTR": 1,
-    "BEFORE_WITH LIST_TO_TUPLE STORE_GLOBAL IMPORT_STAR PRINT_EXPR CALL_INTRINSIC_1": 1,
+    "BEFORE_WITH LIST_TO_TUPLE STORE_GLOBAL IMPORT_STAR PRINT_EXPR CALL_INTRINSIC_1 POP_TOP": 1,
     "POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE UNPACK_SEQUENCE UNPACK_EX": 1,
     "BINARY_OP BINARY_SUBSCR COMPARE_OP IS_OP CONTAINS_OP DELETE_SUBSCR STORE_ATTR IMPORT_NAME": 2,
     "CALL_INTRINSIC_2 PREP_RERAISE_STAR": 2,

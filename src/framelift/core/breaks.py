@@ -184,6 +184,11 @@ class Break(BaseException):
     def __post_init__(self) -> None:
         super().__init__(self.reason.name, self.context)
 
+    def let_go(self) -> None:
+        """A break is kept, for people to look at; what it came through must not be."""
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        self.culprit = None
+
     def describe(self) -> str:
         what = f"{self.reason.name}: {self.context}" if self.context else self.reason.name
         lines = [what, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FunctionType
+from typing import Any
 
 from framelift import _frame
 
@@ -84,11 +85,24 @@ def is_library(name: str) -> bool:
 
 def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     """(what run mode does, what a trace does) with frames of this code."""
+    marks = vars(fn)
+    if marks.get("_torchdynamo_disable"):
+        return by_torchs_mark(marks), _frame.REFUSE
     name = module_name(fn)
     run = _frame.LOOK if is_user_code(name) else _frame.SKIP
     if name.partition(".")[0] in EFFECTS:
         return run, _frame.REFUSE
     return run, _frame.LEAF if is_leaf(name) else _frame.INTERPRET
+
+
+def by_torchs_mark(marks: dict[str, Any]) -> int:
+    """What run mode does with a wrapper that `torch.compiler.disable` has made."""
+    if marks.get("_torchdynamo_disable_recursive", True):
+        return _frame.SKIP_ALL
+    wrapped = getattr(marks.get("_torchdynamo_orig_callable"), "__code__", None)
+    if wrapped is not None:
+        _frame.set_decision(wrapped, _frame.SKIP, _frame.REFUSE)
+    return _frame.SKIP
 
 
 def interprets(fn: FunctionType) -> bool:

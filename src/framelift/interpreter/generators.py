@@ -173,7 +173,7 @@ class Suspended:
 
     def __del__(self) -> None:
         if self.state is SUSPENDED and self.frame.world.runs_finalisers:
-            self.close()
+            self.frame.world.finalise(self)
 
     def __reduce__(self) -> Any:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")

@@ -37,15 +37,16 @@ INIT_RETURNED = "__init__() should return None, not '{}'"
 HANDLERS: dict[str, Any] = {}
 """Opcode -> handler; filled by `framelift.interpreter.opcodes`."""
 
-_decoded: dict[CodeType, Decoded] = {}
+_decoded: dict[int, Decoded] = {}
+"""By id: code objects that are equal may still be of different files, or resume different functions."""
 
 
 def decoded(code: CodeType) -> Decoded:
-    found = _decoded.get(code)
-    if found is None:
+    found = _decoded.get(id(code))
+    if found is None or found.code is not code:
         if len(_decoded) >= 4096:
             _decoded.clear()
-        found = _decoded[code] = Decoded(code, HANDLERS)
+        found = _decoded[id(code)] = Decoded(code, HANDLERS)
     return found
 
 
@@ -183,6 +184,7 @@ class Machine:
                     if signal is YIELD:
                         frame.ip += 1
                         return YIELD
+                    frame.fast = []  # what only the frame has dies while the program runs
                     return frame.value
                 else:
                     # no local variable holds the result: it would live on for as long as this loop does

@@ -7,7 +7,7 @@ from typing import Any
 
 from framelift.core.sentinels import MISSING, NULL, UNSET
 from framelift.interpreter.frame import Frame
-from framelift.world.pending import opened
+from framelift.world.pending import Pending, opened
 
 # ---- the stack
 
@@ -20,6 +20,8 @@ RESUME = NOP
 
 
 def POP_TOP(f: Frame, _: Any) -> None:
+    if type(f.stack[-1]) is Pending:
+        f.world.dropping(f.stack[-1])
     f.stack.pop()
 
 

@@ -22,7 +22,7 @@ from framelift import _frame, _guards
 from framelift.bytecode import slot_names
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import GENERATOR_FRAME, Break, Place
+from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, Place
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame
@@ -76,8 +76,8 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
     restarts, lost = 0, 0.0
     end: Ending | None = None
     while True:
-        with TorchState() as switches:
-            trace = Trace(fn, arguments, switches, end)
+        problem, kind = None, None
+        with TorchState() as switches, Trace(fn, arguments, switches, end) as trace:
             trace.run()
             if trace.ended_by is not None and whole:
                 raise trace.ended_by
@@ -85,17 +85,14 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
             if end is None:
                 try:
                     captured = trace.captured()
-                except Break as found:
-                    problem = found
-                    problem.__traceback__ = None
-                else:
-                    trace.release()
                     break
-        if end is None:
-            end = birth(fn, arguments, trace, problem)
-        trace.release()
-        if end is None or whole or restarts == RESTART_LIMIT:
-            raise problem
+                except Break as found:
+                    problem, kind = found, trace.kind_of(found.culprit)
+                    problem.let_go()
+        if problem is not None and kind is not None and not whole:
+            end = birth(fn, arguments, kind, problem)
+        if end is None or restarts == RESTART_LIMIT:
+            raise problem or trace_again(end)
         restarts += 1
         lost = time.perf_counter() - began
     captured.restarts, captured.seconds_lost = restarts, lost
@@ -103,20 +100,18 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
     return captured
 
 
-def birth(fn: FunctionType, arguments: list[Any], trace: Trace, problem: Break) -> Ending | None:
+def trace_again(end: Ending | None) -> Break:
+    assert end is not None
+    return Break(UNRESUMABLE, f"after {RESTART_LIMIT} traces, the last ended by: {end.reason.reason.name}")
+
+
+def birth(fn: FunctionType, arguments: list[Any], kind: Any, problem: Break) -> Ending | None:
     """In front of what makes the value that can't be made again: there it is made for real."""
-    culprit = problem.culprit
-    problem.culprit = None
     problem.stack = []
-    if culprit is None:
-        return None
-    with TorchState() as switches:
-        again = Trace(fn, arguments, switches)
-        again.machine.watch = again.finder(trace.kind_of(culprit), problem)
+    with TorchState() as switches, Trace(fn, arguments, switches) as again:
+        again.machine.watch = again.finder(kind, problem)
         again.run()
-    found = Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
-    again.release()
-    return found
+        return Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
 
 
 class Ending(NamedTuple):
@@ -167,7 +162,7 @@ class Trace:
             self.disturbed = world.broken is not None
         except Break as found:
             self.disturbed = world.broken is not found or has_disturbed(found.__traceback__)
-            found.__traceback__ = None
+            found.let_go()
             world.broken = world.broken or found
         except KeyboardInterrupt:
             raise
@@ -178,6 +173,8 @@ class Trace:
         finally:
             _frame.set_interceptor(before)
         self.ended_by = world.broken
+        if world.lost:
+            raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
     def earlier_end(self) -> Ending | None:
         """Where it should have ended, if not where it did."""
@@ -189,6 +186,12 @@ class Trace:
             if not policy.is_library(policy.module_name(frames[-1].func)):
                 return Ending(at, self.ended_by)
         return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.release()
 
     def release(self) -> None:
         """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""
@@ -202,6 +205,8 @@ class Trace:
 
     def kind_of(self, value: Any) -> Any:
         """What is to be looked for to find where a value like this one comes from."""
+        if value is None:
+            return None
         if type(value) is FakeTensor:
             return FakeTensor, self.recorder.class_of(value)
         return type if self.world.is_inside(type(value)) else type(value)

@@ -161,18 +161,19 @@ def compiled_frame(
         check_frame(fn)
         captured = capture(fn, arguments, whole=context.fullgraph)
     except Break as found:
-        ended: Break | EscapedError = found
+        ended: Break | None = found
+        found.let_go()
     except EscapedError as error:
-        ended = error
+        ended = None
+        log.debug(
+            "%s raised while captured; it runs as plain Python", code.co_qualname, exc_info=error.__cause__
+        )
     else:
         return run_captured(context, record, cache, fn, arguments, captured)
     # outside the handler: what is raised from here on has nothing to do with how the trace ended
-    if isinstance(ended, Break):
+    if ended is not None:
         broken(context, record, ended)
         return None
-    log.debug(
-        "%s raised while it was captured; it runs as plain Python", code.co_qualname, exc_info=ended.__cause__
-    )
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
         skip(context, record, "the function kept raising while it was captured")
@@ -279,6 +280,7 @@ def broken(context: Context, record: Record, found: Break) -> None:
 
 def note_break(context: Context, record: Record, found: Break) -> None:
     """A break is counted, and told, once for each place."""
+    found.let_go()
     record.breaks.append(found)
     place = (found.reason.name, *(at.key for at in found.stack[-1:]))
     if place not in context.places:

@@ -10,7 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from framelift.core import breaks
@@ -45,7 +45,11 @@ class Known:
 class Door(PlainWorld):
     """What a trace knows of the outside."""
 
-    runs_finalisers = False
+    @property
+    def runs_finalisers(self) -> bool:  # type: ignore[override]
+        """While the program runs; afterwards what the trace still has is only being thrown away."""
+        machine = self.__dict__.get("machine")
+        return machine is not None and machine.__dict__.get("frame") is not None
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -82,6 +86,8 @@ class Door(PlainWorld):
         self.frame_globals: dict[str, Any] | None = None
         self.frame_function: FunctionType | None = None
         self.broken: Break | None = None
+        self.lost = False
+        """Something could not be captured in a place that the program does not come to by itself."""
 
     # ---- guards
 
@@ -199,6 +205,10 @@ class Door(PlainWorld):
         if not cls.__flags__ & IMMUTABLE_TYPE and self.class_attribute(cls, "__del__") is not MISSING:
             self.refuse(breaks.FINALISER, cls.__qualname__)
 
+    def dropping(self, value: Any) -> None:
+        if isinstance(value.value, GeneratorType) and value.value.gi_suspended:
+            self.refuse(breaks.FINALISER, "a generator that is left in the middle")
+
     def raising(self, error: BaseException) -> None:
         if id(error) in self.known:
             self.refuse(breaks.OUTSIDE_EXCEPTION, type(error).__qualname__)
@@ -210,6 +220,15 @@ class Door(PlainWorld):
         if self.broken is not None:
             return False
         return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
+
+    def finalise(self, generator: Any) -> None:
+        try:
+            generator.close()
+        except BaseException as error:
+            self.lost = True  # from here an exception goes nowhere
+            self.broken = self.broken or Break(
+                breaks.EFFECT, f"{type(error).__name__} in the end of a generator"
+            )
 
     # ---- names
 

@@ -423,6 +423,8 @@ def judge_class(cls: type) -> Licence | Refusal:
             )
         return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
     if issubclass(cls, BaseException):
+        if issubclass(cls, (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)):
+            return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
     if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
         return Licence(Looks.SHALLOW, "a builtin type")

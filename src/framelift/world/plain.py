@@ -39,6 +39,10 @@ class PlainWorld:
     runs_finalisers = True
     """Whether a suspended generator that dies runs its `finally` blocks."""
 
+    def finalise(self, generator: Any) -> None:
+        """A suspended generator dies."""
+        generator.close()
+
     # ---- names
 
     def names(self, scope: dict[str, Any]) -> dict[str, Any]:
@@ -212,6 +216,9 @@ class PlainWorld:
 
     def creating(self, cls: type) -> None:
         """The program is about to make an instance."""
+
+    def dropping(self, value: Any) -> None:
+        """The program lets go of a value from outside, such as the iterator of a loop that it leaves."""
 
     def raising(self, error: BaseException) -> None:
         """The program is about to raise an exception, perhaps not for the first time."""

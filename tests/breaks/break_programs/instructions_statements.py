@@ -416,7 +416,6 @@ def del_with_finalizers(stop):
         b = Thing("c")
         stop(y)
         del b
-        log.append("end")
         return y + 1
 
     return f
