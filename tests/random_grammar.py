@@ -235,12 +235,16 @@ def loud(fn):
     return wrapper
 
 def trickle(items):
+    for n, item in enumerate(items[:3]):
+        print('trickle', n)
+        yield item.tanh() + n
+    LOG.append('trickled')
+
+def opened(x):
     try:
-        for n, item in enumerate(items[:3]):
-            print('trickle', n)
-            yield item.tanh() + n
+        yield x
     finally:
-        LOG.append('trickled')
+        LOG.append('closed')
 
 @contextlib.contextmanager
 def recording(name):
@@ -1004,13 +1008,16 @@ def <+Y>(<*L1>):
     for <+T> in <l1>[:3]:
         ...
         yield <T>
-## generator function with finally
+## generator function with try
 def <+Y>(<*L1>):
     try:
         for <+T> in <l1>[:3]:
             yield <T>
             ...
-    finally:
+    except Exception as <+E1>:
+        note(<e1>.args)
+        yield <T>
+    else:
         note(<I>)
 ## delegating generator function
 def <+Y>(<*L>):

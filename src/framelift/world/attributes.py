@@ -23,7 +23,7 @@ from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
 from framelift.world.door import Door
 from framelift.world.guard import Check
-from framelift.world.openers import IMMUTABLE_TYPE
+from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
 from framelift.world.views import DELETED, View
@@ -209,8 +209,16 @@ class Attributes(Door):
     def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:
         """What a descriptor gives; those that C implements only bind."""
         if type(getter) is FunctionType:
-            return self.invoke(getter, found, obj, cls)
+            return self.invoke(getter, self.descriptor(found, cls), obj, cls)
         return native(getter, found, obj, cls)
+
+    def descriptor(self, found: Any, cls: type) -> Any:
+        """What a class has found, as its own methods may look at it: through the door."""
+        if cls in self.inside_classes or not is_ordinary(type(found)):
+            return found
+        return self.load(
+            found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
         getter = self.class_attribute(cls, "__getattr__") if hook else MISSING
@@ -441,7 +449,7 @@ class Attributes(Door):
         elif kind is GetSetDescriptorType:
             self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
         elif found is not MISSING and kind is not MemberDescriptorType and hasattr(kind, "__set__"):
-            self.invoke(kind.__set__, found, obj, value)
+            self.invoke(kind.__set__, self.descriptor(found, type(obj)), obj, value)
         elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
             view.write(name, value)
         else:
@@ -470,7 +478,7 @@ class Attributes(Door):
         if kind is MemberDescriptorType:
             self.slot_attr(view, obj, found, name, hook=False)
         elif found is not MISSING and hasattr(kind, "__delete__"):
-            self.invoke(kind.__delete__, found, obj)
+            self.invoke(kind.__delete__, self.descriptor(found, type(obj)), obj)
             return
         elif self.own_attr(view, obj, name) is DELETED:
             raise AttributeError(

@@ -13,12 +13,14 @@ import functools
 import operator
 import re
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from framelift import _guards
+from framelift.core import breaks
 from framelift.world.guard import Check
 from framelift.world.shadows import container_base, shadow_of
 from framelift.world.source import Access, Source
@@ -47,13 +49,29 @@ def opens(*classes: type) -> Callable[[Opener], Opener]:
     return register
 
 
-@opens(int, float, complex, str, bytes, range, slice, torch.device, torch.Size)
+@opens(int, float, complex, str, bytes, range, torch.device, torch.Size)
 @opens(datetime.timedelta, decimal.Decimal)
 @opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
 def open_constant(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.EQUAL, value)
     return value
+
+
+@opens(slice)
+def open_slice(world: Door, value: Any, source: Source) -> Any:
+    world.guard(source, Check.TYPE, slice)
+    parts = [
+        world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
+        for name in ("start", "stop", "step")
+    ]
+    return world.know(value, slice(*parts), source)
+
+
+@opens(*weakref.ProxyTypes)
+def open_proxy(world: Door, value: Any, source: Source) -> Any:
+    """C would look at what it stands for."""
+    return world.refuse(breaks.OPAQUE_OBJECT, "a weak proxy")
 
 
 @opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
