@@ -14,13 +14,14 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench test-torchless setup clean distclean
+.PHONY: help demo test lint bench test-random test-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
 	@echo "make test            lint, types, layer rules and tests"
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
+	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
 	@echo "make clean           remove builds and caches; make distclean: the environments too"
 
@@ -35,6 +36,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+test-random: setup
+	@$(BIN)/python tests/random_programs.py $(or $(RANDOM_PROGRAMS),--count 5000)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)
