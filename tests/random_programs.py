@@ -574,14 +574,6 @@ KNOWN = {
             table['text'] = error.args
         return t * 2
     """),
-    "an error from before a break has the arguments of the first call when a group of it is split": known("""
-        try:
-            raise ExceptionGroup('group', [ValueError(tick()), KeyError(note(0))])
-        except* ValueError as group:
-            note(group.exceptions[0].args)
-        except* KeyError:
-            pass
-    """),
     "a dict may grow in a loop over it that breaks": known("""
         for key in table:
             note(table.setdefault('c', t))
@@ -594,7 +586,7 @@ KNOWN = {
         return (lambda: error), t + 1
     """),
 }
-"""What differs today -> the smallest program. Random ones show the last three only, and rarely."""
+"""What differs today -> the smallest program. Random ones show the last two only, and rarely."""
 
 
 # ---- making a program small

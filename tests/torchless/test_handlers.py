@@ -235,7 +235,7 @@ def test_a_break_in_any_operation_of_any_handler_leaves_the_frame_as_it_was() ->
     first: dict[Site, tuple[Program, int]] = {}
     for program in CATALOGUE.values():
         for at, site in enumerate(sites(program), 1):
-            if site.handler and site.nth <= 8:
+            if site.handler and site.nth <= 4:  # how far a set is gone over depends on hashes
                 first.setdefault(site, (program, at))
     broken = {site: check_break(program, at) for site, (program, at) in first.items()}
     assert {site for site, world in broken.items() if not world.left} == set()
