@@ -87,7 +87,9 @@ class World(NativeCalls):
                 now = shadow.cell_contents
             except ValueError:
                 now = MISSING
-            if not unchanged(now, before):
+            # a pending value that nobody has opened holds MISSING too
+            emptied = now is MISSING and before is not MISSING
+            if emptied or not unchanged(now, before):
                 cells.append((cell, now))
         written = Writes(containers, attributes, scopes, cells)
         self.refuse_two_faces(written)
