@@ -646,6 +646,34 @@ def test_set(name):
     check_calls(lambda: (SETS[name], x2(), {1, 2, 3}))
 
 
+def roomy() -> set[int]:
+    """A set whose table is larger than that of {1, 2, 3}: what is added lands elsewhere."""
+    s = set(range(100))
+    s -= {0, *range(4, 100)}
+    return s
+
+
+def popped() -> set[int]:
+    """The next one it pops is not the first."""
+    s = {1, 2, 3}
+    s.add(s.pop())
+    return s
+
+
+HISTORIES = {
+    "add": lambda x, s: (s.add(8), list(s), x + 1),
+    "update": lambda x, s: (s.update([8, 16]), [x + e for e in s]),
+    "another": lambda x, s: (s.add(8), list(s | {64}), x + 1),
+    "pop": lambda x, s: (s.pop(), x + 1),
+}
+
+
+@pytest.mark.parametrize("made", [roomy, popped])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_history_of_a_set_shows(name, made):
+    check_calls(lambda: (HISTORIES[name], x2(), made()), calls=2, fullgraph=False)
+
+
 DEQUES = {
     "append": lambda x, q: (q.appendleft(0), q.append(x + 1)),
     "pop": lambda x, q: (q.pop(), q.popleft(), q.extend([x + 1, 5])),

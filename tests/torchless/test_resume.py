@@ -294,9 +294,8 @@ ODD = {
     "super_called_where_it_cannot_work": "CPython asks the code object whether there are arguments",
     "the_traceback_names_the_functions_it_went_through": "finds the recorder's in it, and comes elsewhere",
 }
-ODD_IN_PIECES = {
-    "weak_references_and_finalizers": "the frame that is interpreted has its arguments for as long as it is",
-}
+ODD_IN_PIECES = {"weak_references_and_finalizers", "del_runs_when_the_last_reference_goes"}
+"""A frame that is interpreted has its arguments for as long as it is: they can't die earlier."""
 
 STOPS, LONG = 5, 20_000
 """How often a program is stopped, with a step and without; once if it comes to so many instructions."""

@@ -79,8 +79,9 @@ class Door(PlainWorld):
         self.inlined: dict[int, FunctionType] = {}
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
-        self.disordered: dict[int, Source] = {}
-        """Shadows of sets that are iterated in another order than what they stand for."""
+        self.outside_sets: dict[int, Source] = {}
+        self.disordered: set[int] = set()
+        """Shadows of sets that may be iterated in another order than what they stand for."""
         self.fresh: set[Source] = set()
         """Arguments that CPython makes for each call (`*args`, `**kwargs`): they are nobody else's."""
         self.frame_globals: dict[str, Any] | None = None
@@ -170,9 +171,8 @@ class Door(PlainWorld):
 
     def refuse_disorder(self, value: Any) -> None:
         """Before an operation whose result depends on the order of a set."""
-        source = self.disordered.get(id(value))
-        if source is not None:
-            self.refuse(breaks.SET_ORDER, f"{source}")
+        if id(value) in self.disordered:
+            self.refuse(breaks.SET_ORDER, f"{self.outside_sets[id(value)]}")
 
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""

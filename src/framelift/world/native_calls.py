@@ -21,7 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.world.exposure import ATOMS, Seen
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
-from framelift.world.operations import COMPARING, MAPPINGS, ORDERLESS, TEXTS, Operations
+from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
 
 native = _frame.native
@@ -99,9 +99,8 @@ class NativeCalls(Operations):
             )
         else:
             args, kwargs = self.looked_into(fn, args, kwargs)
-        if self.disordered and fn not in ORDERLESS:
-            for value in args:
-                self.refuse_disorder(value)
+        if self.outside_sets:
+            self.keep_order(fn, args)
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}

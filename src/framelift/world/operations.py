@@ -6,6 +6,7 @@ import abc
 import collections
 import operator
 import types
+from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
@@ -90,7 +91,6 @@ ORDERLESS = frozenset(
         bool,
     }
     | {
-        set.add,
         set.discard,
         set.remove,
         set.clear,
@@ -103,6 +103,10 @@ ORDERLESS = frozenset(
     | {frozenset.issubset, frozenset.issuperset, frozenset.isdisjoint, isinstance}
 )
 """What can be done with a set without its order showing."""
+GROWING = frozenset(
+    {set.add, set.update, set.symmetric_difference_update, set.__ior__, set.__ixor__}
+    | {operator.ior, operator.ixor}
+)
 
 
 class Operations(Exposure):
@@ -130,15 +134,28 @@ class Operations(Exposure):
         """C does it: it is shown what it looks at."""
         shown: list[Seen] = [{} for _ in operands]
         prepared = [self.shown(operand, seen) for operand, seen in zip(operands, shown, strict=True)]
-        if self.disordered and fn not in ORDERLESS:
-            for operand in prepared:
-                self.refuse_disorder(operand)
+        if self.outside_sets:
+            self.keep_order(fn, prepared)
         if fn in COMPARING:
             self.keep_apart(shown[0], shown[1])
         elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
         return native(fn, *prepared)
+
+    def keep_order(self, fn: Any, operands: Iterable[Any]) -> None:
+        """Before an operation on outside sets: what enters one lands in a place that depends on the size of
+        its table, which no guard knows, and what is popped depends on what was popped before."""
+        if fn in ORDERLESS:
+            return
+        for n, value in enumerate(operands):
+            if id(value) in self.outside_sets:
+                if n == 0 and fn in GROWING:
+                    self.disordered.add(id(value))
+                elif n == 0 and fn is set.pop and len(value) > 1:
+                    self.refuse(breaks.SET_ORDER, f"{self.outside_sets[id(value)]}")
+                else:
+                    self.refuse_disorder(value)
 
     def length(self, value: Any) -> int:
         if type(value) in SIZED:

@@ -178,11 +178,12 @@ def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any
     for item in items:
         world.check_hash(item)
         world.fixed(item, source)
-    shadow = base.__new__(cls, items)
+    shadow = base.__new__(cls, set().union(value))  # a copy of the table is most likely to have its order
     if base is set:
-        set.update(shadow, items)
+        set.update(shadow, value)
+    world.outside_sets[id(shadow)] = source
     if not all(map(operator.is_, base.__iter__(shadow), items)):
-        world.disordered[id(shadow)] = source
+        world.disordered.add(id(shadow))
     return shadow, items
 
 
