@@ -133,6 +133,10 @@ _Node: TypeAlias = tuple[int, int, Any, Sequence[_Check], int]  # parent, access
 _ClassLookups: TypeAlias = tuple[type, Sequence[tuple[str, Any]]]  # class, (name, expected or MISSING)
 _StorageGroups: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # input slots, group of each
 
+_Read: TypeAlias = tuple[int, int, int]  # node; 0: the number itself, 1: a size, 2: a stride; dimension
+_Step: TypeAlias = tuple[str, int | float | None]
+"""("constant", number), ("read", index into the reads), or an operation, such as ("floordiv", None)."""
+
 @final
 class TensorSpec:
     """What is relied on about one tensor, taken from an example.
@@ -193,8 +197,11 @@ class Program:
         check -1: the access failed, found is the parent's value. Node numbers below zero:
         -1: global state, found is GlobalState.diff();
         -2: a class lookup, check is the index into types, found the attribute name;
-        -3: storages, check is the position in slots, found the tensor.
+        -3: storages, check is the position in slots, found the tensor;
+        -4: shapes, check is the index into the facts.
         """
+    def set_shapes(self, reads: Sequence[_Read], facts: Sequence[Sequence[_Step]]) -> None:
+        """What must hold of sizes and numbers: expressions in postfix form over what is read."""
     def __len__(self) -> int:
         """How many nodes there are."""
     @property

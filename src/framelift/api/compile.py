@@ -29,6 +29,7 @@ def compile(
     model: Any = None,
     *,
     fullgraph: bool = False,
+    dynamic: bool | None = None,
     backend: str | Backend = "inductor",
     mode: str | None = None,
     options: dict[str, Any] | None = None,
@@ -37,8 +38,10 @@ def compile(
     """Compiles a function, method or module; without one, gives a decorator.
 
     The result behaves as the original: same values, side effects and errors. `fullgraph=True` makes
-    anything that can't be captured an error. `backend` is a name (see `list_backends`) or a callable
-    `(GraphModule, example_inputs) -> callable`; `mode` and `options` are for Inductor.
+    anything that can't be captured an error. `dynamic` says whether sizes and numbers may vary in what is
+    compiled: all of them, none, or (None) those that turn out to. `backend` is a name (see
+    `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`; `mode` and `options` are
+    for Inductor.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -49,6 +52,7 @@ def compile(
     """
     settings = {
         "fullgraph": fullgraph,
+        "dynamic": dynamic,
         "backend": backend,
         "mode": mode,
         "options": options,
@@ -64,6 +68,7 @@ def compile(
         raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
     model = uncompiled(model)
     context = make_context(fullgraph, backend, mode, options)
+    context.dynamic = dynamic
     context.settings = settings
     if isinstance(model, torch.nn.Module):
         return compiled_module(model, context)

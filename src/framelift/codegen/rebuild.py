@@ -27,6 +27,8 @@ from framelift.core.breaks import Break
 from framelift.interpreter.generators import Generator
 from framelift.interpreter.torch_calls import Address
 from framelift.tensors import memory
+from framelift.tensors.symbols import is_symbolic
+from framelift.tensors.terms import text_of
 from framelift.world.pending import Pending
 from framelift.world.source import Access, Source
 from framelift.world.world import World
@@ -44,6 +46,9 @@ LONG = 200
 """Texts and numbers longer than this are not written into the source."""
 
 
+READS = {"number": "{0}", "size": "{0}.size({1})", "stride": "{0}.stride({1})"}
+
+
 class Cyclic(Exception):
     """An object contains itself; the argument is the id of one that is to be made empty and filled later."""
 
@@ -55,7 +60,10 @@ class Rebuild:
         """Objects that are made empty, and filled when all else is there."""
         self.lines: list[str] = []
         self.inputs: dict[Source, str] = {}
-        self.outputs: dict[int, tuple[str, FakeTensor]] = {}
+        self.outputs: dict[Any, tuple[str, Any]] = {}
+        """What the graph gives: id of a fake, or a symbol -> its name, and itself."""
+        self.symbols: dict[str, str] = {}
+        """Name of a symbol -> what it is read from."""
         self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
         self.made: dict[int, str] = {}
@@ -109,6 +117,8 @@ class Rebuild:
             return self.tensor(value)
         if cls is types.FunctionType and value.__module__ == Generator.__module__:
             return self.constant(vars(types.GeneratorType)[value.__name__])  # a method of what stands for one
+        if is_symbolic(value):
+            return self.symbolic(value)
         source = self.world.source_of(value)
         if source is not None:
             return self.input(source)
@@ -133,6 +143,26 @@ class Rebuild:
         if recorder.class_of(fake) is not torch.Tensor:
             raise unrebuildable(fake, f"a {recorder.class_of(fake).__name__} made inside")
         return self.output(fake)
+
+    def symbolic(self, value: Any) -> str:
+        """A number computed from the sizes and numbers that came in, or that the graph has found."""
+        if type(value) is torch.Size:
+            return f"{self.constant(torch.Size)}([{self.listed(value)}])"
+        symbols = self.world.recorder.symbols
+        assert symbols is not None
+        for symbol in value.node.expr.free_symbols:
+            read = symbols.read_for(symbol)
+            if read is None:
+                self.outputs.setdefault(symbol, (str(symbol), symbol))
+                continue
+            entry = symbols.inputs[read.input]
+            name = self.input(self.world.input_source(entry.node, entry.real))
+            self.symbols[str(symbol)] = READS[read.kind].format(name, read.dim)
+        text = text_of(value.node.expr)
+        for module in (math, torch):
+            if f"{module.__name__}." in text:
+                self.constants[module.__name__] = module
+        return f"({text})" if " " in text or "*" in text else text
 
     def make(self, value: Any, cls: type) -> str:
         if cls is Address:

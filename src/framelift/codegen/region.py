@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import NoStepError, TooLargeError
@@ -46,7 +45,7 @@ class Region:
     source: str
     constants: dict[str, Any]
     inputs: list[Source]
-    outputs: list[FakeTensor]
+    outputs: list[Any]
     has_graph: bool
 
     def bind(self, graph: Any) -> types.FunctionType:
@@ -132,13 +131,13 @@ def write(
         for manager, _ in recorder.unfinished:
             r.say(f"{r.value(manager)}.__enter__()")
         returned = stopping.written(world, r, returned)
-    outputs = [fake for _, fake in r.outputs.values()]
+    outputs = [output for _, output in r.outputs.values()]
     recorder.finish(outputs)
-    body = []
+    body = [f"{name} = {read}" for name, read in r.symbols.items()]
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
-        tensors = [r.input(world.known[id(tensor)].source) for _, tensor, _ in recorder.inputs]
-        call = f"graph({', '.join(tensors)})"
+        given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
+        call = f"graph({', '.join(given)})"
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
         if recorder.throws_switches:

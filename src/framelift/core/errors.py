@@ -29,3 +29,7 @@ class UserError(FrameliftError):
 
 class IncorrectUsage(UserError):
     """A marker or option was used in a place it is not meant for."""
+
+
+class ConstraintViolated(UserError):
+    """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""

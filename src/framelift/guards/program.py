@@ -13,7 +13,10 @@ from typing import Any
 import torch
 
 from framelift import _guards
+from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING
+from framelift.guards.shapes import READS, Step, in_words
+from framelift.tensors.symbols import Fact, Read
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.source import ROOTS, Access, Source
 
@@ -31,6 +34,19 @@ class GuardProgram:
     native: Any = None
     by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
     classes: list[tuple[type, tuple[tuple[str, Any], ...]]] = field(default_factory=list)
+    index: dict[Source, int] = field(default_factory=dict)
+    shapes: list[tuple[str, Place | None]] = field(default_factory=list)
+    """Facts about sizes and numbers, in words, and where they come from."""
+
+    def set_shapes(
+        self, sources: list[Source], reads: list[Read], facts: list[tuple[Fact, list[Step]]]
+    ) -> None:
+        """Adds what must hold of sizes and numbers."""
+        self.native.set_shapes(
+            [(self.index[sources[read.input]], READS[read.kind], read.dim) for read in reads],
+            [tuple(steps) for _, steps in facts],
+        )
+        self.shapes = [(in_words(fact.text, sources, reads), fact.place) for fact, _ in facts]
 
     def failure(self, fn: Any, args: Sequence[Any]) -> str | None:
         """What does not hold for these arguments, with what was found; None when all holds."""
@@ -45,6 +61,8 @@ class GuardProgram:
             return f"{cls.__module__}.{cls.__qualname__}.{found} was changed"
         if node == -3:
             return "which of the input tensors share memory"
+        if node == -4:
+            return self.shapes[check][0]
         source, guards = self.by_node[node]
         if check < 0:
             return f"{source} is not there"
@@ -62,7 +80,7 @@ def build(
     storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> GuardProgram:
     program = GuardProgram(guards, class_guards, state)
-    index: dict[Source, int] = {}
+    index = program.index
     nodes: list[list[Any]] = []
 
     def place(source: Source) -> int:

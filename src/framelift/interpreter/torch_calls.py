@@ -386,9 +386,9 @@ def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def serve_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    operator, *rest = [f.world.for_c(x) for x in args]
+    operator, *rest = [f.world.for_torch(x) for x in args]  # type: ignore[attr-defined]
     recorder = f.world.recorder  # type: ignore[attr-defined]
-    return recorder.call(operator, tuple(rest), {k: f.world.for_c(v) for k, v in kwargs.items()})
+    return recorder.call(operator, tuple(rest), {k: f.world.for_torch(v) for k, v in kwargs.items()})  # type: ignore[attr-defined]
 
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):

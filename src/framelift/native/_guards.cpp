@@ -5,5 +5,6 @@
 #include "guards.cpp"
 #include "operations.cpp"
 #include "program.cpp"
+#include "shapes.cpp"
 #include "tensor_spec.cpp"
 #include "values.cpp"

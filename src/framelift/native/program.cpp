@@ -136,6 +136,14 @@ bool storages_hold(Program& program, PyObject** inputs, Failure* failure) {
       fail(failure, Failure::STORAGE, position, inputs[program.storages.slots[position]]);
 }
 
+bool shapes_hold(Program& program, const Walk& walk, Failure* failure) {
+  if (program.shapes.facts.empty()) {
+    return true;
+  }
+  int fact = program.shapes.first_difference(walk.values);
+  return fact < 0 || fail(failure, Failure::SHAPE, fact, Py_None);
+}
+
 constexpr size_t MAX_STACK_POINTERS = 4096;
 
 }  // namespace
@@ -158,7 +166,8 @@ __attribute__((noinline)) bool Program::evaluate(
   {
     Walk walk{*this, func, locals, n_locals, scratch, kept};
     holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
-        nodes_hold(*this, walk, inputs, failure) && storages_hold(*this, inputs, failure);
+        nodes_hold(*this, walk, inputs, failure) && shapes_hold(*this, walk, failure) &&
+        storages_hold(*this, inputs, failure);
     kept_count = walk.n_kept;
   }
   for (int i = 0; holds && i < n_inputs; ++i) {
@@ -524,6 +533,15 @@ PyObject* program_check(PyObject* self, PyObject* arguments) {
   return Py_BuildValue("iiO", failure.node, failure.check, failure.found.get());
 }
 
+PyObject* program_set_shapes(PyObject* self, PyObject* arguments) {
+  Program& program = ProgramBox::of(self);
+  PyObject* reads;
+  PyObject* facts;
+  bool ok = PyArg_ParseTuple(arguments, "OO:set_shapes", &reads, &facts) &&
+      program.shapes.set(reads, facts, program.nodes.size());
+  return ok ? Py_NewRef(Py_None) : nullptr;
+}
+
 Py_ssize_t program_length(PyObject* self) {
   return static_cast<Py_ssize_t>(ProgramBox::of(self).nodes.size());
 }
@@ -537,6 +555,8 @@ PyMethodDef program_methods[] = {
      "collect(func, args): the inputs if everything holds, else None."},
     {"check", program_check, METH_VARARGS,
      "check(func, args): None if everything holds, else (node, check, found)."},
+    {"set_shapes", program_set_shapes, METH_VARARGS,
+     "set_shapes(reads, facts): what must hold of sizes and numbers."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -3,6 +3,7 @@
 
 #include "global_state.h"
 #include "python_object.h"
+#include "shapes.h"
 #include "values.h"
 
 #include <vector>
@@ -106,7 +107,7 @@ struct StorageGroups {
 
 // Where a program failed. See _guards.pyi for the negative node numbers.
 struct Failure {
-  static constexpr int STATE = -1, CLASS = -2, STORAGE = -3, ACCESS = -1;
+  static constexpr int STATE = -1, CLASS = -2, STORAGE = -3, SHAPE = -4, ACCESS = -1;
   int node = 0;
   int check = ACCESS;
   PyRef found;
@@ -118,6 +119,7 @@ struct Program {
   std::vector<ElementIndex> element_sets;
   std::vector<ClassLookups> classes;
   StorageGroups storages;
+  ShapeFacts shapes;
   PyRef state;
   int n_inputs = 0;
   int n_kept = 0;  // how many references an evaluation may have to own

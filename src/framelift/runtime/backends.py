@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
+from framelift.tensors.symbols import Symbols
 
 Backend = Callable[..., Callable[..., Any]]
 ENTRY_POINTS = "torch_dynamo_backends"
@@ -64,15 +66,26 @@ def backend_name(backend: str | Backend) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__qualname__", type(backend).__name__)
 
 
+_symbols: ContextVar[Symbols | None] = ContextVar("symbols of the graph being compiled", default=None)
+
+
 def compile_graph(
-    backend: Backend, name: str, graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any
+    backend: Backend,
+    name: str,
+    graph: torch.fx.GraphModule,
+    inputs: list[Any],
+    symbols: Symbols | None = None,
+    **options: Any,
 ) -> Callable[..., Any]:
     """What a backend makes of a graph; its failure is told apart from the program's own."""
     compiled: Any
+    token = _symbols.set(symbols)
     try:
         compiled = backend(graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
+    finally:
+        _symbols.reset(token)
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
         raise BackendCompilerFailed(name, wrong) from wrong
@@ -84,8 +97,12 @@ def in_tracing_context(backend: Backend) -> Backend:
     of the trace may have been changed by what the program did."""
 
     @functools.wraps(backend)
-    def compile_in_context(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Any:
-        with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+    def compile_in_context(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
+        symbols = _symbols.get()
+        mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
+        if symbols is not None:
+            inputs = symbols.fakes(mode, graph, inputs)
+        with tracing(TracingContext(mode)):
             return backend(graph, inputs, **options)
 
     return compile_in_context

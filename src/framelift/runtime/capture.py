@@ -17,27 +17,34 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift import _frame, _guards
 from framelift.bytecode import slot_names
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
 from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, Place
+from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
+from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Position, decoded
 from framelift.interpreter.points import chain
 from framelift.interpreter.torch_calls import TracingMachine
 from framelift.tensors.recorder import Recorder
+from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
+from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
+from framelift.world.source import Source
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
 
+REMEDY = "Take the mark off, use maybe_mark_dynamic, or change the code so that it works for all these sizes."
 RESTART_LIMIT = 8
 """How often a frame is traced again for one capture."""
 
@@ -58,18 +65,38 @@ class Captured:
     restarts: int = 0
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    symbols: Symbols | None = None
+    """Sizes and numbers that may be others the next time, if any."""
+    symbol_sources: list[Source] = field(default_factory=list)
+
+    def rely_on_sizes(self, dynamism: Dynamism) -> None:
+        """Guards the facts about sizes, once the backend has added its own."""
+        if self.symbols is not None:
+            try:
+                reads, facts = self.symbols.facts()
+            except ConstraintViolationError as error:
+                why = violations(self.symbols, self.symbol_sources) or str(error)
+                raise ConstraintViolated(f"{self.fn_name}: {why}\n{REMEDY}") from None
+            self.program.set_shapes(self.symbol_sources, reads, checkable(reads, facts, self.symbols))
+            for read in (definite(fact, reads) for fact in facts):
+                if read is not None:
+                    source = str(self.symbol_sources[read.input])
+                    dynamism.fixed.add(source if read.kind == "number" else (source, read.dim))
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""
         self.example_inputs = []
         self.region.outputs = []
+        self.symbols = None
 
 
 class EscapedError(Exception):
     """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
 
 
-def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Captured:
+def capture(
+    fn: FunctionType, arguments: list[Any], whole: bool = False, dynamism: Dynamism | None = None
+) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
     EscapedError where the program raises."""
     began = time.perf_counter()
@@ -77,7 +104,7 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
     end: Ending | None = None
     while True:
         problem, kind = None, None
-        with TorchState() as switches, Trace(fn, arguments, switches, end) as trace:
+        with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism) as trace:
             trace.run()
             if trace.ended_by is not None and whole:
                 raise trace.ended_by
@@ -90,7 +117,7 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
         if problem is not None and kind is not None and not whole:
-            end = birth(fn, arguments, kind, problem)
+            end = birth(fn, arguments, kind, problem, dynamism)
         if end is None or restarts == RESTART_LIMIT:
             raise problem or trace_again(end)
         restarts += 1
@@ -105,10 +132,12 @@ def trace_again(end: Ending | None) -> Break:
     return Break(UNRESUMABLE, f"after {RESTART_LIMIT} traces, the last ended by: {end.reason.reason.name}")
 
 
-def birth(fn: FunctionType, arguments: list[Any], kind: Any, problem: Break) -> Ending | None:
+def birth(
+    fn: FunctionType, arguments: list[Any], kind: Any, problem: Break, dynamism: Dynamism | None
+) -> Ending | None:
     """In front of what makes the value that can't be made again: there it is made for real."""
     problem.stack = []
-    with TorchState() as switches, Trace(fn, arguments, switches) as again:
+    with TorchState() as switches, Trace(fn, arguments, switches, None, dynamism) as again:
         again.machine.watch = again.finder(kind, problem)
         again.run()
         return Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
@@ -130,13 +159,15 @@ class Trace:
         arguments: list[Any],
         switches: TorchState,
         end: Ending | None = None,
+        dynamism: Dynamism | None = None,
     ) -> None:
         self.fn = fn
         self.state = _guards.GlobalState()
         self.switches = switches
         self.ended_by: Break | None = None
-        self.recorder = Recorder(lambda: where(self.machine))
+        self.recorder = Recorder(lambda: where(self.machine), lambda: self.world.place())
         self.world = world = World(self.recorder)
+        world.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
@@ -241,9 +272,13 @@ class Trace:
         module = None
         if region.has_graph:
             module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
-        inputs = [tensor for _, tensor, _ in recorder.inputs]
+        inputs = [given for _, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
-        return Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+        captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+        captured.symbols = symbols = recorder.symbols
+        if symbols is not None:
+            captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
+        return captured
 
 
 SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__}
@@ -296,7 +331,11 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     slots = {source: n for n, source in enumerate(region.inputs)}
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
     if mutated:
-        tensors = [(slots[world.known[id(tensor)].source], tensor) for _, tensor, _ in recorder.inputs]
+        tensors = [
+            (slots[world.known[id(tensor)].source], tensor)
+            for node, tensor, _ in recorder.inputs
+            if node not in world.number_inputs
+        ]
         storages = storage_groups(tensors)
     guards = list(world.guards.values())
     return build(guards, list(world.class_guards.values()), state, region.inputs, storages)

@@ -25,6 +25,7 @@ from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+from framelift.world.dynamism import Dynamism
 
 log = logging.getLogger("framelift")
 
@@ -63,6 +64,7 @@ class Record:
     failures: int = 0
     empty: int = 0
     recompile_reasons: list[str] = field(default_factory=list)
+    dynamism: Dynamism = field(default_factory=Dynamism)
 
     @property
     def resumed(self) -> Any:
@@ -82,6 +84,8 @@ class Context:
     backend_name: str
     fullgraph: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    dynamic: bool | None = None
+    """Whether sizes and numbers are symbols: all, none, or those that turn out to change."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What `compile` was called with."""
     records: dict[CodeType, Record] = field(default_factory=dict)
@@ -159,7 +163,7 @@ def compiled_frame(
     counters["frames"]["total"] += 1
     try:
         check_frame(fn)
-        captured = capture(fn, arguments, whole=context.fullgraph)
+        captured = capture(fn, arguments, context.fullgraph, dynamism_of(context, record))
     except Break as found:
         ended: Break | None = found
         found.let_go()
@@ -182,6 +186,15 @@ def compiled_frame(
     return False if context.fullgraph else None
 
 
+def dynamism_of(context: Context, record: Record) -> Dynamism | None:
+    """What earlier captures say about which sizes change; nothing to say the first time, unless asked to."""
+    if context.dynamic is None and not record.compiled:
+        return None
+    record.dynamism.mode = context.dynamic
+    record.dynamism.learn(compiled.captured.program.guards for compiled in record.compiled)
+    return record.dynamism
+
+
 def past_limit(record: Record) -> None:
     """The entries there are stay in use; what none of them fits runs as plain Python."""
     if record.skipped is None:
@@ -196,7 +209,7 @@ def run_captured(
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None and nothing_to_gain(context, record, captured):
         return None
-    compiled = compile_captured(context, fn, captured)
+    compiled = compile_captured(context, record, captured)
     inputs = captured.program.native.collect(fn, arguments)
     if inputs is None:
         why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
@@ -247,13 +260,19 @@ def captures_anything(context: Context, whole: Record) -> bool:
     )
 
 
-def compile_captured(context: Context, fn: FunctionType, captured: Captured) -> Compiled:
+def compile_captured(context: Context, record: Record, captured: Captured) -> Compiled:
     began = time.perf_counter()
     graph = None
     if captured.graph is not None:
         graph = compile_graph(
-            context.backend, context.backend_name, captured.graph, captured.example_inputs, **context.options
+            context.backend,
+            context.backend_name,
+            captured.graph,
+            captured.example_inputs,
+            captured.symbols,
+            **context.options,
         )
+    captured.rely_on_sizes(record.dynamism)
     compiled = Compiled(captured, graph, time.perf_counter() - began)
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)

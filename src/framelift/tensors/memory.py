@@ -203,7 +203,7 @@ def read_meta(fake: Any) -> Meta | None:
         or fake.is_neg()
         or fake.is_quantized
         or fake.is_inference()
-        or any(type(size) is not int for size in fake.shape)
+        or fake._has_symbolic_sizes_strides
     ):
         return None
     try:

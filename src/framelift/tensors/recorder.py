@@ -19,11 +19,12 @@ import torch
 import torch.fx
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
 from framelift.core import breaks
-from framelift.core.breaks import Break
+from framelift.core.breaks import Break, Place
 from framelift.tensors import memory
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
@@ -37,6 +38,8 @@ from framelift.tensors.functions import (
     SPELLINGS,
     SWITCHES,
 )
+from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, settled, simplest
+from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
 
 Tensor = torch.Tensor
 
@@ -69,16 +72,29 @@ METHODS = {
 class Recorder(TorchFunctionMode):
     """The graph of one trace. `where()` gives the stack trace for a new node."""
 
-    def __init__(self, where: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        where: Callable[[], str],
+        place: Callable[[], Place | None] = lambda: None,
+        data_dependent: bool = False,
+    ) -> None:
         super().__init__()
         self.where = where
+        self.place = place
+        self.data_dependent = data_dependent
+        """Whether values and shapes that depend on data are captured, as symbols."""
+        self.symbols: Symbols | None = None
+        """Made when there is something for them to stand for."""
+        self.terms: dict[Any, torch.fx.Node] = {}
+        """Symbolic expression -> its node."""
         self.graph = torch.fx.Graph()
         self.fakes = Fakes()
         self.keys = memory.Keys(self.fakes)
         self.nodes: dict[int, torch.fx.Node] = {}
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
-        self.inputs: list[tuple[torch.fx.Node, torch.Tensor, FakeTensor]] = []
+        self.inputs: list[tuple[torch.fx.Node, Any, Any]] = []
+        """Node, what comes in, and what stands for it: tensors, and numbers that are symbols."""
         self.input_of: dict[int, int] = {}
         """id of an input's fake -> its place among the inputs."""
         self.impure: set[torch.fx.Node] = set()
@@ -101,6 +117,8 @@ class Recorder(TorchFunctionMode):
     # ---- the time that a trace takes
 
     def __enter__(self) -> Recorder:
+        if self.data_dependent:
+            self.symbolise()
         self.modes_before = _get_current_function_mode_stack()
         self.device_before = devices.CURRENT_DEVICE
         self.grad_before = torch.is_grad_enabled()
@@ -171,25 +189,52 @@ class Recorder(TorchFunctionMode):
 
     # ---- inputs
 
-    def input(self, tensor: torch.Tensor) -> FakeTensor:
-        """A real tensor becomes a placeholder."""
+    def input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
+        """A real tensor becomes a placeholder; some of its dimensions may be symbols."""
         with torch._C.DisableTorchFunction():
             if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {type(tensor).__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
+            node = self.placeholder()
             try:
-                fake = self.fakes.of(tensor)
+                fake = self.fakes.of(tensor) if not dims else self.symbolic(node, tensor, dims)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
-        with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
-            node = self.graph.placeholder(f"arg{len(self.inputs)}_1")
         node.meta["example_value"] = fake
         self.know(fake, node)
         self.input_of[id(fake)] = len(self.inputs)
         self.classes[id(fake)] = type(tensor)
         self.inputs.append((node, tensor, fake))
         return fake
+
+    def placeholder(self) -> torch.fx.Node:
+        with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
+            return self.graph.placeholder(f"arg{len(self.inputs)}_1")
+
+    def symbolic(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> FakeTensor:
+        symbols = self.symbolise()
+        fake = symbols.fake(self.fakes, symbols.tensor(node, tensor, dims))
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True
+        return fake
+
+    def number(self, value: int | float) -> Any:
+        """A number becomes a placeholder."""
+        node = self.placeholder()
+        with torch._C.DisableTorchFunction():
+            symbol = self.symbolise().number(node, value)
+        node.meta["example_value"] = symbol
+        self.inputs.append((node, value, symbol))
+        self.kept.append(symbol)
+        return symbol
+
+    def symbolise(self) -> Symbols:
+        if self.symbols is None:
+            self.symbols = Symbols(self.place, self.data_dependent)
+            self.fakes.shape_env = self.symbols.env
+            self.fakes.static_shapes = False
+        return self.symbols
 
     def know(self, fake: FakeTensor, node: torch.fx.Node) -> None:
         self.nodes[id(fake)] = node
@@ -258,6 +303,9 @@ class Recorder(TorchFunctionMode):
             return out
         outputs: list[torch.Tensor] = []
         if not gather(out, outputs):
+            if self.symbols is not None and self.symbols.brings_about(out):
+                self.record(func, args, kwargs, out, pure=False)
+                return simplest(out)
             return self.plain(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
@@ -276,6 +324,8 @@ class Recorder(TorchFunctionMode):
             raise Break(kind, describe(func)) from error
         except fake_tensor.DynamicOutputShapeException as error:
             raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, describe(func)) from error
+        except GuardOnDataDependentSymNode as error:
+            raise Break(breaks.DATA_DEPENDENT_VALUE, f"{describe(func)}: {error.cond}") from error
         except (
             fake_tensor.UnsupportedOperatorException,
             fake_tensor.UnsupportedFakeTensorException,
@@ -334,6 +384,22 @@ class Recorder(TorchFunctionMode):
         if not pure:
             self.impure.add(node)
         self.name_outputs(out, node)
+        if self.symbols is not None:
+            self.bind(out, node)
+
+    def bind(self, out: Any, node: torch.fx.Node) -> None:
+        """Symbols for what only the data decides come from the node that looks at it."""
+        assert self.symbols is not None
+        for symbol, part, dim in self.symbols.brought_about(out):
+            if symbol not in self.terms:
+                found = node if part is out else self.nodes[id(part)]
+                if dim is not None:
+                    found = self.add_node("call_function", PROPERTIES["size"], (found, dim))
+                self.terms[symbol] = found
+        bindings = self.symbols.bindings(out)
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+            node.meta["example_value"] = out
 
     def name_outputs(self, out: Any, node: torch.fx.Node) -> None:
         if type(out) is FakeTensor:
@@ -399,7 +465,9 @@ class Recorder(TorchFunctionMode):
         if cls is tuple or cls is list:
             return cls([self.argument(func, v) for v in value])
         if cls is torch.Size:
-            return tuple(value)
+            return tuple([self.argument(func, size) for size in value])
+        if cls in SYMBOLIC:
+            return self.term(value)
         if cls is slice:
             return slice(*[self.argument(func, v) for v in (value.start, value.stop, value.step)])
         if cls is dict:
@@ -418,11 +486,54 @@ class Recorder(TorchFunctionMode):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
 
+    # ---- symbols
+
+    def term(self, value: Any) -> Any:
+        """A symbolic number as an argument of a call: nodes that compute it from the inputs."""
+        expression = value.node.expr
+        found = self.terms.get(expression)
+        if found is None:
+            names = {str(symbol): symbol for symbol in expression.free_symbols}
+            try:
+                found = fold(text_of(expression), lambda n: n, lambda n: self.symbol(names[n]), self.apply)
+            except UnknownTerm:
+                return settled(value)
+            if isinstance(found, torch.fx.Node):
+                self.terms[expression] = found
+                found.meta["example_value"] = value
+        return found
+
+    def apply(self, operation: str, operands: list[Any]) -> Any:
+        target = TARGETS.get(operation)
+        if target is None:
+            raise UnknownTerm(operation)
+        if not any(isinstance(operand, torch.fx.Node) for operand in operands):
+            return target(*operands)
+        return self.add_node("call_function", target, tuple(operands))
+
+    def symbol(self, symbol: Any) -> torch.fx.Node:
+        """The node that gives the value of a symbol. It is right behind the inputs: later on the program
+        may change the shape of one."""
+        found = self.terms.get(symbol)
+        if found is None:
+            assert self.symbols is not None
+            read = self.symbols.read_for(symbol)
+            if read is None:
+                raise UnknownTerm(str(symbol))
+            found = self.symbols.inputs[read.input].node
+            if read.kind != "number":
+                with self.graph.inserting_after(self.inputs[-1][0]):
+                    found = self.add_node("call_function", PROPERTIES[read.kind], (found, read.dim))
+            self.terms[symbol] = found
+        return found
+
     # ---- the end
 
-    def finish(self, outputs: list[FakeTensor]) -> None:
+    def finish(self, outputs: list[Any]) -> None:
         """Closes the graph: gives it its outputs and drops what nobody uses."""
-        self.graph.output(tuple(self.nodes[id(fake)] for fake in outputs))
+        self.graph.output(
+            tuple(self.nodes[id(out)] if type(out) is FakeTensor else self.symbol(out) for out in outputs)
+        )
         for node in reversed(list(self.graph.nodes)):
             if node.op in ("placeholder", "output") or node.users or node in self.impure:
                 continue
@@ -459,6 +570,13 @@ class Recorder(TorchFunctionMode):
         return not any(node.op.startswith("call") for node in self.graph.nodes)
 
 
+PROPERTIES = {
+    "size": torch.ops.aten.sym_size.int,
+    "stride": torch.ops.aten.sym_stride.int,
+    "offset": torch.ops.aten.sym_storage_offset.default,
+}
+
+
 def gather(value: Any, into: list[torch.Tensor]) -> bool:
     """Collects the tensors in nested containers; whether there are any."""
     if isinstance(value, torch.Tensor):
@@ -475,7 +593,7 @@ def gather(value: Any, into: list[torch.Tensor]) -> bool:
 
 
 def is_plain_result(value: Any) -> bool:
-    if type(value) in PLAIN_RESULTS:
+    if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
         return True
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
 

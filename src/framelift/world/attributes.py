@@ -21,6 +21,7 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
+from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
 from framelift.world.door import Door
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
@@ -54,6 +55,8 @@ class Attributes(Door):
         cls = type(obj)
         if cls is FakeTensor:
             return self.tensor_attr(obj, name)
+        if cls in SYMBOLIC:
+            return getattr(settled(obj), name)
         if cls is super:
             return self.super_attr(obj, name)
         if isinstance(obj, type):
@@ -381,6 +384,8 @@ class Attributes(Door):
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
             return self.recorder.class_of(obj)
+        if type(obj) in SYMBOLIC:
+            return PLAIN[type(obj)]
         if type(obj).__module__ == "framelift.interpreter.generators":
             return obj.__class__
         return type(obj)

@@ -13,10 +13,15 @@ import builtins
 from types import CellType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
+import torch
+import torch.fx
+
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
+from framelift.tensors.symbols import Dim
+from framelift.world.dynamism import Dynamism, marks
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, OPENERS, open_opaque, opener_for
 from framelift.world.pending import Pending
@@ -59,6 +64,11 @@ class Door(PlainWorld):
         self.guards: dict[Any, Guard] = {}
         self.class_guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
+        self.dynamism: Dynamism | None = None
+        """Which sizes and numbers are symbols; none unless there is reason to think so."""
+        self.numbers: dict[Source, Any] = {}
+        """Source of a number -> the symbol for it."""
+        self.number_inputs: dict[torch.fx.Node, Source] = {}
         self.sighted: list[Source] = []
         """Names and keys that were found, whether or not what they hold was ever looked at."""
         self.known: dict[int, Known] = {}
@@ -162,6 +172,29 @@ class Door(PlainWorld):
     def know(self, value: Any, opened: Any, source: Source) -> Any:
         self.known[id(value)] = Known(value, opened, source)
         return opened
+
+    # ---- symbols
+
+    def symbolic_number(self, value: int | float, source: Source) -> Any:
+        found = self.numbers.get(source)
+        if found is None:
+            self.guard(source, Check.TYPE, type(value))
+            found = self.numbers[source] = self.recorder.number(value)
+            self.number_inputs[self.recorder.inputs[-1][0]] = source
+        return found
+
+    def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
+        """The dimensions of a tensor that are symbols."""
+        if source.access is Access.CONST:
+            return {}
+        if self.dynamism is not None:
+            return self.dynamism.dims(source, tensor)
+        return {n: dim for n, dim in marks(tensor).items() if dim is not None} if tensor.__dict__ else {}
+
+    def input_source(self, node: torch.fx.Node, value: Any) -> Source:
+        """Where an input of the graph is found."""
+        number = self.number_inputs.get(node)
+        return self.known[id(value)].source if number is None else number
 
     def is_inside(self, value: Any) -> bool:
         """Whether a function or class was made by the trace."""

@@ -23,6 +23,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
+from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.attributes import Attributes
 from framelift.world.guard import Check
 from framelift.world.hashing import hashes_itself, only_looks
@@ -58,6 +59,11 @@ FEW = 16
 Seen = dict[int, Any]
 """What one native call is shown, by id."""
 
+
+class SeenByTorch(dict[int, Any]):
+    """What a torch function is shown: it takes symbols for numbers. To other C code they would be objects."""
+
+
 Shower = Callable[["Exposure", Any, Seen], Any]
 SHOWERS: dict[type, Shower] = {}
 """Exact type -> how its values are shown; other types are judged once by `shower_for`."""
@@ -68,13 +74,21 @@ class Exposure(Attributes):
         """A value that C code may look into, opened all the way down."""
         return self.shown(value, {})
 
+    def for_torch(self, value: Any) -> Any:
+        """The same for a torch function, which takes symbols."""
+        return self.shown(value, SeenByTorch())
+
     def shown(self, value: Any, seen: Seen) -> Any:
         cls = type(value)
         if cls is Pending:
             value = value.open()
             cls = type(value)
         if cls in ATOMS or id(value) in seen:
+            if cls is torch.Size and self.recorder.symbols is not None and type(seen) is not SeenByTorch:
+                return settled(value)
             return value
+        if cls in SYMBOLIC:
+            return value if type(seen) is SeenByTorch else settled(value)
         seen[id(value)] = value
         if cls is FakeTensor:
             return value
@@ -89,6 +103,8 @@ class Exposure(Attributes):
         if cls is Pending:
             value = value.open()
             cls = type(value)
+        if cls in SYMBOLIC:
+            return settled(value)
         if cls not in ATOMS and cls is not FakeTensor:
             self.expose(value, cls)
         return value
@@ -106,7 +122,7 @@ class Exposure(Attributes):
 
     def key(self, value: Any) -> Any:
         """A value about to be hashed: objects that are hashed by address are fixed."""
-        if type(value) in ATOMS:
+        if type(value) in ATOMS and type(value) is not torch.Size:
             return value
         seen: Seen = {}
         value = self.shown(value, seen)

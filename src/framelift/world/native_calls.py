@@ -10,18 +10,22 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import math
 import operator
 import types
 from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
+import torch
+
 from framelift import _frame
 from framelift.core.sentinels import MISSING
+from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.exposure import ATOMS, Seen
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
-from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
+from framelift.world.operations import COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
 
 native = _frame.native
@@ -42,6 +46,13 @@ HASHERS = frozenset({set, frozenset, dict.fromkeys})
 HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.defaultdict})
 """Constructors, and owners of methods, that hash what they are given."""
 
+ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
+    **{fn: fn for fn in (abs, max, min, sum, math.prod, math.floor, math.ceil, math.trunc)},
+    int: torch.sym_int,
+    float: torch.sym_float,
+}
+"""Functions of numbers -> what does the same with symbols."""
+
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
@@ -52,6 +63,13 @@ def through(fn: Any) -> Any:
 
 
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def are_numbers(args: list[Any]) -> bool:
+    """Whether there are symbols among some numbers, or in a sequence of them, and nothing else."""
+    if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size):
+        args = list(args[0])
+    return all(type(arg) in NUMBERS for arg in args) and any(map(is_symbolic, args))
 
 
 class NativeCalls(Operations):
@@ -83,6 +101,10 @@ class NativeCalls(Operations):
         return self.invoke(fn.__wrapped__, *args, **(kwargs or {}))
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
+            numbers = self.for_torch(args)
+            if are_numbers(numbers):
+                return self.compute_call(fn, numbers)
         looks = licence.looks
         if looks is Looks.MOVES:
             args = self.moved(fn, licence, args)
@@ -95,7 +117,9 @@ class NativeCalls(Operations):
             args = [x if n < licence.first else self.pairs(x) for n, x in enumerate(map(self.glimpsed, args))]
         elif looks is Looks.RECORDED:
             return self.recorder.call(
-                fn, tuple([self.for_c(x) for x in args]), {k: self.for_c(v) for k, v in kwargs.items()}
+                fn,
+                tuple([self.for_torch(x) for x in args]),
+                {k: self.for_torch(v) for k, v in kwargs.items()},
             )
         else:
             args, kwargs = self.looked_into(fn, args, kwargs)
@@ -105,6 +129,11 @@ class NativeCalls(Operations):
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
         return native(fn, *args, **kwargs)
+
+    def compute_call(self, fn: Any, args: list[Any]) -> Any:
+        """A function of numbers, some of which are symbols."""
+        with torch._C.DisableTorchFunction(), data_dependence():
+            return simplest(ON_SYMBOLS[fn](*args))
 
     def moved(self, fn: Any, licence: Licence, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""

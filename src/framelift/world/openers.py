@@ -21,6 +21,7 @@ import torch
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.tensors.symbols import SYMBOLIC
 from framelift.world.guard import Check
 from framelift.world.shadows import container_base, shadow_of
 from framelift.world.source import Access, Source
@@ -49,7 +50,14 @@ def opens(*classes: type) -> Callable[[Opener], Opener]:
     return register
 
 
-@opens(int, float, complex, str, bytes, range, torch.device, torch.Size)
+@opens(int, float)
+def open_number(world: Door, value: Any, source: Source) -> Any:
+    if world.dynamism is not None and world.dynamism.number(source, value):
+        return world.symbolic_number(value, source)
+    return open_constant(world, value, source)
+
+
+@opens(complex, str, bytes, range, torch.device, torch.Size)
 @opens(datetime.timedelta, decimal.Decimal)
 @opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
 def open_constant(world: Door, value: Any, source: Source) -> Any:
@@ -126,8 +134,14 @@ def open_module(world: Door, value: Any, source: Source) -> Any:
 @opens(torch.Tensor, torch.nn.Parameter)
 def open_tensor(world: Door, value: Any, source: Source) -> Any:
     with torch._C.DisableTorchFunction():
-        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-    return world.know(value, world.recorder.input(value), source)
+        dims = world.dims_of(source, value)
+        if not dims:
+            world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
+            return world.know(value, world.recorder.input(value), source)
+        fake = world.recorder.input(value, dims)
+        free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
+        world.guard(source, Check.TENSOR, _guards.TensorSpec(value, free))
+    return world.know(value, fake, source)
 
 
 @opens(types.MethodType)

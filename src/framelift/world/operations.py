@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
 from framelift.world.door import is_ours
 from framelift.world.exposure import ATOMS, Exposure, Seen
 from framelift.world.guard import Check
@@ -57,6 +58,12 @@ OPERATORS = frozenset(
     | {operator.gt, operator.ge, operator.getitem}
 )
 """Operators that a graph can hold as they are."""
+
+ARITHMETIC = OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
+"""Operators that torch's symbols have."""
+OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
+"""Operators on sizes that leave symbols in them what they are."""
+NUMBERS = SYMBOLIC | {int, float, bool}
 
 JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 """Operators that move the elements of lists and tuples without looking at them."""
@@ -113,14 +120,18 @@ class Operations(Exposure):
     # ---- operators
 
     def operate(self, fn: Any, *operands: Any) -> Any:
-        tensors = False
+        tensors = symbols = False
         for operand in operands:
             cls = type(operand)
             if cls is FakeTensor:
                 tensors = True
+            elif cls in SYMBOLIC or (cls is torch.Size and self.recorder.symbols is not None):
+                symbols = True
             elif cls not in ATOMS:
                 break
         else:
+            if symbols and not tensors:
+                return self.compute(fn, operands)
             if tensors and fn in OPERATORS:
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
@@ -128,7 +139,20 @@ class Operations(Exposure):
             return fn(*operands) if not tensors else native(fn, *operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
+        if fn in JOINING and symbols and type(operands[0]) in SEQUENCES and type(operands[1]) is torch.Size:
+            return fn(*operands)
         return self.operate_shown(fn, operands)
+
+    def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        """An operator on numbers, or sizes, some of which are symbols."""
+        numbers = all(type(operand) in NUMBERS for operand in operands)
+        if fn in (ARITHMETIC if numbers else OF_SIZES):
+            try:
+                with torch._C.DisableTorchFunction(), data_dependence():
+                    return simplest(fn(*operands))
+            except (ArithmeticError, ValueError, NotImplementedError, RuntimeError):
+                pass  # division by zero, say: what Python makes of it, and says about it
+        return fn(*map(settled, operands))
 
     def operate_shown(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""
@@ -174,6 +198,8 @@ class Operations(Exposure):
         cls = type(value)
         if cls is FakeTensor:
             return self.recorder.call(torch.Tensor.__bool__, (value,), {})
+        if cls in SYMBOLIC:
+            return bool(settled(value != 0 if cls is not torch.SymBool else value))
         if cls in ATOMS or cls in SIZED:
             return bool(value)
         return native(bool, self.glimpsed(value))
@@ -188,6 +214,8 @@ class Operations(Exposure):
         left, right = opened(left), opened(right)
         if left is right:
             return True
+        if type(left) in SYMBOLIC or type(right) in SYMBOLIC:
+            return settled(left) is settled(right)
         if type(left) is type(right):
             mine, other = self.place_of(left), self.place_of(right)
             if mine is not None and other is not None and not mine.access is other.access is Access.CONST:
@@ -210,6 +238,8 @@ class Operations(Exposure):
         value = opened(value)
         if type(value) is FakeTensor:
             return self.tensor_is_instance(value, cls)
+        if type(value) in SYMBOLIC:
+            value = PLAIN[type(value)]()
         return native(isinstance, value, cls)
 
     def tensor_is_instance(self, fake: Any, cls: Any) -> bool:
@@ -272,7 +302,7 @@ class Operations(Exposure):
             container = container.open()
         cls = type(container)
         if cls is FakeTensor:
-            return self.recorder.call(operator.getitem, (container, self.for_c(key)), {})
+            return self.recorder.call(operator.getitem, (container, self.for_torch(key)), {})
         if (cls is list or cls is tuple) and type(key) is int:
             return container[key]
         if cls is dict:
@@ -295,7 +325,7 @@ class Operations(Exposure):
         container = opened(container)
         cls = type(container)
         if cls is FakeTensor:
-            self.recorder.call(operator.setitem, (container, self.for_c(key), self.for_c(value)), {})
+            self.recorder.call(operator.setitem, (container, self.for_torch(key), self.for_torch(value)), {})
             return
         method = self.own_method(container, cls, "__setitem__")
         if method is not None:
