@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from framelift.api.compile import compile
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.explain import explain
+    from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
     from framelift.core.counters import counters
     from framelift.runtime.backends import list_backends, register_backend
     from framelift.runtime.frames import reset
@@ -27,6 +28,10 @@ _HOMES = {
     "explain": "framelift.api.explain",
     "is_compiling": "framelift.api.control",
     "list_backends": "framelift.runtime.backends",
+    "mark_dynamic": "framelift.api.marks",
+    "mark_static": "framelift.api.marks",
+    "mark_unbacked": "framelift.api.marks",
+    "maybe_mark_dynamic": "framelift.api.marks",
     "register_backend": "framelift.runtime.backends",
     "reset": "framelift.runtime.frames",
     "skip": "framelift.api.control",
@@ -40,6 +45,10 @@ __all__ = [
     "explain",
     "is_compiling",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "register_backend",
     "reset",
     "skip",

@@ -2,6 +2,7 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
+    ConstraintViolated,
     FrameliftError,
     IncorrectUsage,
     InvalidBackend,
@@ -11,6 +12,7 @@ from framelift.core.errors import (
 
 __all__ = [
     "BackendCompilerFailed",
+    "ConstraintViolated",
     "FrameliftError",
     "IncorrectUsage",
     "InvalidBackend",

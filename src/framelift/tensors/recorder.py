@@ -226,7 +226,6 @@ class Recorder(TorchFunctionMode):
             symbol = self.symbolise().number(node, value)
         node.meta["example_value"] = symbol
         self.inputs.append((node, value, symbol))
-        self.kept.append(symbol)
         return symbol
 
     def symbolise(self) -> Symbols:

@@ -132,6 +132,8 @@ class Symbols:
             where, allow_scalar_outputs=data_dependent, allow_dynamic_output_shape_ops=data_dependent
         )
         self.inputs: list[Input] = []
+        self.reads: dict[Any, Read] = {}
+        """Symbol -> what of the inputs it stands for."""
 
     # ---- inputs
 
@@ -145,8 +147,15 @@ class Symbols:
             tensor, At(len(self.inputs)), symbolic_context=context
         )
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
+        for kind, numbers in (("size", sizes), ("stride", strides)):
+            for dim, number in enumerate(numbers):
+                self.note_read(number, Read(len(self.inputs), kind, dim))
         self.inputs.append(made)
         return made
+
+    def note_read(self, number: Any, read: Read) -> None:
+        if type(number) in SYMBOLIC and number.node.expr.is_Symbol:
+            self.reads.setdefault(number.node.expr, read)
 
     def number(self, node: torch.fx.Node, value: int | float) -> Any:
         """A symbol for an int or a float; any value will do, 0 and 1 too."""
@@ -157,13 +166,13 @@ class Symbols:
         else:
             made = self.env.create_unspecified_symbol(value, at, DimDynamic.DYNAMIC)
             symbol = self.env.create_symfloatnode(made, hint=value, source=at)
+        self.note_read(symbol, Read(len(self.inputs), "number", 0))
         self.inputs.append(Input(node, value, symbol))
         return symbol
 
     def read_for(self, symbol: Any) -> Read | None:
         """What of the inputs a symbol stands for; None for one that the graph itself brings about."""
-        sources = self.env.var_to_sources.get(symbol)
-        return None if not sources else read_of(sources[0])
+        return self.reads.get(symbol)
 
     # ---- what only the data decides
 
@@ -209,7 +218,10 @@ class Symbols:
             ignore_static=False,
         )
         places = dict(self.noted(reference))
-        facts = [Fact(text, places.get(text) or places.get(names(text))) for text in helper.exprs]
+        facts = [
+            Fact(text, places.get(text) or places.get(text.partition(" == ")[0]) or places.get(names(text)))
+            for text in helper.exprs
+        ]
         listed = list(reads)
         return renumbered(listed, [fact for fact in facts if not self.is_static(fact.text, listed)])
 
@@ -219,7 +231,9 @@ class Symbols:
         for expression, place in reversed(self.env.places.items()):
             with contextlib.suppress(Exception):  # a symbol that has gone: the fact is not written
                 text = printer.doprint(expression)
-                yield names(text), place  # several facts about one size become a range
+                if not expression.is_Symbol:
+                    yield names(text), place  # several facts about one size become a range
+                yield text, place
                 yield printer.doprint(self.env.simplify(expression)), place
 
     def is_static(self, text: str, reads: list[Read]) -> bool:
@@ -301,7 +315,7 @@ def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[F
 
 def names(text: str) -> str:
     """What a fact is about."""
-    return " ".join(sorted(set(re.findall(r"\br\d+\b", text))))
+    return " ".join(sorted(set(re.findall(r"\br\d+\b", text)))) + " "
 
 
 def kind_of(dim: Dim | None) -> DimDynamic:

@@ -104,6 +104,9 @@ class Attributes(Door):
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
+        if cls in SYMBOLIC:
+            obj = settled(obj)
+            cls = type(obj)
         if cls is not super and not isinstance(obj, type):
             found = self.class_attribute(cls, name)
             if type(found) is FunctionType or (

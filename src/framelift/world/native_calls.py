@@ -49,6 +49,7 @@ HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.d
 ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
     **{fn: fn for fn in (abs, max, min, sum, math.prod, math.floor, math.ceil, math.trunc)},
     int: torch.sym_int,
+    bool: lambda number: number != 0,
     float: torch.sym_float,
 }
 """Functions of numbers -> what does the same with symbols."""
@@ -163,7 +164,8 @@ class NativeCalls(Operations):
         for value in args:
             value = opened(value)
             seen: Seen = {}
-            if type(value) not in ATOMS and not (fn in GOES_OVER and type(value) in MAPPINGS):
+            cls = type(value)
+            if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
                 value = self.shown(value, seen)
             prepared.append(value)
             shown.append(seen)

@@ -32,7 +32,7 @@ SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, c
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 KEYS = frozenset({str, int, bytes, bool, type(None)})
 TEXTS = frozenset({repr, str, format, ascii})
-SEQUENCES = (list, tuple)
+SEQUENCES = (list, tuple, torch.Size)
 
 IN_PLACE = {
     getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
@@ -139,8 +139,6 @@ class Operations(Exposure):
             return fn(*operands) if not tensors else native(fn, *operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
-        if fn in JOINING and symbols and type(operands[0]) in SEQUENCES and type(operands[1]) is torch.Size:
-            return fn(*operands)
         return self.operate_shown(fn, operands)
 
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
@@ -214,7 +212,7 @@ class Operations(Exposure):
         left, right = opened(left), opened(right)
         if left is right:
             return True
-        if type(left) in SYMBOLIC or type(right) in SYMBOLIC:
+        if type(left) in NUMBERS and type(right) in NUMBERS:
             return settled(left) is settled(right)
         if type(left) is type(right):
             mine, other = self.place_of(left), self.place_of(right)
@@ -302,6 +300,8 @@ class Operations(Exposure):
             container = container.open()
         cls = type(container)
         if cls is FakeTensor:
+            if type(key) is torch.SymInt:  # which as an index would be settled
+                return self.recorder.call(torch.select, (container, 0, key), {})
             return self.recorder.call(operator.getitem, (container, self.for_torch(key)), {})
         if (cls is list or cls is tuple) and type(key) is int:
             return container[key]

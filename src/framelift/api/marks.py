@@ -1,0 +1,70 @@
+"""Marks on tensors: which of their dimensions may vary in what is compiled, and which may not.
+
+They are the attributes that torch's own `mark_dynamic` and its kin set, so marks of either kind count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from framelift.core.errors import UserError
+from framelift.world.dynamism import DimRange
+
+
+def mark_dynamic(
+    tensor: torch.Tensor, index: int | Iterable[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """A dimension may vary, from `min` to `max` if these are given; code that works for one size only is an
+    error when it is compiled.
+
+    >>> import torch, framelift
+    >>> x = torch.ones(4, 3)
+    >>> framelift.mark_dynamic(x, 0, min=2, max=64)
+    """
+    if min is not None and max is not None and min > max:
+        raise UserError(f"mark_dynamic: min={min} is more than max={max}")
+    for dim in dimensions(tensor, index):
+        size = tensor.shape[dim]
+        if (min is not None and size < min) or (max is not None and size > max):
+            raise UserError(f"mark_dynamic: dimension {dim} has size {size}, outside of {min} to {max}")
+        note(tensor, "_dynamo_dynamic_indices", dim)
+        if min is not None or max is not None:
+            note(tensor, "_dynamo_dynamic_range", DimRange(dim, min, max))
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
+    """A dimension may vary, as far as the code allows."""
+    for dim in dimensions(tensor, index):
+        note(tensor, "_dynamo_weak_dynamic_indices", dim)
+
+
+def mark_static(tensor: torch.Tensor, index: int | Iterable[int] | None = None) -> None:
+    """A dimension (all, if none is named) never varies: another size is another compilation."""
+    for dim in dimensions(tensor, range(tensor.dim()) if index is None else index):
+        note(tensor, "_dynamo_static_indices", dim)
+
+
+def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
+    """A dimension may vary, and nothing about its size may be decided while compiling, not even whether it
+    is 0 or 1; code that has to decide something breaks there."""
+    for dim in dimensions(tensor, index):
+        note(tensor, "_dynamo_unbacked_indices", dim)
+
+
+def dimensions(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"only a tensor has dimensions to mark, not a {type(tensor).__name__}")
+    wanted = [index] if isinstance(index, int) else list(index)
+    for dim in wanted:
+        if not isinstance(dim, int) or not -tensor.dim() <= dim < tensor.dim():
+            raise UserError(f"a tensor of shape {tuple(tensor.shape)} has no dimension {dim!r}")
+    return [dim % tensor.dim() for dim in wanted]
+
+
+def note(tensor: torch.Tensor, name: str, value: Any) -> None:
+    if name not in tensor.__dict__:
+        setattr(tensor, name, set())
+    getattr(tensor, name).add(value)

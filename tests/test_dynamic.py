@@ -1,0 +1,534 @@
+"""Sizes and numbers that change: results as eager's, as few captures as there are kinds of behaviour.
+
+Each program is called with a series of arguments; what it gives must be eager's each time, and the number of
+captures is what is to be expected with automatic symbols, with `dynamic=True` and with `dynamic=False`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from test_outputs import alike
+
+
+class Programs(dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]]):
+    """Name -> the program, what it is called with, and how often it is captured when sizes may vary."""
+
+    def add(self, series: list[tuple[Any, ...]], captures: int = 2) -> Callable[[Any], Any]:
+        def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self[fn.__name__] = (fn, series, captures)
+            return fn
+
+        return register
+
+
+def rows(*counts: int, width: int = 4) -> list[tuple[torch.Tensor, ...]]:
+    return [(torch.arange(n * width, dtype=torch.float32).reshape(n, width),) for n in counts]
+
+
+def rows_and(*pairs: tuple[int, Any]) -> list[tuple[Any, ...]]:
+    return [(*rows(n)[0], other) for n, other in pairs]
+
+
+PROGRAMS = Programs()
+MANY = rows(5, 6, 7, 12, 30)
+
+# ---- sizes in arithmetic and shapes
+
+
+@PROGRAMS.add(MANY)
+def arithmetic(x):
+    n = x.shape[0]
+    return x.sum() * n, n + 1, n - 1, 2 * n, n // 2, n % 3, -n, n**2, abs(n - 100), n & 3
+
+
+@PROGRAMS.add(MANY)
+def true_division(x):
+    n = x.shape[0]
+    return x / n, n / 2, x.sum() / (n / 3)
+
+
+@PROGRAMS.add(MANY)
+def views(x):
+    b, d = x.shape
+    return x.view(b * 2, d // 2), x.reshape(-1), x.view(b, 2, -1), x.t().reshape(d, b), x.unsqueeze(0)
+
+
+@PROGRAMS.add(MANY)
+def factories(x):
+    n = len(x)
+    return torch.zeros(n, 3), torch.arange(n), torch.full((n,), 2.0), x.new_ones(x.shape), torch.eye(n)
+
+
+@PROGRAMS.add(MANY)
+def joined_shapes(x):
+    shape = x.shape
+    return (
+        x.view(shape[:-1] + (2, 2)),
+        x.expand((3, *shape)),
+        x.reshape((1,) + shape),
+        torch.ones(shape + (1,)),
+    )
+
+
+@PROGRAMS.add(MANY)
+def numbers_about_it(x):
+    return x.numel(), x.size(0), x.size(), x.stride(), x.nbytes, x.dim(), math.prod(x.shape), sum(x.shape)
+
+
+@PROGRAMS.add(MANY)
+def slices(x):
+    n = x.shape[0]
+    return x[: n - 1], x[1:], x[-n:], x[::2], x[n // 2 :], x.narrow(0, 1, n - 2), x[n - 1]
+
+
+@PROGRAMS.add(MANY)
+def slices_stored(x):
+    n = x.shape[0]
+    y = x.clone()
+    y[: n // 2] = 0
+    y[n - 1] += 1
+    return y
+
+
+@PROGRAMS.add(MANY)
+def masks(x):
+    n = x.shape[0]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    return (x @ x.t()).masked_fill(~mask, -1.0), torch.where(mask, 1.0, 0.0)
+
+
+@PROGRAMS.add(MANY)
+def joined(x):
+    return torch.cat([x, x]), torch.stack([x, x]), torch.cat([x, torch.zeros(3, 4)]), x.repeat(2, 1)
+
+
+@PROGRAMS.add(MANY)
+def mean_by_hand(x):
+    return x.sum(0) / x.shape[0], (x - x.mean(0)) / max(1, x.shape[0] - 1)
+
+
+@PROGRAMS.add([(torch.ones(n, 4), torch.ones(n, 4)) for n in (5, 6, 9)])
+def two_of_one_size(x, y):
+    return x + y, x.shape == y.shape, x.shape[0] == y.shape[0]
+
+
+@PROGRAMS.add([(torch.ones(n, 4), torch.ones(m, 4)) for n, m in ((5, 6), (6, 9), (7, 3), (8, 2))])
+def two_of_two_sizes(x, y):
+    return torch.cat([x, y]), x.shape[0] + y.shape[0]
+
+
+@PROGRAMS.add([(torch.ones(n, 4), torch.ones(m, 4)) for n, m in ((5, 6), (6, 9), (7, 7), (8, 8), (4, 3))])
+def two_that_may_be_one(x, y):
+    return torch.cat([x, y]), x.shape[0] + y.shape[0]
+
+
+@PROGRAMS.add([(torch.ones(b, n, 3),) for b, n in ((2, 5), (3, 6), (4, 7), (2, 9))])
+def two_dimensions(x):
+    b, n, d = x.shape
+    return x.view(b, n * d), x.transpose(1, 2).reshape(b * d, n), torch.bmm(x, x.transpose(1, 2))
+
+
+@PROGRAMS.add([(torch.ones(n, n),) for n in (4, 5, 6, 9)])
+def square(x):
+    return x @ x, x.shape[0] == x.shape[1]
+
+
+@PROGRAMS.add([(torch.ones(3, n).t(),) for n in (4, 5, 6)])
+def transposed(x):
+    return x + 1, x.contiguous().stride(), x.is_contiguous(), x.stride()
+
+
+@PROGRAMS.add([(torch.ones(n, 8)[:, 2:6],) for n in (4, 5, 6)])
+def part_of_a_larger_one(x):
+    return x + 1, x.contiguous(), x.stride(), x.is_contiguous()
+
+
+@PROGRAMS.add([(torch.ones(n + 1, 4)[1:],) for n in (4, 5, 6)])
+def with_an_offset(x):
+    return x * 2, x.view(-1), x.storage_offset()
+
+
+@PROGRAMS.add([({"a": torch.ones(n, 2)}, [torch.ones(n, 2)]) for n in (4, 5, 6)])
+def in_containers(d, xs):
+    return d["a"] + xs[0], d["a"].shape[0]
+
+
+# ---- sizes that decide
+
+
+@PROGRAMS.add(rows(5, 6, 7, 3, 2, 9), captures=3)
+def branch(x):
+    return x + 1 if x.shape[0] > 4 else x - 1
+
+
+@PROGRAMS.add(rows(5, 6, 8, 7, 10), captures=3)
+def even_or_odd(x):
+    n = x.shape[0]
+    if n % 2 == 0:
+        return x.view(n // 2, 2, 4).sum(1)
+    return x.sum(0, keepdim=True)
+
+
+@PROGRAMS.add(rows(5, 6, 7), captures=3)
+def loop_over_a_size(x):
+    total = x.sum()
+    for i in range(x.shape[0]):
+        total = total + i
+    return total
+
+
+@PROGRAMS.add(rows(3, 5, 4), captures=3)
+def loop_over_rows(x):
+    return [row * 2 for row in x]
+
+
+@PROGRAMS.add(rows(5, 6, 7), captures=3)
+def in_a_text(x):
+    return x + 1, f"{x.shape[0]} rows", str(x.shape), "%d" % x.shape[0], repr(x.size())
+
+
+@PROGRAMS.add(rows(5, 6, 7), captures=3)
+def as_a_key(x):
+    table = {5: "five", 6: "six"}
+    return x + 1, table.get(x.shape[0], "many"), {x.shape[0]: 1}, {x.shape}, hash(x.shape[0])
+
+
+@PROGRAMS.add(rows(5, 6, 7), captures=3)
+def as_an_index(x):
+    return x + 1, list(range(10))[x.shape[0]], "abcdefghij"[x.shape[0]], [0] * x.shape[0]
+
+
+@PROGRAMS.add(rows(2, 1, 0, 5, 6), captures=4)
+def none_and_one(x):
+    return x + 1, x.sum(), x.shape[0]
+
+
+@PROGRAMS.add(rows(5, 6, 7))
+def compared(x):
+    n = x.shape[0]
+    return x + 1, n == n, n != 0, n >= 2, n > 1 and n < 1000, bool(n), not n, n is None
+
+
+@PROGRAMS.add(rows(5, 6, 7))
+def asked_what_it_is(x):
+    n = x.shape[0]
+    return x + n, type(n) is int, isinstance(n, int), isinstance(n, (float, str)), callable(n)
+
+
+@PROGRAMS.add(rows(5, 6, 7))
+def extremes(x):
+    n = x.shape[0]
+    return x[: min(n, 3)], max(n, 2), min(1000, n), max(n, n + 1), abs(n), int(n)
+
+
+@PROGRAMS.add(rows(5, 6, 7), captures=3)
+def methods_of_a_number(x):
+    n = x.shape[0]
+    return x + 1, n.bit_length(), n.real, n.to_bytes(2, "big")
+
+
+@PROGRAMS.add(rows(5, 6, 7))
+def rounded(x):
+    n = x.shape[0]
+    return x + 1, math.ceil(n / 2), math.floor(n / 2), int(n / 2), float(n)
+
+
+# ---- numbers
+
+
+@PROGRAMS.add(rows_and((5, 2), (5, 3), (5, 4), (5, 100), (5, -7), (5, 0), (5, 1)))
+def a_number(x, n):
+    return x * n + n, n + 1, n * 2, -n
+
+
+@PROGRAMS.add(rows_and((5, 2), (6, 3), (7, 3), (8, 4)))
+def a_number_and_a_size(x, n):
+    return x * n, x.shape[0] * n, x.shape[0] - n
+
+
+@PROGRAMS.add(rows_and((5, 1), (5, 3), (5, 4)), captures=3)
+def a_number_of_rounds(x, n):
+    for _ in range(n):
+        x = x * 2
+    return x
+
+
+@PROGRAMS.add(rows_and((5, 1), (5, 3), (5, 4), (5, 2)))
+def a_number_of_rows(x, n):
+    return x[:n], x[n:], x[n], torch.zeros(n, 2)
+
+
+@PROGRAMS.add(rows_and((5, 0), (5, 1)), captures=2)
+def a_dimension(x, dim):
+    return x.sum(dim), x.softmax(dim)
+
+
+@PROGRAMS.add(rows_and((5, 2), (5, 2**70), (5, 3)), captures=3)
+def a_large_number(x, n):
+    return x + 1, n + 1
+
+
+@PROGRAMS.add(rows_and((5, 0.5), (5, 0.25), (5, 0.125), (5, 2.5), (5, -1.0)), captures=3)
+def a_float(x, f):
+    return x * f, f * 2, f + 1
+
+
+@PROGRAMS.add(rows_and((5, 0.5), (5, 0.25), (5, 0.125), (5, float("nan")), (5, float("inf"))), captures=5)
+def a_float_that_is_none(x, f):
+    return x * f, f + 1
+
+
+@PROGRAMS.add(rows_and((5, True), (5, False), (5, True)))
+def a_flag(x, flag):
+    return x + 1 if flag else x - 1
+
+
+class Box:
+    def __init__(self, n):
+        self.n = n
+
+
+@PROGRAMS.add([(torch.ones(3), Box(n)) for n in (2, 3, 4, 5)])
+def an_attribute(x, box):
+    box.n += 1
+    return x * box.n
+
+
+@PROGRAMS.add([(torch.ones(3), [n, n + 1]) for n in (2, 3, 4, 5)])
+def numbers_in_a_list(x, ns):
+    ns.append(ns[0] + ns[1])
+    return x * ns[2], ns
+
+
+@PROGRAMS.add(MANY)
+def written_outside(x):
+    global LAST
+    LAST = x.shape[0] * 2
+    return x + 1
+
+
+LAST = 0
+
+
+@PROGRAMS.add(MANY)
+def kept_by_a_closure(x):
+    n = x.shape[0]
+
+    def later(y):
+        return y * n
+
+    return later(x), later
+
+
+@PROGRAMS.add(rows(5, 6, 0), captures=3)
+def divided_by_it(x):
+    try:
+        return x + 1, 100 // x.shape[0]
+    except ZeroDivisionError as error:
+        return x, str(error)
+
+
+@PROGRAMS.add([(torch.ones(n, 4), torch.ones(m, 4)) for n, m in ((5, 5), (6, 6), (5, 6), (7, 7))], captures=3)
+def sizes_that_do_not_fit(x, y):
+    try:
+        return x + y
+    except RuntimeError as error:
+        return str(error)
+
+
+def outcome(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    try:
+        result = fn(*args)
+    except Exception as error:
+        return type(error), str(error)
+    return (
+        result(torch.ones(2))
+        if callable(result)
+        else [r for r in result if not callable(r)]
+        if isinstance(result, tuple)
+        else result
+    )
+
+
+def copied(series: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Fresh arguments: some programs change theirs. Views stay views."""
+    import copy
+
+    return [
+        tuple(arg if isinstance(arg, torch.Tensor) else copy.deepcopy(arg) for arg in args) for args in series
+    ]
+
+
+def captures(compiled: Any) -> int:
+    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
+
+
+def run(name: str, dynamic: bool | None, backend: str = "eager") -> int:
+    framelift.reset()
+    fn, series, _ = PROGRAMS[name]
+    compiled = framelift.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True)
+    for mine, theirs in zip(copied(series), copied(series), strict=True):
+        alike([outcome(fn, mine), mine, LAST], [outcome(compiled, theirs), theirs, LAST])
+    return captures(compiled)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_changes_becomes_a_symbol(name: str) -> None:
+    assert run(name, None) <= PROGRAMS[name][2]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_may_change(name: str) -> None:
+    assert run(name, True) <= PROGRAMS[name][2]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_may_change(name: str) -> None:
+    run(name, False)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_with_aot_autograd(name: str, dynamic: bool | None) -> None:
+    assert run(name, dynamic, "aot_eager") <= PROGRAMS[name][2] + SETTLED.get(name, 0)
+
+
+SETTLED = {"a_number_of_rows": 2}
+"""Programs of which AOTAutograd itself relies on definite numbers, and how many more captures that takes."""
+
+
+# ---- marks
+
+
+def marked(mark: Callable[..., None], *args: Any, **kwargs: Any) -> torch.Tensor:
+    x = torch.ones(4, 3)
+    mark(x, *args, **kwargs)
+    return x
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *(framelift.mark_dynamic, framelift.maybe_mark_dynamic, framelift.mark_unbacked),
+        *(torch._dynamo.mark_dynamic, torch._dynamo.maybe_mark_dynamic),  # noqa: TID251 - torch's own marks
+    ],
+)
+def test_a_mark_is_enough(mark: Callable[..., None]) -> None:
+    compiled = framelift.compile(lambda x: x * x.shape[0] + 1, backend="eager", fullgraph=True)
+    first = marked(mark, 0)
+    assert compiled(first).equal(first * 4 + 1)
+    for n in (2, 3, 7):
+        assert compiled(torch.ones(n, 3)).equal(torch.ones(n, 3) * n + 1)
+    assert captures(compiled) == 1
+
+
+def test_a_static_dimension_stays_static() -> None:
+    compiled = framelift.compile(lambda x: x * x.shape[0], backend="eager")
+    for n in (3, 4, 5):
+        x = torch.ones(n, 3)
+        framelift.mark_static(x, 0)
+        assert compiled(x).equal(x * n)
+    assert captures(compiled) == 3
+
+
+def test_an_unbacked_size_may_be_none_or_one() -> None:
+    compiled = framelift.compile(lambda x: x + 1, backend="eager", fullgraph=True)
+    compiled(marked(framelift.mark_unbacked, 0))
+    for n in (0, 1, 2):
+        assert compiled(torch.ones(n, 3)).equal(torch.ones(n, 3) + 1)
+    assert captures(compiled) == 1
+
+
+def needs_four(x):
+    return x.view(2, 2, 3)
+
+
+def test_a_mark_that_can_not_be_kept_is_an_error() -> None:
+    compiled = framelift.compile(needs_four, backend="eager")
+    with pytest.raises(framelift.exc.ConstraintViolated) as caught:
+        compiled(marked(framelift.mark_dynamic, 0))
+    said = str(caught.value)
+    assert "x.shape[0] is marked dynamic" in said and "x.view(2, 2, 3)" in said and "to be 4" in said
+    assert "test_dynamic.py" in said and "maybe_mark_dynamic" in said
+    assert compiled(marked(framelift.maybe_mark_dynamic, 0)).shape == (2, 2, 3)
+
+
+def test_a_range_that_is_not_kept_is_an_error() -> None:
+    compiled = framelift.compile(lambda x: x + 1 if x.shape[0] < 10 else x, backend="eager")
+    with pytest.raises(framelift.exc.ConstraintViolated, match=r"from 2 to 64"):
+        compiled(marked(framelift.mark_dynamic, 0, min=2, max=64))
+
+
+def test_a_range_is_a_guard() -> None:
+    compiled = framelift.compile(lambda x: x + 1 if x.shape[0] < 10 else x, backend="eager")
+    compiled(marked(framelift.mark_dynamic, 0, min=2, max=8))
+    compiled(torch.ones(7, 3))
+    assert captures(compiled) == 1
+    assert compiled(torch.ones(9, 3)).equal(torch.full((9, 3), 2.0))
+    assert captures(compiled) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda x: framelift.mark_dynamic(x, 2), "no dimension 2"),
+        (lambda x: framelift.mark_dynamic(x, 0, min=5, max=3), "more than"),
+        (lambda x: framelift.mark_dynamic(x, 0, min=5, max=9), "size 4, outside"),
+        (lambda x: framelift.mark_static(x, "a"), "no dimension"),
+    ],
+)
+def test_marks_that_make_no_sense(make: Callable[[torch.Tensor], None], said: str) -> None:
+    with pytest.raises(framelift.exc.UserError, match=said):
+        make(torch.ones(4, 3))
+
+
+def test_only_tensors_are_marked() -> None:
+    with pytest.raises(TypeError, match="not a list"):
+        framelift.mark_dynamic([1, 2], 0)  # type: ignore[arg-type]
+
+
+# ---- what is said about it
+
+
+def test_a_fact_is_told_with_its_line() -> None:
+    compiled = framelift.compile(lambda x: x + 1 if x.shape[0] > 4 else x - 1, backend="eager")
+    for n in (6, 7, 3):
+        compiled(torch.ones(n, 3))
+    (record,) = compiled._framelift_context.records.values()
+    facts = [(text, place.expression) for text, place in record.compiled[1].captured.program.shapes if place]
+    assert ("5 <= x.shape[0]", "x.shape[0] > 4") in facts
+    assert any("5 <= x.shape[0]" in reason for reason in record.recompile_reasons)
+
+
+# ---- gradients, and kernels
+
+
+def test_gradients_of_all_sizes() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    compiled = framelift.compile(model, backend="aot_eager", fullgraph=True)
+    for n in (3, 5, 8, 2):
+        x, y = (torch.arange(4.0 * n).reshape(n, 4).requires_grad_() for _ in range(2))
+        model(x).square().mean().backward()
+        grads = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        compiled(y).square().mean().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+        torch.testing.assert_close(grads, [p.grad for p in model.parameters()])
+        model.zero_grad()
+    assert captures(compiled) == 2
+
+
+@pytest.mark.inductor
+def test_inductor_makes_one_kernel_for_all_sizes() -> None:
+    compiled = framelift.compile(lambda x, n: (x * n).sin().sum(1) + x.shape[0], fullgraph=True)
+    for n in (3, 5, 8, 13, 40):
+        x = torch.arange(4.0 * n).reshape(n, 4)
+        torch.testing.assert_close(compiled(x, n + 1), (x * (n + 1)).sin().sum(1) + n)
+    assert captures(compiled) == 2
