@@ -2,18 +2,24 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
+    FailOnRecompileLimitHit,
     FrameliftError,
     IncorrectUsage,
     InvalidBackend,
+    RecompileError,
+    RecompileLimitExceeded,
     Unsupported,
     UserError,
 )
 
 __all__ = [
     "BackendCompilerFailed",
+    "FailOnRecompileLimitHit",
     "FrameliftError",
     "IncorrectUsage",
     "InvalidBackend",
+    "RecompileError",
+    "RecompileLimitExceeded",
     "Unsupported",
     "UserError",
 ]

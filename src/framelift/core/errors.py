@@ -29,3 +29,15 @@ class UserError(FrameliftError):
 
 class IncorrectUsage(UserError):
     """A marker or option was used in a place it is not meant for."""
+
+
+class RecompileError(FrameliftError):
+    """Something would have to be compiled (again), and that was forbidden."""
+
+
+class RecompileLimitExceeded(RecompileError):
+    """`fullgraph=True`, and a function has been compiled as often as it may be."""
+
+
+class FailOnRecompileLimitHit(RecompileLimitExceeded):
+    """The same, with `config.fail_on_recompile_limit_hit`."""
