@@ -73,6 +73,10 @@ class Record:
         """In short: what failed of the entry before."""
         return [str(again.reason) for again in self.recompiles]
 
+    def because(self, entry: int) -> Recompilation | None:
+        """Why an entry was made; None for the first."""
+        return next((again for again in reversed(self.recompiles) if again.number == entry), None)
+
     @property
     def resumed(self) -> Any:
         """Where the code comes from if it is a resume function's."""
