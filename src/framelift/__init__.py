@@ -13,9 +13,12 @@ from framelift import exc
 if TYPE_CHECKING:
     from framelift.api.compile import compile
     from framelift.api.control import disable, is_compiling, skip
-    from framelift.api.explain import explain
+    from framelift.api.explain import entries, explain
     from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
+    from framelift.api.stance import run, set_stance
+    from framelift.core.config import config
     from framelift.core.counters import counters
+    from framelift.core.records import compile_records
     from framelift.runtime.backends import list_backends, register_backend
     from framelift.runtime.frames import reset
 
@@ -23,8 +26,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "compile": "framelift.api.compile",
+    "compile_records": "framelift.core.records",
+    "config": "framelift.core.config",
     "counters": "framelift.core.counters",
     "disable": "framelift.api.control",
+    "entries": "framelift.api.explain",
     "explain": "framelift.api.explain",
     "is_compiling": "framelift.api.control",
     "list_backends": "framelift.runtime.backends",
@@ -34,13 +40,18 @@ _HOMES = {
     "maybe_mark_dynamic": "framelift.api.marks",
     "register_backend": "framelift.runtime.backends",
     "reset": "framelift.runtime.frames",
+    "run": "framelift.api.stance",
+    "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
 }
 
 __all__ = [
     "compile",
+    "compile_records",
+    "config",
     "counters",
     "disable",
+    "entries",
     "exc",
     "explain",
     "is_compiling",
@@ -51,6 +62,8 @@ __all__ = [
     "maybe_mark_dynamic",
     "register_backend",
     "reset",
+    "run",
+    "set_stance",
     "skip",
 ]
 

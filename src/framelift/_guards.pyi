@@ -198,7 +198,7 @@ class Program:
         -1: global state, found is GlobalState.diff();
         -2: a class lookup, check is the index into types, found the attribute name;
         -3: storages, check is the position in slots, found the tensor;
-        -4: shapes, check is the index into the facts.
+        -4: shapes, check is the index into the facts, found what was read, or None.
         """
     def set_shapes(self, reads: Sequence[_Read], facts: Sequence[Sequence[_Step]]) -> None:
         """What must hold of sizes and numbers: expressions in postfix form over what is read."""

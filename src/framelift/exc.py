@@ -3,9 +3,12 @@
 from framelift.core.errors import (
     BackendCompilerFailed,
     ConstraintViolated,
+    FailOnRecompileLimitHit,
     FrameliftError,
     IncorrectUsage,
     InvalidBackend,
+    RecompileError,
+    RecompileLimitExceeded,
     Unsupported,
     UserError,
 )
@@ -13,9 +16,12 @@ from framelift.core.errors import (
 __all__ = [
     "BackendCompilerFailed",
     "ConstraintViolated",
+    "FailOnRecompileLimitHit",
     "FrameliftError",
     "IncorrectUsage",
     "InvalidBackend",
+    "RecompileError",
+    "RecompileLimitExceeded",
     "Unsupported",
     "UserError",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import types
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 
 from framelift import _frame
-from framelift.core import policy
+from framelift.core import config, policy
 from framelift.core.errors import UserError
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
 from framelift.runtime.frames import Context
@@ -34,6 +35,8 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> Any:
     """Compiles a function, method or module; without one, gives a decorator.
 
@@ -42,6 +45,9 @@ def compile(
     compiled: all of them, none, or (None) those that turn out to. `backend` is a name (see
     `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`; `mode` and `options` are
     for Inductor.
+    `recompile_limit` is how many entries a code object may have in this compiled function, in place of
+    `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
+    all compiled functions together does not count for this one.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -57,7 +63,10 @@ def compile(
         "mode": mode,
         "options": options,
         "disable": disable,
+        "recompile_limit": recompile_limit,
+        "isolate_recompiles": isolate_recompiles,
     }
+    check_limits(recompile_limit, isolate_recompiles)
     if model is None:
         return functools.partial(compile, **settings)  # type: ignore[arg-type]
     if not callable(model):
@@ -70,6 +79,7 @@ def compile(
     context = make_context(fullgraph, backend, mode, options)
     context.dynamic = dynamic
     context.settings = settings
+    context.recompile_limit, context.isolate_recompiles = recompile_limit, isolate_recompiles
     if isinstance(model, torch.nn.Module):
         return compiled_module(model, context)
     return compiled_function(model, context)
@@ -96,6 +106,15 @@ def make_context(
     if (mode is not None or options) and backend != "inductor":
         raise UserError(f"mode and options are for the inductor backend, not for {name!r}")
     return Context(found, name, fullgraph, dict(MODES[mode] if mode else options or {}))
+
+
+def check_limits(recompile_limit: int | None, isolate_recompiles: bool) -> None:
+    if recompile_limit is not None:
+        config.check("recompile_limit", recompile_limit, "framelift.compile: ")
+    if type(isolate_recompiles) is not bool:
+        raise UserError(
+            f"framelift.compile: isolate_recompiles must be a bool, not {isolate_recompiles!r:.80}"
+        )
 
 
 def in_user_code(target: Any) -> bool:
@@ -155,8 +174,8 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
         "_framelift_context": context,
         "__call__": compiled_call(module, context),
         "__reduce_ex__": lambda self, protocol: (restored, (module, context.settings)),
-        "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), context),
-        "__copy__": lambda self: compiled_module(copy.copy(module), context),
+        "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), of_copy(context)),
+        "__copy__": lambda self: compiled_module(copy.copy(module), of_copy(context)),
     }
     subclass: type[torch.nn.Module] = types.new_class(
         kind.__name__, (kind,), exec_body=lambda body: body.update(namespace)
@@ -164,6 +183,13 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
     made = object.__new__(subclass)
     made.__dict__ = module.__dict__
     return made
+
+
+def of_copy(context: Context) -> Context:
+    """A copy of a module shares the entries, unless each compiled module was to have its own."""
+    if not context.isolate_recompiles:
+        return context
+    return dataclasses.replace(context, records={}, places=set())
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:

@@ -96,6 +96,8 @@ class Origin:
     """Its suffix calls another resume function, in the place of the call `at`."""
     made: int | None = None
     """The slot of the new object that the called one initialises."""
+    inner: CodeType | None = None
+    """The called one's code."""
 
     def number(self, at: int) -> int | None:
         """Which of the original's instructions the resume function's instruction `at` is."""
@@ -177,6 +179,7 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> Cod
         point.takes_free,
         inner is not None,
         asm.extra_slot(taken + 1) if made else None,
+        None if inner is None else inner.__code__,
     )
     return code
 

@@ -33,3 +33,15 @@ class IncorrectUsage(UserError):
 
 class ConstraintViolated(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
+
+
+class RecompileError(FrameliftError):
+    """Something would have to be compiled (again), and that was forbidden."""
+
+
+class RecompileLimitExceeded(RecompileError):
+    """`fullgraph=True`, and a function has been compiled as often as it may be."""
+
+
+class FailOnRecompileLimitHit(RecompileLimitExceeded):
+    """The same, with `config.fail_on_recompile_limit_hit`."""

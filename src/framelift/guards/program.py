@@ -1,7 +1,6 @@
 """Compiles guards into a native program: a flat walk over the sources, shared prefixes once.
 
-The same walk yields the region's inputs. `GuardProgram.failure` says which fact did not hold, in the
-words of the guard that stated it.
+The same walk yields the region's inputs. `GuardProgram.failure` says which fact did not hold.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ import torch
 from framelift import _guards
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING
+from framelift.guards import failure
+from framelift.guards.failure import Failure
 from framelift.guards.shapes import READS, Step, in_words
 from framelift.tensors.symbols import Fact, Read
 from framelift.world.guard import Check, ClassGuard, Guard
@@ -37,6 +38,8 @@ class GuardProgram:
     index: dict[Source, int] = field(default_factory=dict)
     shapes: list[tuple[str, Place | None]] = field(default_factory=list)
     """Facts about sizes and numbers, in words, and where they come from."""
+    shape_reads: list[str] = field(default_factory=list)
+    """The sizes and numbers that they are about, in words."""
 
     def set_shapes(
         self, sources: list[Source], reads: list[Read], facts: list[tuple[Fact, list[Step]]]
@@ -47,29 +50,35 @@ class GuardProgram:
             [tuple(steps) for _, steps in facts],
         )
         self.shapes = [(in_words(fact.text, sources, reads), fact.place) for fact, _ in facts]
+        self.shape_reads = [in_words(f"r{n}", sources, reads) for n in range(len(reads))]
 
-    def failure(self, fn: Any, args: Sequence[Any]) -> str | None:
+    def failure(self, fn: Any, args: Sequence[Any]) -> Failure | None:
         """What does not hold for these arguments, with what was found; None when all holds."""
         failed = self.native.check(fn, args)
         if failed is None:
             return None
         node, check, found = failed
         if node == -1:
-            return "torch's global state: " + "; ".join(self.state.diff())
+            return failure.of_state(found)
         if node == -2:
-            cls, _ = self.classes[check]
-            return f"{cls.__module__}.{cls.__qualname__}.{found} was changed"
+            return failure.of_class(self.classes[check][0], found)
         if node == -3:
-            return "which of the input tensors share memory"
+            return failure.of_memory(self.holder_of(args, found))
         if node == -4:
-            return self.shapes[check][0]
+            fact, place = self.shapes[check]
+            return failure.of_shape(fact, place, self.shape_reads, found)
         source, guards = self.by_node[node]
         if check < 0:
-            return f"{source} is not there"
-        guard = guards[check]
-        if guard.check is Check.TENSOR:
-            return f"{source}: {guard.expected.diff(found)}"
-        return f"{guard}, found {found!r:.200}"
+            return failure.of_access(source, self.guards)
+        return failure.of_guard(guards[check], found)
+
+    def holder_of(self, args: Sequence[Any], tensor: Any) -> Source | None:
+        """The argument that a tensor is, if it is one."""
+        for guard in self.guards:
+            source = guard.source
+            if source.access is Access.ARG and args[source.operand] is tensor:
+                return source
+        return None
 
 
 def build(

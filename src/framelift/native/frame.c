@@ -129,6 +129,7 @@ static PyObject *decide_callback;     /* owned, or NULL; so are the next two */
 static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
 static Dispatch dispatch; /* what the capsule holds */
+static bool eager;        /* compiled functions run as they are, in all threads */
 
 /* ---- What is kept with a code object ---- */
 
@@ -565,6 +566,9 @@ static PyObject *call_interceptor(Thread *thread, Frame *frame)
 static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *thread)
 {
     bool resuming = thread->handed != NULL && frame_function(frame) == thread->handed && take_over(thread);
+    if (eager) {
+        return run_frame(ts, frame, 0);
+    }
     Decision decision;
     if (decide(thread, frame, &decision) < 0) {
         return replace_frame(ts, frame, NULL);
@@ -691,6 +695,9 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
         PyErr_SetString(PyExc_TypeError, "expected a context and a function to call");
         return NULL;
     }
+    if (eager) {
+        return call_in_mode(OFF, args + 1, nargs - 1, kwnames);
+    }
     Thread *thread = &this_thread;
     PyObject *outer = thread->context;
     thread->context = Py_IsNone(args[0]) ? NULL : args[0];
@@ -781,6 +788,16 @@ static PyObject *frame_set_dispatch(PyObject *module, PyObject *capsule)
     }
     dispatch = (Dispatch)function;
     Py_XSETREF(dispatch_capsule, none_to_null(capsule));
+    Py_RETURN_NONE;
+}
+
+static PyObject *frame_set_eager(PyObject *module, PyObject *value)
+{
+    int truth = PyObject_IsTrue(value);
+    if (truth < 0) {
+        return NULL;
+    }
+    eager = truth;
     Py_RETURN_NONE;
 }
 
@@ -902,6 +919,8 @@ static PyMethodDef methods[] = {
      "Set what decides about a code object and what is called when no entry of a LOOK frame holds."},
     {"set_dispatch", frame_set_dispatch, METH_O,
      "set_dispatch(capsule, /)\n--\n\nSet the C function that tries the entries of a code object."},
+    {"set_eager", frame_set_eager, METH_O,
+     "set_eager(eager, /)\n--\n\nWhether call_in() calls functions as they are, in all threads."},
     {"get_cache", FASTCALL(frame_get_cache),
      "get_cache(code, context=None, /)\n--\n\nThe cache kept with a code object, for a context."},
     {"set_cache", FASTCALL(frame_set_cache),

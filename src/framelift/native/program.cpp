@@ -141,7 +141,11 @@ bool shapes_hold(Program& program, const Walk& walk, Failure* failure) {
     return true;
   }
   int fact = program.shapes.first_difference(walk.values);
-  return fact < 0 || fail(failure, Failure::SHAPE, fact, Py_None);
+  if (fact >= 0 && failure != nullptr) {
+    PyRef found = PyRef::steal(program.shapes.found(walk.values));
+    fail(failure, Failure::SHAPE, fact, found.get());
+  }
+  return fact < 0;
 }
 
 constexpr size_t MAX_STACK_POINTERS = 4096;

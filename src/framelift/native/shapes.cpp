@@ -408,6 +408,23 @@ int ShapeFacts::first_difference(PyObject* const* values) const {
   return -1;
 }
 
+PyObject* ShapeFacts::found(PyObject* const* values) const {
+  PyRef tuple = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(reads.size())));
+  for (size_t i = 0; tuple && i < reads.size(); ++i) {
+    Result number = read(reads[i], values[reads[i].node]);
+    if (!number) {
+      return Py_NewRef(Py_None);
+    }
+    PyObject* item =
+        number->is_float ? PyFloat_FromDouble(number->real) : PyLong_FromLongLong(number->whole);
+    if (item == nullptr) {
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return tuple.release();
+}
+
 bool ShapeFacts::set(PyObject* read_items, PyObject* fact_items, size_t n_nodes) {
   ShapeFacts made;
   bool ok = for_each_tuple(read_items, [&](PyObject* item) {

@@ -40,6 +40,9 @@ struct ShapeFacts {
   // The index of the first fact that does not hold of the values that a walk found, or -1.
   int first_difference(PyObject* const* values) const;
 
+  // What is read of these values, as a new tuple; None if one of them is not there.
+  PyObject* found(PyObject* const* values) const;
+
   // Takes reads (node, kind, dim) and facts as sequences of steps (name, constant). False with an
   // exception set when they make no sense.
   bool set(PyObject* reads, PyObject* facts, size_t n_nodes);

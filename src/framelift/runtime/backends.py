@@ -6,9 +6,11 @@ registered here, by users, and by packages that offer backends to torch under it
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
+from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.tensors.symbols import Symbols
 
 Backend = Callable[..., Callable[..., Any]]
@@ -117,6 +120,42 @@ def eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[.
     return graph.forward
 
 
+def observed(inner: Callable[..., Any], backward: bool = False) -> Callable[..., Any]:
+    """Keeps a record of each backward graph that is compiled, which may be when gradients are asked for.
+    Inductor's compiler is told which graphs those are; another one is for them alone."""
+    of = compiling.get()
+
+    @functools.wraps(inner)
+    def compile_observed(graph: Any, inputs: Any, *args: Any, **options: Any) -> Any:
+        if of is None or not options.get("is_backward", backward):
+            return inner(graph, inputs, *args, **options)
+        with recorded_backward(of, graph):
+            return inner(graph, inputs, *args, **options)
+
+    return compile_observed
+
+
+@contextlib.contextmanager
+def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterator[None]:
+    note = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
+    count_nodes(note, graph)
+    began = time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        note.failed = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        note.seconds = note.backend_seconds = time.perf_counter() - began
+        compile_records.add(note)
+
+
+def count_nodes(note: CompileRecord, graph: torch.fx.GraphModule) -> None:
+    kinds = [node.op for node in graph.graph.nodes]
+    note.nodes, note.inputs = len(kinds), kinds.count("placeholder")
+    note.ops = sum(kind.startswith("call") for kind in kinds)
+
+
 @register_backend(name="aot_eager")
 @in_tracing_context
 def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
@@ -125,7 +164,11 @@ def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callab
     from torch._functorch.compilers import nop
 
     return aot_module_simplified(
-        graph, inputs, fw_compiler=nop, bw_compiler=nop, keep_inference_input_mutations=True
+        graph,
+        inputs,
+        fw_compiler=nop,
+        bw_compiler=observed(nop, backward=True),
+        keep_inference_input_mutations=True,
     )
 
 
@@ -133,6 +176,7 @@ def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callab
 @in_tracing_context
 def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:
     """TorchInductor, the default."""
-    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    return compile_fx(graph, inputs, config_patches=options or None)  # type: ignore[return-value]
+    inner = observed(compile_fx_inner)
+    return compile_fx(graph, inputs, inner_compile=inner, config_patches=options or None)  # type: ignore[return-value]

@@ -20,7 +20,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift import _frame, _guards
-from framelift.bytecode import slot_names
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
 from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, Place
@@ -40,6 +39,7 @@ from framelift.world.exposure import opening
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
 from framelift.world.source import Source
+from framelift.world.variables import variables
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
@@ -63,6 +63,7 @@ class Captured:
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
     restarts: int = 0
+    restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
     symbols: Symbols | None = None
@@ -101,6 +102,7 @@ def capture(
     EscapedError where the program raises."""
     began = time.perf_counter()
     restarts, lost = 0, 0.0
+    reasons: list[str] = []
     end: Ending | None = None
     while True:
         problem, kind = None, None
@@ -121,8 +123,9 @@ def capture(
         if end is None or restarts == RESTART_LIMIT:
             raise problem or trace_again(end)
         restarts += 1
+        reasons.append(end.reason.reason.name)
         lost = time.perf_counter() - began
-    captured.restarts, captured.seconds_lost = restarts, lost
+    captured.restarts, captured.restart_reasons, captured.seconds_lost = restarts, reasons, lost
     captured.seconds = time.perf_counter() - began
     return captured
 
@@ -172,7 +175,7 @@ class Trace:
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame_function, world.frame_globals = fn, fn.__globals__
-        names = slot_names(fn.__code__)
+        names = variables(fn.__code__)
         pending = [
             Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)
         ]

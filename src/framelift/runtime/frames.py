@@ -7,10 +7,12 @@ the reason kept, and the functions it calls are looked at on their own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Literal
@@ -19,19 +21,20 @@ import torch
 
 from framelift import _frame, _guards
 from framelift.bytecode import resume
-from framelift.core import breaks, policy
+from framelift.core import breaks, policy, stance
 from framelift.core.breaks import Break
+from framelift.core.config import config
 from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
+from framelift.core.records import CompileRecord, compile_records, compiling
+from framelift.runtime import recompiles
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+from framelift.runtime.recompiles import Recompilation
 from framelift.world.dynamism import Dynamism
 
 log = logging.getLogger("framelift")
 
-RECOMPILE_LIMIT = 8
-RESUME_LIMIT = 64
-"""The same for a resume function: it is called for each round of a loop, or for each layer."""
 EMPTY_LIMIT = 3
 """How often a frame without tensor operations is traced before it is left alone."""
 FAILURE_LIMIT = 8
@@ -63,17 +66,23 @@ class Record:
     """Where captures of it ended, and what ruled the frame out."""
     failures: int = 0
     empty: int = 0
-    recompile_reasons: list[str] = field(default_factory=list)
     dynamism: Dynamism = field(default_factory=Dynamism)
+    recompiles: list[Recompilation] = field(default_factory=list)
+    """Why each entry but the first was made."""
+
+    @property
+    def recompile_reasons(self) -> list[str]:
+        """In short: what failed of the entry before."""
+        return [str(again.reason) for again in self.recompiles]
+
+    def because(self, entry: int) -> Recompilation | None:
+        """Why an entry was made; None for the first."""
+        return next((again for again in reversed(self.recompiles) if again.number == entry), None)
 
     @property
     def resumed(self) -> Any:
         """Where the code comes from if it is a resume function's."""
         return resume.origin_of(self.code)
-
-    @property
-    def limit(self) -> int:
-        return RECOMPILE_LIMIT if self.resumed is None else RESUME_LIMIT
 
 
 @dataclass(eq=False)
@@ -86,6 +95,10 @@ class Context:
     options: dict[str, Any] = field(default_factory=dict)
     dynamic: bool | None = None
     """Whether sizes and numbers are symbols: all, none, or those that turn out to change."""
+    recompile_limit: int | None = None
+    """In place of the one in `framelift.config`."""
+    isolate_recompiles: bool = False
+    """Neither counts what others have compiled against itself, nor the other way round."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What `compile` was called with."""
     records: dict[CodeType, Record] = field(default_factory=dict)
@@ -93,7 +106,8 @@ class Context:
     """Where there were breaks: each is told once."""
 
     def __post_init__(self) -> None:
-        _contexts.add(self)
+        with _contexts_lock:
+            _contexts.add(self)
 
     def record(self, code: CodeType) -> Record:
         found = self.records.get(code)
@@ -109,15 +123,28 @@ class Context:
 
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+_contexts_lock = threading.Lock()
 _lock = threading.RLock()
+
+
+def contexts() -> list[Context]:
+    with _contexts_lock:
+        return list(_contexts)
+
+
+def entries_everywhere(code: CodeType) -> int:
+    """How many entries a code object has, in all contexts that share a limit."""
+    records = [context.records.get(code) for context in contexts() if not context.isolate_recompiles]
+    return sum(len(record.compiled) for record in records if record is not None)
 
 
 def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
-    for context in list(_contexts):
+    for context in contexts():
         context.forget()
     resume.forget()
     counters.clear()
+    compile_records.clear()
 
 
 Replacement = tuple[Any, tuple[Any, ...]]
@@ -128,9 +155,23 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     context: Context | None = _frame.context()
     if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return None  # such hooks would be called for what a trace computes
+    if not stance.compiles():
+        refuse(context, fn, arguments)
+        return None
     before = len(context.record(fn.__code__).compiled)
     with _lock:
         return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)
+
+
+def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
+    """Nothing fits, and nothing may be compiled: whether the frame may run as it is, or that is an error."""
+    if not stance.fails():
+        return
+    record = context.record(fn.__code__)
+    if record.compiled:
+        raise recompiles.refuse(fn.__code__, recompiles.why_again(record, fn, arguments))
+    if not (record.skipped or record.empty or record.failures):  # otherwise there is nothing to compile
+        raise recompiles.refuse(fn.__code__, None)
 
 
 def compiled_meanwhile(
@@ -155,12 +196,27 @@ def compiled_frame(
     if cache is None:
         cache = _guards.Cache()
         _frame.set_cache(code, cache, context)
-    elif len(cache):
-        note_recompile(record, fn, arguments)
-        if len(cache) >= record.limit:
-            past_limit(record)
-            return None
+    full = recompiles.limit_reached(context, record, len(cache), entries_everywhere)
+    if full is not None:
+        recompiles.stop_at(context, record, full, fn, arguments)
+        return None
+    record.skipped = None
+    if len(cache):
+        recompiles.note(context, record, recompiles.why_again(record, fn, arguments))
     counters["frames"]["total"] += 1
+    with recorded(context, record) as note:
+        return captured_frame(context, record, cache, fn, arguments, note)
+
+
+def captured_frame(
+    context: Context,
+    record: Record,
+    cache: Any,
+    fn: FunctionType,
+    arguments: list[Any],
+    note: CompileRecord,
+) -> Replacement | Literal[False] | None:
+    code = fn.__code__
     try:
         check_frame(fn)
         captured = capture(fn, arguments, context.fullgraph, dynamism_of(context, record))
@@ -169,13 +225,16 @@ def compiled_frame(
         found.let_go()
     except EscapedError as error:
         ended = None
+        note.failed = f"the program raised {type(error.__cause__).__name__}"
         log.debug(
             "%s raised while captured; it runs as plain Python", code.co_qualname, exc_info=error.__cause__
         )
     else:
-        return run_captured(context, record, cache, fn, arguments, captured)
+        note_captured(note, captured)
+        return run_captured(context, record, cache, fn, arguments, captured, note)
     # outside the handler: what is raised from here on has nothing to do with how the trace ended
     if ended is not None:
+        note_failed(note, ended)
         broken(context, record, ended)
         return None
     record.failures += 1
@@ -188,31 +247,74 @@ def compiled_frame(
 
 def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     """What earlier captures say about which sizes change; nothing to say the first time, unless asked to."""
-    if context.dynamic is None and not record.compiled:
+    if context.dynamic is None and not (record.compiled and config.automatic_dynamic):
         return None
     record.dynamism.mode = context.dynamic
     record.dynamism.learn(compiled.captured.program.guards for compiled in record.compiled)
     return record.dynamism
 
 
-def past_limit(record: Record) -> None:
-    """The entries there are stay in use; what none of them fits runs as plain Python."""
-    if record.skipped is None:
-        last = record.recompile_reasons[-1] if record.recompile_reasons else "unknown"
-        record.skipped = f"recompile limit ({record.limit}) reached; last reason: {last}"
-        log.warning("%s: %s", record.code.co_qualname, record.skipped)
+# ---- compile records
+
+
+@contextlib.contextmanager
+def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
+    """A record of the attempt, whatever comes of it."""
+    code, line = record.code, recompiles.first_line(record.code)
+    note = CompileRecord("forward", code.co_qualname, code.co_filename, line, context.backend_name)
+    note.entries = len(record.compiled)
+    if record.recompiles and note.entries:
+        note.recompiled_because = str(record.recompiles[-1].reason)
+    began = time.perf_counter()
+    try:
+        yield note
+    except Exception as error:
+        note.failed = note.failed or f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        note.seconds = time.perf_counter() - began
+        compile_records.add(note)
+
+
+def note_captured(note: CompileRecord, captured: Captured) -> None:
+    guards = captured.program.guards
+    note.guards = len(guards) + len(captured.program.class_guards)
+    note.ops, note.inputs = len(captured.ops), len(captured.example_inputs)
+    note.nodes = 0 if captured.graph is None else len(captured.graph.graph.nodes)
+    note.restarts, note.restart_reasons = captured.restarts, captured.restart_reasons
+    note.seconds_lost = captured.seconds_lost
+    if captured.ended_by is not None:
+        note.ended_by = summary(captured.ended_by)
+
+
+def note_failed(note: CompileRecord, found: Break) -> None:
+    note.failed = summary(found)
+    note.failed_at = str(found.stack[-1]) if found.stack else None
+
+
+def summary(found: Break) -> str:
+    return f"{found.reason.name}: {found.context}" if found.context else found.reason.name
 
 
 def run_captured(
-    context: Context, record: Record, cache: Any, fn: FunctionType, arguments: list[Any], captured: Captured
+    context: Context,
+    record: Record,
+    cache: Any,
+    fn: FunctionType,
+    arguments: list[Any],
+    captured: Captured,
+    note: CompileRecord,
 ) -> Replacement | None:
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None and nothing_to_gain(context, record, captured):
         return None
-    compiled = compile_captured(context, record, captured)
+    compiled = compile_captured(context, record, captured, note)
+    note.backend_seconds = compiled.backend_seconds
+    note.shape_guards = len(captured.program.shapes)
     inputs = captured.program.native.collect(fn, arguments)
     if inputs is None:
         why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
+        note.failed = why
         broken(context, record, Break(breaks.INTERNAL, why))
         return None
     cache.add(compiled.entry)
@@ -260,30 +362,27 @@ def captures_anything(context: Context, whole: Record) -> bool:
     )
 
 
-def compile_captured(context: Context, record: Record, captured: Captured) -> Compiled:
+def compile_captured(context: Context, record: Record, captured: Captured, note: CompileRecord) -> Compiled:
     began = time.perf_counter()
     graph = None
     if captured.graph is not None:
-        graph = compile_graph(
-            context.backend,
-            context.backend_name,
-            captured.graph,
-            captured.example_inputs,
-            captured.symbols,
-            **context.options,
-        )
+        token = compiling.set(note)
+        try:
+            graph = compile_graph(
+                context.backend,
+                context.backend_name,
+                captured.graph,
+                captured.example_inputs,
+                captured.symbols,
+                **context.options,
+            )
+        finally:
+            compiling.reset(token)
     captured.rely_on_sizes(record.dynamism)
     compiled = Compiled(captured, graph, time.perf_counter() - began)
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
     return compiled
-
-
-def note_recompile(record: Record, fn: FunctionType, arguments: list[Any]) -> None:
-    last = record.compiled[-1].captured.program.failure(fn, arguments) if record.compiled else None
-    if last is not None:
-        record.recompile_reasons.append(last)
-        counters["recompiles"][f"{record.code.co_qualname}: {last}"] += 1
 
 
 def broken(context: Context, record: Record, found: Break) -> None:

@@ -25,6 +25,7 @@ from torch.utils import _device as devices
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
+from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
@@ -76,13 +77,10 @@ class Recorder(TorchFunctionMode):
         self,
         where: Callable[[], str],
         place: Callable[[], Place | None] = lambda: None,
-        data_dependent: bool = False,
     ) -> None:
         super().__init__()
         self.where = where
         self.place = place
-        self.data_dependent = data_dependent
-        """Whether values and shapes that depend on data are captured, as symbols."""
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
         self.terms: dict[Any, torch.fx.Node] = {}
@@ -117,7 +115,7 @@ class Recorder(TorchFunctionMode):
     # ---- the time that a trace takes
 
     def __enter__(self) -> Recorder:
-        if self.data_dependent:
+        if config.capture_scalar_outputs or config.capture_dynamic_output_shape_ops:
             self.symbolise()
         self.modes_before = _get_current_function_mode_stack()
         self.device_before = devices.CURRENT_DEVICE
@@ -230,7 +228,7 @@ class Recorder(TorchFunctionMode):
 
     def symbolise(self) -> Symbols:
         if self.symbols is None:
-            self.symbols = Symbols(self.place, self.data_dependent)
+            self.symbols = Symbols(self.place)
             self.fakes.shape_env = self.symbols.env
             self.fakes.static_shapes = False
         return self.symbols

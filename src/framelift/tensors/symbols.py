@@ -32,6 +32,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
+from framelift.core.config import config
 
 SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBool})
 PLAIN = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -127,9 +128,11 @@ class Environment(ShapeEnv):
 class Symbols:
     """The symbols of one trace."""
 
-    def __init__(self, where: Callable[[], Place | None], data_dependent: bool) -> None:
+    def __init__(self, where: Callable[[], Place | None]) -> None:
         self.env = Environment(
-            where, allow_scalar_outputs=data_dependent, allow_dynamic_output_shape_ops=data_dependent
+            where,
+            allow_scalar_outputs=config.capture_scalar_outputs,
+            allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
         )
         self.inputs: list[Input] = []
         self.reads: dict[Any, Read] = {}

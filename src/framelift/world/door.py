@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
@@ -105,7 +105,7 @@ class Door(PlainWorld):
     def guard(self, source: Source, check: Check, expected: Any) -> None:
         index = (source, check, expected if check in KEYED else None)
         if index not in self.guards:
-            self.guards[index] = Guard(source, check, expected, self.place())
+            self.guards[index] = Guard(source, check, expected, self.place(), self.calling_place())
 
     def found_at(self, source: Source, value: Any) -> Pending:
         """The pending value of a name or key that was looked up."""
@@ -128,6 +128,14 @@ class Door(PlainWorld):
         """Where the program stands."""
         frame = self.machine.frame if self.machine else None
         return None if frame is None else frame.place
+
+    def calling_place(self) -> Place | None:
+        """Where the user's code stands, while the program stands in a library's."""
+        frame = self.machine.frame if self.machine else None
+        above = frame
+        while above is not None and not policy.is_user_code(policy.module_name(above.func)):
+            above = above.back
+        return None if above is None or above is frame else above.place
 
     def stack(self) -> list[Place]:
         """Where the program stands, with its callers, outermost first."""

@@ -42,10 +42,10 @@ TEXTS = {
     Check.KEYS: "list({s}) == {e}",
     Check.HAS_KEY: "{e!r} in {s}",
     Check.NO_KEY: "{e!r} not in {s}",
-    Check.NO_ATTR: "{e!r} not in {s}.__dict__",
+    Check.NO_ATTR: "{e!r} not in vars({s})",
     Check.NO_SLOT: "not hasattr({s}, {e.__name__!r})",
     Check.ELEMENTS_IN_ORDER: "tuple({s}) == {e}",
-    Check.CODE: "{s}.__code__ is {e}",
+    Check.CODE: "{s}.__code__ is what it was",
     Check.EMPTY_CELL: "{s} is empty",
     Check.TENSOR: "{s} is {e}",
     Check.SAME_AS: "{s} is {e}",
@@ -60,14 +60,28 @@ class Guard:
     check: Check
     expected: Any
     place: Place | None
+    caller: Place | None = None
+    """The user's line, where `place` is in a library's code."""
+
+    @property
+    def user_place(self) -> Place | None:
+        return self.caller or self.place
 
     def __str__(self) -> str:
-        expected = self.expected
-        if self.check in (Check.IS, Check.IS_NOT, Check.CODE):
+        """As the user would write it; of a variable of an inner frame, with that function's name."""
+        function = self.source.function
+        return f"{self.text} (in {function})" if function else self.text
+
+    @property
+    def text(self) -> str:
+        expected, text = self.expected, TEXTS[self.check]
+        if self.check is Check.IS and type(expected) is bool:
+            text = TEXTS[Check.EQUAL]
+        elif self.check in (Check.IS, Check.IS_NOT):
             expected = brief(expected)
         elif self.check is Check.KEYS:
             expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in expected]
-        return TEXTS[self.check].format(s=self.source, e=expected)
+        return text.format(s=self.source, e=expected)
 
 
 def brief(value: Any) -> str:

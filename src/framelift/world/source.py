@@ -11,6 +11,7 @@ import enum
 from typing import Any
 
 from framelift.world.hashing import COMMON_KEYS, hashes_itself
+from framelift.world.variables import Variable
 
 
 class Access(enum.Enum):
@@ -63,6 +64,10 @@ TEXTS = {
 """How each access is written, from its base `b` and key `k`."""
 
 
+REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
+"""Dictionaries in which a module keeps what users write as its attributes and items."""
+
+
 ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST})
 
 
@@ -106,15 +111,63 @@ class Source:
             else (self.key[1] if self.access is Access.CONST else self.key)
         )
 
+    @property
+    def variable(self) -> Variable | None:
+        """The variable of a resumed function that it is, if it is one."""
+        if self.access is Access.ARG:
+            name = self.key[1]
+            return name if type(name) is Variable else None
+        outer = self.base.variable if self.access is Access.ITEM and self.base is not None else None
+        return outer.inner[self.key] if outer is not None and self.key < len(outer.inner) else None
+
+    @property
+    def function(self) -> str:
+        """The function whose variable the path begins at, where that is not the frame's own."""
+        at: Source | None = self
+        while at is not None:
+            variable = at.variable
+            if variable is not None:
+                return variable.function
+            at = at.base
+        return ""
+
     def __str__(self) -> str:
+        """The expression that a user would write."""
         base = self.base
-        if self.access is Access.KEY and base is not None and is_namespace(base):
-            # a global, or a module's attribute: as the user writes it
-            return self.key if base.access is Access.GLOBALS else f"{base.key[0]}.{self.key}"
+        variable = self.variable
+        if variable is not None:
+            return str(variable)
+        if self.access is Access.CONTENTS and base is not None and (held := base.variable):
+            return str(held)  # the variable lives in a cell
+        if self.access is Access.KEY and base is not None:
+            if is_namespace(base):
+                return self.key if base.access is Access.GLOBALS else f"{base.key[0]}.{self.key}"
+            owner = namespace_owner(base)
+            if owner is not None and type(self.key) is str:
+                return member(owner, self.key)
+        if self.access is Access.ATTR and base is not None:
+            return member(base, self.key)
         return TEXTS[self.access].format(b=base, k=self.key)
 
     def __repr__(self) -> str:
         return f"<source {self}>"
+
+
+def namespace_owner(source: Source) -> Source | None:
+    """The object whose attributes are kept in the dictionary that a source is."""
+    if source.access is Access.DICT:
+        return source.base
+    in_dict = source.access is Access.KEY and source.base is not None and source.base.access is Access.DICT
+    if (source.access is Access.ATTR or in_dict) and source.key in REGISTRIES:
+        return source.base.base if in_dict and source.base is not None else source.base
+    return None
+
+
+def member(owner: Source, name: str) -> str:
+    """As it is written for any module, and for those that are containers."""
+    if name.isidentifier():
+        return f"{owner}.{name}"
+    return f"{owner}[{name}]" if name.isdigit() else f"{owner}[{name!r}]"
 
 
 def is_namespace(source: Source) -> bool:

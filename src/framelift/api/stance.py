@@ -1,0 +1,91 @@
+"""`set_stance` and `run`: using what is compiled, without compiling more."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from framelift import _frame
+from framelift.core import breaks, stance
+from framelift.core.breaks import Break
+from framelift.core.errors import UserError
+from framelift.interpreter.torch_calls import TRACED
+
+
+class set_stance:
+    """What compiled functions do from now on about what is not compiled: see `STANCES` in `core.stance`.
+
+    As a function it holds until the next one; as a context manager for the block, as a decorator for each
+    call of the function. It is one for all threads.
+
+    >>> import torch, framelift
+    >>> double = framelift.compile(lambda x: x * 2, backend="eager")
+    >>> with framelift.set_stance("force_eager"):
+    ...     double(torch.ones(1))
+    tensor([2.])
+    """
+
+    def __init__(self, stance_name: str = "default", *, skip_guard_eval_unsafe: bool = False) -> None:
+        if skip_guard_eval_unsafe:
+            raise UserError(
+                "skip_guard_eval_unsafe is not offered: an entry is used only where its guards hold. "
+                "To compile nothing any more, use the stance 'fail_on_recompile' or 'eager_on_recompile'."
+            )
+        if not isinstance(stance_name, str) or stance_name not in stance.STANCES:
+            raise UserError(f"there is no stance {stance_name!r:.80}; known are: {', '.join(stance.STANCES)}")
+        self.stance = str(stance_name)
+        self.before = stance.put(self.stance)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *raised: object) -> None:
+        stance.put(self.before)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """As a decorator: the stance is taken when the function is called, not here."""
+        stance.put(self.before)
+        if not callable(fn):
+            raise TypeError(f"framelift.set_stance decorates a function, not a {type(fn).__name__}")
+        taken = self.stance
+
+        @functools.wraps(fn)
+        def with_stance(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(taken):
+                return fn(*args, **kwargs)
+
+        return not_captured(with_stance, "framelift.set_stance")
+
+
+def run(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled function or module that uses what has been compiled for it and compiles nothing more:
+    where no entry fits, plain Python runs. In this thread and for the time of the call."""
+    if not callable(fn):
+        raise TypeError(f"framelift.run takes what framelift.compile gave, not a {type(fn).__name__}")
+    if getattr(fn, "_framelift_context", None) is None:
+        name = getattr(fn, "__qualname__", type(fn).__qualname__)
+        raise UserError(f"framelift.run takes what framelift.compile gave, and {name} is not compiled")
+
+    def runs_only(*args: Any, **kwargs: Any) -> Any:
+        with stance.running_only():
+            return fn(*args, **kwargs)
+
+    if hasattr(fn, "__name__"):
+        functools.update_wrapper(runs_only, fn)
+    return not_captured(runs_only, "framelift.run")
+
+
+def not_captured(wrapper: Any, name: str) -> Callable[..., Any]:
+    """A call of it in a compiled function is a break: what it changes holds while the program runs."""
+    _frame.set_decision(wrapper.__code__, _frame.SKIP, _frame.REFUSE)
+    wrapper._framelift_disable = name
+    return wrapper
+
+
+def refuse(frame: Any, args: Any, kwargs: Any) -> Any:
+    raise Break(breaks.EFFECT, "framelift.set_stance, which changes how everything runs from there on")
+
+
+for _entrance in (set_stance, set_stance.__enter__, set_stance.__exit__, set_stance.__call__):
+    TRACED[_entrance] = refuse

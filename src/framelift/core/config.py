@@ -1,0 +1,128 @@
+"""`framelift.config`: what holds for all compiled functions, changeable at any time.
+
+Each option is a row of a table: its type, its default, and what it is for. A name that is not there and
+a value that makes no sense are errors when they are set, not when they are used.
+
+>>> import framelift
+>>> with framelift.config.patch(recompile_limit=2):
+...     framelift.config.recompile_limit
+2
+>>> framelift.config.recompile_limit
+8
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from framelift.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Option:
+    kind: type
+    default: Any
+    meaning: str
+    least: int | None = None
+    """For numbers: none below this."""
+
+
+OPTIONS = {
+    "recompile_limit": Option(
+        int, 8, "How many entries one code object may have in one compiled function.", least=1
+    ),
+    "accumulated_recompile_limit": Option(
+        int, 256, "How many entries one code object may have in all compiled functions together.", least=1
+    ),
+    "fail_on_recompile_limit_hit": Option(
+        bool, False, "Whether it is an error to come to a limit; otherwise the function runs as plain Python."
+    ),
+    "error_on_recompile": Option(bool, False, "Whether every recompilation is an error."),
+    "automatic_dynamic": Option(
+        bool, True, "Whether sizes and numbers that have changed are symbols the next time."
+    ),
+    "capture_scalar_outputs": Option(
+        bool, False, "Whether `.item()` and the like are captured, as symbols; otherwise they break."
+    ),
+    "capture_dynamic_output_shape_ops": Option(
+        bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
+    ),
+}
+
+
+class Config:
+    """The values of the options. Assigning checks; `patch` puts back what was there before."""
+
+    recompile_limit: int
+    accumulated_recompile_limit: int
+    fail_on_recompile_limit_hit: bool
+    error_on_recompile: bool
+    automatic_dynamic: bool
+    capture_scalar_outputs: bool
+    capture_dynamic_output_shape_ops: bool
+
+    def __init__(self) -> None:
+        for name, option in OPTIONS.items():
+            self.__dict__[name] = option.default
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check(name, value)
+        self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        raise UserError(f"framelift.config.{name} can't be deleted; its default is {option(name).default!r}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(unknown(name))
+
+    @contextlib.contextmanager
+    def patch(self, **values: Any) -> Iterator[Config]:
+        """Other values for a `with` block or a decorated function. Everything is checked before anything is
+        set."""
+        for name, value in values.items():
+            check(name, value)
+        before = {name: self.__dict__[name] for name in values}
+        self.__dict__.update(values)
+        try:
+            yield self
+        finally:
+            self.__dict__.update(before)
+
+    def reset(self) -> None:
+        """The defaults, for all of them."""
+        self.__init__()  # type: ignore[misc]
+
+    def __dir__(self) -> list[str]:
+        return ["patch", "reset", *OPTIONS]
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={self.__dict__[name]!r}' for name in OPTIONS)})"
+
+
+def unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, OPTIONS, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else f"; known are: {', '.join(OPTIONS)}"
+    return f"framelift.config has no option {name!r}{hint}"
+
+
+def option(name: str) -> Option:
+    if name not in OPTIONS:
+        raise UserError(unknown(name))
+    return OPTIONS[name]
+
+
+def check(name: str, value: Any, where: str = "framelift.config.") -> None:
+    """UserError for a name or a value that makes no sense."""
+    wanted = option(name)
+    if type(value) is not wanted.kind:
+        wrong = f"{value!r:.80} ({type(value).__name__})"
+        raise UserError(f"{where}{name} must be of type {wanted.kind.__name__}, not {wrong}")
+    if isinstance(value, int) and wanted.least is not None and value < wanted.least:
+        raise UserError(f"{where}{name} must be at least {wanted.least}, not {value}")
+
+
+config = Config()

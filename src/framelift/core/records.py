@@ -1,0 +1,98 @@
+"""`framelift.compile_records`: one record per compilation, the latest so many of them.
+
+>>> import framelift
+>>> framelift.compile_records.clear()
+>>> framelift.compile_records.resize(100)
+>>> framelift.compile_records()
+[]
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import threading
+from dataclasses import dataclass, field
+from typing import Literal
+
+from framelift.core.errors import UserError
+
+
+@dataclass
+class CompileRecord:
+    """What one attempt to compile a frame, or a backward graph, came to."""
+
+    kind: Literal["forward", "backward"]
+    name: str
+    """Of the function: `Block.forward`."""
+    filename: str
+    line: int | None
+    """Where the function begins; for the rest of a function after a break, where that goes on."""
+    backend: str = ""
+    entries: int = 0
+    """How many there were before."""
+    recompiled_because: str | None = None
+    guards: int = 0
+    shape_guards: int = 0
+    """Those of `guards` that fix sizes: of tensors."""
+    nodes: int = 0
+    ops: int = 0
+    inputs: int = 0
+    seconds: float = 0.0
+    """In all; `backend_seconds` and `seconds_lost` are parts of it."""
+    backend_seconds: float = 0.0
+    failed: str | None = None
+    """What stood in the way, if it was not compiled (or, with `ended_by`, not whole)."""
+    failed_at: str | None = None
+    ended_by: str | None = None
+    """The break at which what was captured ends, if it was not captured to the end."""
+    restarts: int = 0
+    restart_reasons: list[str] = field(default_factory=list)
+    seconds_lost: float = 0.0
+    """What the traces took that had to be repeated."""
+
+
+LIMIT = 256
+
+
+class CompileRecords:
+    """Call it for a list, oldest first. Bounded: `resize` says how many are kept."""
+
+    def __init__(self) -> None:
+        self._kept: collections.deque[CompileRecord] = collections.deque(maxlen=LIMIT)
+        self._lock = threading.Lock()
+
+    def __call__(self, kind: Literal["forward", "backward"] | None = None) -> list[CompileRecord]:
+        """All of them, or those of one kind."""
+        if kind not in (None, "forward", "backward"):
+            raise UserError(f"compile_records: kind must be 'forward' or 'backward', not {kind!r:.80}")
+        with self._lock:
+            return [record for record in self._kept if kind is None or record.kind == kind]
+
+    @property
+    def limit(self) -> int:
+        return self._kept.maxlen or 0
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def resize(self, limit: int) -> None:
+        """Keeps the latest `limit` records from now on; 0: none."""
+        if type(limit) is not int or limit < 0:
+            raise UserError(f"compile_records.resize takes a number of records, not {limit!r:.80}")
+        with self._lock:
+            self._kept = collections.deque(self._kept, maxlen=limit)
+
+    def add(self, record: CompileRecord) -> None:
+        with self._lock:
+            self._kept.append(record)
+
+    def __repr__(self) -> str:
+        return f"<{len(self._kept)} compile records of at most {self.limit}>"
+
+
+compile_records = CompileRecords()
+
+compiling: contextvars.ContextVar[CompileRecord | None] = contextvars.ContextVar("compiling", default=None)
+"""The record of what a backend is compiling now, for what it compiles later on its behalf."""
