@@ -507,6 +507,82 @@ def test_a_fact_is_told_with_its_line() -> None:
     assert any("5 <= x.shape[0]" in reason for reason in record.recompile_reasons)
 
 
+# ---- what only the data decides
+
+
+def first_few(x, n):
+    k = n.item()
+    torch._check(k >= 0)
+    torch._check(k <= x.shape[0])
+    return x[:k] * 2, k + 1
+
+
+def found(x, n):
+    places = (x > n).nonzero()
+    return places * 2, places.shape[0], x[x > n].sum(), x.masked_select(x <= n) + 1
+
+
+def scaled_by_a_value(x, n):
+    return x * x.sum().item() + n.item()
+
+
+def made_of_a_value(x, n):
+    size = n.item()
+    torch._check_is_size(size)
+    return torch.zeros(size) + 1, torch.arange(size)
+
+
+def distinct(x, n):
+    values = torch.unique(x % n)
+    return values.sum(), values.numel()
+
+
+DATA_DEPENDENT = [first_few, found, scaled_by_a_value, made_of_a_value, distinct]
+ASKED = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+
+
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)]
+)
+@pytest.mark.parametrize("fn", DATA_DEPENDENT)
+def test_what_data_decides_is_captured_when_asked_for(fn: Callable[..., Any], backend: str) -> None:
+    framelift.reset()
+    with framelift.config.patch(**ASKED):
+        compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+        for n in (2, 3, 5, 1, 6):
+            args = (torch.arange(8.0).reshape(8), torch.tensor(n))
+            torch.testing.assert_close(compiled(*args), fn(*args))
+    assert captures(compiled) == 1
+
+
+@pytest.mark.parametrize("fn", DATA_DEPENDENT)
+def test_what_data_decides_breaks_otherwise(fn: Callable[..., Any]) -> None:
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (2, 3):
+        args = (torch.arange(8.0), torch.tensor(n))
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.arange(8.0), torch.tensor(2))
+
+
+def test_a_check_that_fails_is_an_error() -> None:
+    with framelift.config.patch(**ASKED):
+        compiled = framelift.compile(first_few, backend="eager", fullgraph=True)
+        compiled(torch.ones(8), torch.tensor(3))
+        with pytest.raises(RuntimeError):
+            compiled(torch.ones(8), torch.tensor(9))
+
+
+def test_a_branch_on_a_value_breaks_there() -> None:
+    def fn(x):
+        return x + 1 if x.sum().item() > 3 else x - 1
+
+    with framelift.config.patch(**ASKED):
+        compiled = framelift.compile(fn, backend="eager")
+        for n in (1, 5):
+            assert compiled(torch.full((2,), float(n))).equal(fn(torch.full((2,), float(n))))
+
+
 # ---- gradients, and kernels
 
 
@@ -532,3 +608,32 @@ def test_inductor_makes_one_kernel_for_all_sizes() -> None:
         x = torch.arange(4.0 * n).reshape(n, 4)
         torch.testing.assert_close(compiled(x, n + 1), (x * (n + 1)).sin().sum(1) + n)
     assert captures(compiled) == 2
+
+
+def bert() -> torch.nn.Module:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        num_hidden_layers=2, hidden_size=32, num_attention_heads=4, intermediate_size=64, vocab_size=50
+    )
+    return transformers.BertModel(config).eval()
+
+
+def read(model: Any, batch: int, length: int) -> torch.Tensor:
+    words = torch.arange(batch * length).reshape(batch, length) % 50
+    mask = torch.ones(batch, length, dtype=torch.long)
+    mask[:, -2:] = 0
+    with torch.no_grad():
+        return model(input_ids=words, attention_mask=mask).last_hidden_state
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+def test_a_model_for_ten_batch_sizes_and_ten_lengths_is_captured_three_times(backend: str) -> None:
+    model = bert()
+    compiled = framelift.compile(model, backend=backend, fullgraph=True)
+    for batch in range(2, 12):
+        for length in (8, 9, 12, 15, 16, 17, 20, 23, 24, 31):
+            torch.testing.assert_close(
+                read(compiled, batch, length), read(model, batch, length), atol=1e-4, rtol=1e-4
+            )
+    assert captures(compiled) <= 3

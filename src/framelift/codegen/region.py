@@ -26,6 +26,7 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
+from framelift.tensors.recorder import as_input
 from framelift.tensors.torch_state import TorchState
 from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.shadows import Change
@@ -137,6 +138,9 @@ def write(
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
         given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
+        for n, (_, value, _) in enumerate(recorder.inputs):
+            if type(value) is float:
+                given[n] = f"{r.constant(as_input)}({given[n]})"
         call = f"graph({', '.join(given)})"
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call

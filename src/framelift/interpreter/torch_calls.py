@@ -9,6 +9,7 @@ import copy
 import copyreg
 import functools
 import inspect
+import operator
 import string
 import types
 from typing import Any
@@ -382,13 +383,34 @@ def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.call_native(f, torch.device.__exit__, args, kwargs)
 
 
+# ---- facts about symbols
+
+
+@serve(torch._check)
+def serve_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What is checked of a number that only the data decides is a fact from here on, and checked when the
+    graph runs."""
+    condition = opened(args[0]) if args else None
+    if type(condition) is not torch.SymBool:
+        return f.world.call_native(f, torch._check, args, kwargs)
+    return f.world.recorder.assume(condition)  # type: ignore[attr-defined]
+
+
+@serve(torch._check_is_size)
+def serve_check_is_size(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    size: Any = opened(args[0]) if args else None
+    if type(size) is not torch.SymInt:
+        return f.world.call_native(f, torch._check_is_size, args, kwargs)
+    return serve_check(f, [f.world.operate(operator.ge, size, 0)], {})
+
+
 # ---- operators by their registry
 
 
 def serve_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    operator, *rest = [f.world.for_torch(x) for x in args]  # type: ignore[attr-defined]
+    called, *rest = [f.world.for_torch(x) for x in args]  # type: ignore[attr-defined]
     recorder = f.world.recorder  # type: ignore[attr-defined]
-    return recorder.call(operator, tuple(rest), {k: f.world.for_torch(v) for k, v in kwargs.items()})  # type: ignore[attr-defined]
+    return recorder.call(called, tuple(rest), {k: f.world.for_torch(v) for k, v in kwargs.items()})  # type: ignore[attr-defined]
 
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):

@@ -101,6 +101,15 @@ def in_tracing_context(backend: Backend) -> Backend:
 
     @functools.wraps(backend)
     def compile_in_context(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
+        try:
+            return compile_once(graph, inputs, **options)
+        except Exception as error:
+            if type(error).__name__ != "TensorifyScalarRestartAnalysis":
+                raise
+            # AOTAutograd found a float that it can't keep symbolic; it will rely on its value this time
+            return compile_once(graph, inputs, **options)
+
+    def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols = _symbols.get()
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         if symbols is not None:

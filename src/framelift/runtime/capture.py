@@ -31,7 +31,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Position, decoded
 from framelift.interpreter.points import chain
 from framelift.interpreter.torch_calls import TracingMachine
-from framelift.tensors.recorder import Recorder
+from framelift.tensors.recorder import Recorder, as_input
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
 from framelift.world.dynamism import Dynamism
@@ -275,13 +275,13 @@ class Trace:
         module = None
         if region.has_graph:
             module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
-        inputs = [given for _, given, _ in recorder.inputs]
+        inputs = [as_input(given) for _, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
-            symbols.env.where = lambda: None  # from here on it is the backend that relies on things
+            symbols.hand_over()
         return captured
 
 

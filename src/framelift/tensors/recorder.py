@@ -222,8 +222,12 @@ class Recorder(TorchFunctionMode):
         node = self.placeholder()
         with torch._C.DisableTorchFunction():
             symbol = self.symbolise().number(node, value)
-        node.meta["example_value"] = symbol
         self.inputs.append((node, value, symbol))
+        if type(value) is float:
+            with self.graph.inserting_after(node):
+                node = self.add_node("call_method", "item", (node,))
+        self.terms[symbol.node.expr] = node
+        node.meta["example_value"] = symbol
         return symbol
 
     def symbolise(self) -> Symbols:
@@ -485,6 +489,14 @@ class Recorder(TorchFunctionMode):
 
     # ---- symbols
 
+    def assume(self, condition: Any) -> None:
+        """A condition on symbols holds from here on; the graph makes sure of it."""
+        with torch._C.DisableTorchFunction():
+            torch._check(condition)
+        node = self.add_node("call_function", torch._check, (self.term(condition),))
+        node.meta["stack_trace"] = self.where()
+        self.impure.add(node)
+
     def term(self, value: Any) -> Any:
         """A symbolic number as an argument of a call: nodes that compute it from the inputs."""
         expression = value.node.expr
@@ -517,10 +529,9 @@ class Recorder(TorchFunctionMode):
             read = self.symbols.read_for(symbol)
             if read is None:
                 raise UnknownTerm(str(symbol))
-            found = self.symbols.inputs[read.input].node
-            if read.kind != "number":
-                with self.graph.inserting_after(self.inputs[-1][0]):
-                    found = self.add_node("call_function", PROPERTIES[read.kind], (found, read.dim))
+            with self.graph.inserting_after(self.inputs[-1][0]):
+                tensor = self.symbols.inputs[read.input].node
+                found = self.add_node("call_function", PROPERTIES[read.kind], (tensor, read.dim))
             self.terms[symbol] = found
         return found
 
@@ -565,6 +576,11 @@ class Recorder(TorchFunctionMode):
     @property
     def empty(self) -> bool:
         return not any(node.op.startswith("call") for node in self.graph.nodes)
+
+
+def as_input(value: Any) -> Any:
+    """What a graph is given for an input: code generators know no floats that vary, but tensors."""
+    return torch.scalar_tensor(value, dtype=torch.float64) if type(value) is float else value
 
 
 PROPERTIES = {

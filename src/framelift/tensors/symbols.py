@@ -8,6 +8,7 @@ a fact, and in the end all facts are guards. Symbols come from inputs: a dimensi
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -137,6 +138,7 @@ class Symbols:
         self.inputs: list[Input] = []
         self.reads: dict[Any, Read] = {}
         """Symbol -> what of the inputs it stands for."""
+        self.places: dict[Any, Place | None] = {}
 
     # ---- inputs
 
@@ -205,6 +207,16 @@ class Symbols:
 
     # ---- the end
 
+    def hand_over(self) -> None:
+        """The trace is over: from here on it is the backend that relies on things. It gets a plain
+        environment, which can be pickled, and in which it may ask for the floats that come as tensors."""
+        env: Any = self.env
+        self.places = env.places
+        del env.places, env.where
+        env.__class__ = ShapeEnv
+        if any(type(entry.real) is float for entry in self.inputs):
+            env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
+
     def facts(self) -> tuple[list[Read], list[Fact]]:
         """All that was relied on, by the program and by the backend."""
         reads: dict[Read, int] = {}
@@ -231,7 +243,7 @@ class Symbols:
     def noted(self, reference: Callable[[Any], str]) -> Iterator[tuple[str, Place | None]]:
         """The facts with the places that they come from, written the same way."""
         printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
-        for expression, place in reversed(self.env.places.items()):
+        for expression, place in reversed(self.places.items()):
             with contextlib.suppress(Exception):  # a symbol that has gone: the fact is not written
                 text = printer.doprint(expression)
                 if not expression.is_Symbol:
@@ -262,9 +274,9 @@ class Symbols:
             return [(f"it to be {size}", None)]
         symbol, now = size.node._expr, size.node.expr
         if now != symbol:
-            return [(f"it to be {now}", self.env.places.get(symbol))]
+            return [(f"it to be {now}", self.places.get(symbol))]
         return [
-            (f"{guard.expr} (where it is {symbol})", self.env.places.get(guard.expr))
+            (f"{guard.expr} (where it is {symbol})", self.places.get(guard.expr))
             for guard in self.env.guards
             if symbol in guard.expr.free_symbols
         ]
@@ -285,11 +297,19 @@ class Symbols:
     def stand_in(self, mode: FakeTensorMode, entry: Input | None, given: Any) -> Any:
         if entry is None:
             return mode.from_tensor(given, static_shapes=True)
+        if type(entry.real) is float:
+            fake: Any = mode.from_tensor(given, static_shapes=True)
+            fake.item_memo = entry.symbol  # what `.item()` gives
+            return fake
         return entry.symbol if entry.symbol is not None else self.fake(mode, entry)
 
     def fake(self, mode: FakeTensorMode, entry: Input) -> FakeTensor:
         """A fake of a tensor with symbols in it."""
         tensor = entry.real
+        inference = tensor.is_inference()
+        if inference is not torch.is_inference_mode_enabled():
+            with torch.inference_mode(inference):  # the tensor is what it is, wherever it is first used
+                return self.fake(mode, entry)
         with torch._C.DisableTorchFunction(), no_dispatch():
             meta = torch.empty_strided(entry.sizes, entry.strides, dtype=tensor.dtype, device="meta")
             offset = tensor.storage_offset()

@@ -48,6 +48,7 @@ HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.d
 
 ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
     **{fn: fn for fn in (abs, max, min, sum, math.prod, math.floor, math.ceil, math.trunc)},
+    **{fn: fn for fn in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not)},
     int: torch.sym_int,
     bool: lambda number: number != 0,
     float: torch.sym_float,
