@@ -532,12 +532,16 @@ def made_of_a_value(x, n):
     return torch.zeros(size) + 1, torch.arange(size)
 
 
+def found_twice(x, n):
+    return (x > n).nonzero().shape[0], (x < n).nonzero().shape[0], (x > n).nonzero() + 1
+
+
 def distinct(x, n):
     values = torch.unique(x % n)
     return values.sum(), values.numel()
 
 
-DATA_DEPENDENT = [first_few, found, scaled_by_a_value, made_of_a_value, distinct]
+DATA_DEPENDENT = [first_few, found, found_twice, scaled_by_a_value, made_of_a_value, distinct]
 ASKED = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
 
 

@@ -114,11 +114,13 @@ NULL without an exception when no entry holds. func may be NULL, and so may loca
 def python_checks() -> int:
     """How often a check ran Python code, in this process."""
 
-def empty_meta(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, /) -> torch.Tensor:
+_Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
+
+def empty_meta(sizes: _Sizes, strides: _Sizes, dtype: torch.dtype, /) -> torch.Tensor:
     """A fresh tensor on the meta device, made past every dispatch mode."""
 
 def view_meta(
-    base: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, /
+    base: torch.Tensor, sizes: _Sizes, strides: _Sizes, offset: int | torch.SymInt, /
 ) -> torch.Tensor:
     """A meta tensor over the memory (and version counter) of another."""
 

@@ -8,23 +8,36 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_numbers.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <vector>
 
 namespace framelift {
 namespace {
 
-bool read_ints(PyObject *tuple, std::vector<int64_t> &out) {
+using Sizes = std::vector<c10::SymInt>;
+
+bool read_size(PyObject *value, Sizes &out) {
+  if (torch::is_symint(py::handle(value))) {
+    out.push_back(py::handle(value).cast<c10::SymInt>());
+    return true;
+  }
+  int64_t number = PyLong_AsLongLong(value);
+  if (number == -1 && PyErr_Occurred()) return false;
+  out.emplace_back(number);
+  return true;
+}
+
+bool read_sizes(PyObject *tuple, Sizes &out) {
   if (!PyTuple_Check(tuple)) {
     PyErr_SetString(PyExc_TypeError, "sizes and strides must be tuples of ints");
     return false;
   }
   out.reserve(PyTuple_GET_SIZE(tuple));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    int64_t value = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
-    if (value == -1 && PyErr_Occurred()) return false;
-    out.push_back(value);
+    if (!read_size(PyTuple_GET_ITEM(tuple, i), out)) return false;
   }
   return true;
 }
@@ -42,11 +55,11 @@ PyObject *empty_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
     PyErr_SetString(PyExc_TypeError, "empty_meta(sizes, strides, dtype)");
     return nullptr;
   }
-  std::vector<int64_t> sizes, strides;
-  if (!read_ints(args[0], sizes) || !read_ints(args[1], strides)) return nullptr;
+  Sizes sizes, strides;
+  if (!read_sizes(args[0], sizes) || !read_sizes(args[1], strides)) return nullptr;
   try {
     BelowPython below;
-    auto made = at::empty_strided(
+    auto made = at::empty_strided_symint(
         sizes, strides, at::TensorOptions().dtype(reinterpret_cast<THPDtype *>(args[2])->scalar_type).device(at::kMeta));
     return THPVariable_Wrap(made);
   } catch (const std::exception &e) {
@@ -61,17 +74,17 @@ PyObject *view_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
     return nullptr;
   }
   const at::Tensor &base = THPVariable_Unpack(args[0]);
-  std::vector<int64_t> sizes, strides;
-  if (!read_ints(args[1], sizes) || !read_ints(args[2], strides)) return nullptr;
-  int64_t offset = PyLong_AsLongLong(args[3]);
-  if (offset == -1 && PyErr_Occurred()) return nullptr;
+  Sizes sizes, strides, offset;
+  if (!read_sizes(args[1], sizes) || !read_sizes(args[2], strides) || !read_size(args[3], offset)) {
+    return nullptr;
+  }
   try {
     // without the autograd keys it would count as an inference tensor, which has no version
     auto keys = c10::DispatchKeySet(
         {c10::DispatchKey::Meta, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutogradMeta});
     auto made = at::detail::make_tensor<c10::TensorImpl>(
         c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys, base.dtype());
-    made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset[0]);
     // an in-place operation on either must be seen on both
     made.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
     return THPVariable_Wrap(made);

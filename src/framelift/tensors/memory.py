@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from framelift import _guards
 from framelift.tensors.fakes import Fakes, nbytes
+from framelift.tensors.symbols import SYMBOLIC, spread
 
 LIMIT = 50_000
 
@@ -27,14 +29,16 @@ creation_of: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_me
 class Meta(NamedTuple):
     """Everything about a plain fake that an operator's result can depend on."""
 
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    offset: Any
     dtype: torch.dtype
     device: torch.device
     requires_grad: bool
     is_leaf: bool
     is_param: bool
+    spelled: Any = None
+    """With symbols among the sizes, which can't be hashed: the same with expressions in their place."""
 
 
 class Fresh(NamedTuple):
@@ -141,6 +145,8 @@ class Keys:
     def __init__(self, fakes: Fakes) -> None:
         self.fakes = fakes
         self.metas: dict[int, Meta | None] = {}
+        self.symbolic: dict[Any, Remembered] = {}
+        """What is remembered of calls with symbols, which mean something in one trace only."""
 
     def meta(self, fake: torch.Tensor) -> Meta:
         found = self.metas.get(id(fake), False)
@@ -177,7 +183,8 @@ class Keys:
         for value in values:
             cls = type(value)
             if cls is FakeTensor:
-                parts.append(self.meta(value))
+                meta = self.meta(value)
+                parts.append(meta.spelled or meta)
                 # which arguments are one tensor decides what a result can be a view of
                 parts.append(next((n for n, seen in enumerate(tensors) if seen is value), -1))
                 tensors.append(value)
@@ -190,8 +197,20 @@ class Keys:
             elif cls is slice:
                 parts.append(cls)
                 self.add((value.start, value.stop, value.step), parts, tensors)
+            elif cls in SYMBOLIC:
+                parts.append(Spelled((cls, value.node.expr)))
             else:
                 raise Unkeyable
+
+
+class Spelled(tuple[Any, ...]):
+    """A part of a key with symbolic expressions in it."""
+
+    __slots__ = ()
+
+
+def is_symbolic_key(key: tuple[Any, ...]) -> bool:
+    return any(type(part) is Spelled for part in key)
 
 
 def read_meta(fake: Any) -> Meta | None:
@@ -203,27 +222,35 @@ def read_meta(fake: Any) -> Meta | None:
         or fake.is_neg()
         or fake.is_quantized
         or fake.is_inference()
-        or fake._has_symbolic_sizes_strides
     ):
         return None
     try:
         is_leaf = fake.is_leaf
     except RuntimeError:  # a view that autograd no longer vouches for; whoever uses it is told
         return None
-    return Meta(
+    symbolic = fake._has_symbolic_sizes_strides
+    offset = fake.storage_offset()
+    meta = Meta(
         tuple(fake.shape),
         fake.stride(),
-        int(fake.storage_offset()),
+        offset if symbolic else int(offset),
         fake.dtype,
         fake.device,
         fake.requires_grad,
         is_leaf,
         getattr(fake, "_is_param", False),
     )
+    return meta._replace(spelled=spelled(meta)) if symbolic else meta
 
 
-def lookup(key: Any) -> Remembered | None:
-    return _memory.get(key)
+def spelled(meta: Meta) -> Spelled:
+    numbers = (*meta.sizes, *meta.strides, meta.offset)
+    expressions = [n.node.expr if type(n) in SYMBOLIC else n for n in numbers]
+    return Spelled((len(meta.sizes), *expressions, *meta[3:-1]))
+
+
+def lookup(key: Any, keys: Keys) -> Remembered | None:
+    return keys.symbolic.get(key) if keys.symbolic and is_symbolic_key(key) else _memory.get(key)
 
 
 DETACHES = frozenset({torch.Tensor.detach, torch.detach})
@@ -258,9 +285,13 @@ def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random
         if type(result) is not ViewOf:
             fresh.add(where)
         results.append(result)
+    found = Remembered(tuple(results), container, random)
+    if is_symbolic_key(key):
+        keys.symbolic[key] = found
+        return
     if len(_memory) >= LIMIT:
         _memory.clear()
-    _memory[key] = Remembered(tuple(results), container, random)
+    _memory[key] = found
 
 
 def relation(
@@ -273,14 +304,9 @@ def relation(
     base = owners.get(storage(output))
     if base is None:
         if not output._is_view():
-            return Fresh(meta) if nbytes(output) == minimal_bytes(meta) else None
+            return Fresh(meta) if is_minimal(output, meta) else None
         whole = read_meta(output._base)
-        if (
-            whole is None
-            or whole.is_param
-            or nbytes(output) != minimal_bytes(whole)
-            or whole.dtype is not meta.dtype
-        ):
+        if whole is None or whole.is_param or not is_minimal(output, whole) or whole.dtype is not meta.dtype:
             return None
         return ViewOfFresh(whole, meta, int(creation_of(output)))
     if meta.dtype is not tensors[base].dtype or tensors[base].is_inference():
@@ -290,14 +316,15 @@ def relation(
     return ViewOf(base, meta, None) if func in DETACHES else None
 
 
-def minimal_bytes(meta: Meta) -> int:
-    """How large a storage of its own a tensor needs."""
+def is_minimal(output: torch.Tensor, meta: Meta) -> bool:
+    """Whether a tensor's storage is as large as it needs to be, and no larger."""
+    if meta.spelled is not None:
+        small = type(meta.offset) is int and meta.offset == 0
+        return small and statically_known_true(nbytes(output) == spread(meta) * meta.dtype.itemsize)
     if meta.offset:
-        return -1
-    if 0 in meta.sizes:
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(meta.sizes, meta.strides, strict=True))
-    return (last + 1) * meta.dtype.itemsize
+        return False
+    needed = 0 if 0 in meta.sizes else spread(meta) * meta.dtype.itemsize
+    return nbytes(output) == needed
 
 
 def storage(tensor: torch.Tensor) -> int:

@@ -235,6 +235,7 @@ class Recorder(TorchFunctionMode):
             self.symbols = Symbols(self.place)
             self.fakes.shape_env = self.symbols.env
             self.fakes.static_shapes = False
+            self.fakes.cache_enabled = False  # with symbols it takes longer than what it saves
         return self.symbols
 
     def know(self, fake: FakeTensor, node: torch.fx.Node) -> None:
@@ -276,7 +277,7 @@ class Recorder(TorchFunctionMode):
         keyed = self.keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
-            found = memory.lookup(key)
+            found = memory.lookup(key, self.keys)
             if found is not None:
                 out = memory.produce(found, self.keys, tensors)
                 self.record(func, args, kwargs, out, not found.random)
@@ -311,7 +312,7 @@ class Recorder(TorchFunctionMode):
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
         random = self.fakes.drew_random
-        if keyed is not None:
+        if keyed is not None and not (self.symbols is not None and self.symbols.has_fresh):
             memory.remember(keyed[0], self.keys, tensors, out, random)
         self.record(func, args, kwargs, out, not random)
         return out

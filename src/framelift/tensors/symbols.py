@@ -199,9 +199,14 @@ class Symbols:
             for item in out:
                 yield from self.brought_about(item)
 
+    @property
+    def has_fresh(self) -> bool:
+        """Whether the last call has brought symbols about that nothing stands for yet."""
+        return bool(self.env.pending_fresh_unbacked_symbols)
+
     def bindings(self, out: Any) -> Any:
         """What torch's backends want to know about a node that brings symbols about."""
-        if not self.env.pending_fresh_unbacked_symbols:
+        if not self.has_fresh:
             return None
         return symbolic_shapes.compute_unbacked_bindings(self.env, out)
 
@@ -347,9 +352,9 @@ def kind_of(dim: Dim | None) -> DimDynamic:
     return UNBACKED if dim.unbacked else DimDynamic.DYNAMIC if dim.demanded else DimDynamic.DUCK
 
 
-def spread(entry: Input) -> Any:
-    """How many elements of memory lie between the first and the last of a tensor."""
-    last = sum((size - 1) * stride for size, stride in zip(entry.sizes, entry.strides, strict=True))
+def spread(described: Any) -> Any:
+    """How many elements of memory a tensor with these sizes and strides reaches over."""
+    last = sum((size - 1) * stride for size, stride in zip(described.sizes, described.strides, strict=True))
     return last + 1
 
 
