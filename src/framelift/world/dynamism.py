@@ -46,23 +46,23 @@ class Dynamism:
         """Takes in what earlier captures rely on."""
         self.seen = {}
         for guards in captures:
+            relied_on: dict[Source, Any] = {}
             for guard in guards:
-                found: Any = None
                 if guard.check is Check.TENSOR:
-                    found = guard.expected.sizes
+                    relied_on[guard.source] = guard.expected.sizes
                 elif guard.check is Check.EQUAL and type(guard.expected) in CHANGES:
-                    found = guard.expected
+                    relied_on[guard.source] = guard.expected
                 elif guard.check is Check.TYPE and guard.expected in CHANGES:
-                    found = VARIES
-                if found is not None:
-                    self.seen.setdefault(str(guard.source), []).append(found)
+                    relied_on.setdefault(guard.source, VARIES)
+            for source, found in relied_on.items():
+                self.seen.setdefault(str(source), []).append(found)
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
         if self.mode is False or source.access is Access.CONST or not -LARGEST < value < LARGEST:
             return False  # a NaN is not in between either
         if self.mode and type(value) is int and is_passed(source):
-            return source not in self.fixed and str(source) not in self.fixed
+            return str(source) not in self.fixed
         others = {other for other in self.seen.get(str(source), ()) if other is VARIES or other != value}
         if not others or str(source) in self.fixed:
             return False
