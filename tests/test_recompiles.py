@@ -334,6 +334,27 @@ def test_a_guard_from_within_a_library_is_told_with_the_users_line() -> None:
     assert again.reason.where.startswith(f"{__file__}:") and "self.drop(self.norm(x))" in again.reason.where
 
 
+def test_modules_of_one_class_are_told_apart_by_the_lines_that_call_them() -> None:
+    class Two(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Sequential(torch.nn.Dropout(0.5))
+            self.b = torch.nn.Sequential(torch.nn.Dropout(0.5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.a(x)
+            return self.b(x)
+
+    two = Two()
+    compiled = framelift.compile(two, backend="eager")
+    compiled(X)
+    two.b.eval(), compiled(X)
+    two.b.train(), two.a.eval(), compiled(X)
+    first, second = only_record(compiled).recompiles
+    assert first.reason.where.endswith(": self.b(x)")
+    assert [failure.where.rpartition(": ")[2] for _, failure in second.failures] == ["self.a(x)", "self.a(x)"]
+
+
 @pytest.mark.parametrize(
     ("values", "cause"),
     [
