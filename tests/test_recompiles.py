@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 import types
 from collections import OrderedDict, deque
@@ -236,12 +237,47 @@ def test_no_code_of_the_program_runs_to_show_a_value() -> None:
         __str__ = __len__ = __eq__ = __repr__  # type: ignore[assignment]
         __hash__ = object.__hash__
 
-    def fn(x: torch.Tensor, value: Any) -> torch.Tensor:
-        return x * (value.n if type(value) is Loud else 2)
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError("asked for")
 
-    assert reasons(fn, (X, 3), (X, Loud(1))) == [
-        f"type(value) is builtins.int, found {__name__}.{Loud.__qualname__}"
-    ]
+        @property
+        def __class__(self) -> Any:
+            raise AssertionError("asked for")
+
+        @__class__.setter
+        def __class__(self, cls: Any) -> None: ...
+
+    def fn(x: torch.Tensor, value: Any) -> torch.Tensor:
+        return x * (3 if type(value) is Loud else 2)
+
+    name = f"{__name__}.{Loud.__qualname__}"
+    assert reasons(fn, (X, 3), (X, Loud(1))) == [f"type(value) is builtins.int, found {name}"]
+
+    first, second = Loud(1), Loud(2)
+    table = {first: 1}
+
+    def look(x: torch.Tensor, key: Any) -> torch.Tensor:
+        return x * len(list(table))
+
+    compiled = framelift.compile(look, backend="eager")
+    compiled(X, first)
+    table.clear(), table.update({second: 1, "a": 2})
+    assert torch.equal(compiled(X, first), X * 2)
+    told = str(framelift.entries(compiled)) + str(framelift.explain(look)(X, first))
+    assert "Loud object>" in told
+
+
+def test_members_of_an_enumeration_and_keys_are_written_out() -> None:
+    class Mode(enum.Enum):
+        FAST = 1
+        SLOW = 2
+
+    def fn(x: torch.Tensor, mode: Mode, table: dict[Any, int]) -> torch.Tensor:
+        return x * (2 if mode is Mode.FAST else 3) * table[7]
+
+    first, second = reasons(fn, (X, Mode.FAST, {7: 2}), (X, Mode.SLOW, {7: 2}), (X, Mode.SLOW, {7: 3}))
+    assert first.endswith("Mode.FAST, found " + f"{Mode.__qualname__}.SLOW") and "mode is" in first
+    assert second == "table[7] == 2, found 3"
 
 
 # ---- resumed functions
@@ -332,6 +368,27 @@ def test_a_guard_from_within_a_library_is_told_with_the_users_line() -> None:
     compiled(X)
     (again,) = only_record(compiled).recompiles
     assert again.reason.where.startswith(f"{__file__}:") and "self.drop(self.norm(x))" in again.reason.where
+
+
+def test_modules_of_one_class_are_told_apart_by_the_lines_that_call_them() -> None:
+    class Two(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Sequential(torch.nn.Dropout(0.5))
+            self.b = torch.nn.Sequential(torch.nn.Dropout(0.5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.a(x)
+            return self.b(x)
+
+    two = Two()
+    compiled = framelift.compile(two, backend="eager")
+    compiled(X)
+    two.b.eval(), compiled(X)
+    two.b.train(), two.a.eval(), compiled(X)
+    first, second = only_record(compiled).recompiles
+    assert first.reason.where.endswith(": self.b(x)")
+    assert [failure.where.rpartition(": ")[2] for _, failure in second.failures] == ["self.a(x)", "self.a(x)"]
 
 
 @pytest.mark.parametrize(

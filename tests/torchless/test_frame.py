@@ -930,6 +930,34 @@ def test_an_entry_that_holds_is_run_instead_of_the_frame():
     assert calls == [("cache", f, [1, 2, (), None], OFF)]
 
 
+def test_nothing_is_looked_at_while_all_is_to_run_as_it_is():
+    asked = []
+
+    def inner():
+        return _frame.mode(), _frame.active()
+
+    def switched_on_inside():
+        _frame.set_eager(True)
+        return inner()
+
+    def missed(func, arguments):
+        asked.append(func.__name__)
+
+    _frame.set_callbacks(decide_for_tests(), missed)
+    try:
+        _frame.set_eager(True)
+        assert _frame.call_in("context", inner) == (OFF, 0)
+        assert _frame.call(_frame.call_in, "context", inner) == (OFF, 1)
+        _frame.set_eager(False)
+        assert _frame.call_in("context", inner) == (RUN, 1)
+        assert _frame.call_in("context", switched_on_inside) == (RUN, 1)
+    finally:
+        _frame.set_eager(False)
+    assert asked == ["inner", "switched_on_inside"]
+    with pytest.raises(TypeError, match="expected a context"):
+        _frame.call_in("context")
+
+
 def test_no_entry_holds_so_missed_is_asked():
     def f(a):
         return "ran"

@@ -13,10 +13,11 @@ from typing import Any
 import torch.fx
 
 from framelift.api.compile import compile
-from framelift.core.breaks import Break
+from framelift.core.breaks import Break, Place
 from framelift.core.errors import UserError
 from framelift.guards.failure import SWITCHES, parsed, tensor_facts
 from framelift.guards.program import GuardProgram
+from framelift.guards.shapes import origin
 from framelift.runtime.frames import Context, Record
 from framelift.runtime.recompiles import Recompilation, what
 from framelift.world.guard import Check, ClassGuard, Guard
@@ -32,6 +33,8 @@ class Explanation:
     ops: list[list[Any]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     class_guards: list[ClassGuard] = field(default_factory=list)
+    shapes: list[tuple[str, Place | None]] = field(default_factory=list)
+    """What is relied on of sizes and numbers that may vary, and where."""
     breaks: list[Break] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
@@ -80,7 +83,10 @@ class Explanation:
             ]
         if self.guards:
             lines += ["", "guards:"]
-            lines += [f"  {guard}{origin(guard)}" for guard in self.guards]
+            lines += [f"  {guard}{origin(guard.user_place)}" for guard in self.guards]
+        if self.shapes:
+            lines += ["", "facts about sizes and numbers:"]
+            lines += [f"  {text}{origin(place)}" for text, place in self.shapes]
         if self.class_guards:
             lines += ["", "names looked up on classes:"]
             lines += [f"  {name}: {', '.join(names)}" for name, names in self.lookups().items()]
@@ -93,14 +99,6 @@ class Explanation:
 
 def indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
-
-
-def origin(guard: Guard) -> str:
-    place = guard.user_place
-    if place is None:
-        return ""
-    expression = place.expression
-    return f"    # {place.code.co_filename}:{place.line}" + (f": {expression}" if expression else "")
 
 
 # ---- entries
@@ -164,7 +162,7 @@ def entries(compiled: Any) -> EntriesReport:
     >>> for entry in framelift.entries(f)[0].entries:
     ...     print(entry.hits, entry.expects, entry.because)
     0 ['n == 2'] None
-    1 ['n == 3'] n == 2, found 3
+    1 ['type(n) is builtins.int'] n == 2, found 3
     """
     context = getattr(compiled, "_framelift_context", None)
     if context is None:
@@ -179,7 +177,7 @@ def entries_of(record: Record) -> CodeEntries:
     made = []
     for n, (program, expects) in enumerate(zip(programs, discriminating(programs), strict=True)):
         again = record.because(n)
-        guards = len(program.guards) + len(program.class_guards)
+        guards = len(program.guards) + len(program.class_guards) + len(program.shapes)
         because = None if again is None else str(again.reason)
         made.append(Entry(record.compiled[n].hits, guards, expects, because))
     return CodeEntries(what(record.code), made, record.recompiles, record.skipped)
@@ -199,14 +197,21 @@ def discriminating(programs: list[GuardProgram]) -> list[list[str]]:
         for program, states in zip(programs, states_of(programs), strict=True)
     ]
     found = []
-    for own in facts:
+    for program, own in zip(programs, facts, strict=True):
         others = [other for other in facts if other is not own]
         against = [text for key, text in own.items() if any(other.get(key, text) != text for other in others)]
         alone = [text for key, text in own.items() if any(key not in other for other in others)]
         texts = [set(other.values()) for other in others]
         rarest = sorted(against or alone, key=lambda text: sum(text in other for other in texts))
-        found.append(rarest[:FACTS_TOLD])
+        found.append([*rarest, *shape_facts(program, programs)][:FACTS_TOLD])
     return found
+
+
+def shape_facts(program: GuardProgram, programs: list[GuardProgram]) -> list[str]:
+    """What an entry relies on of sizes, as far as not all do; strides mostly follow from sizes."""
+    others = [{text for text, _ in other.shapes} for other in programs if other is not program]
+    texts = [text for text, _ in program.shapes if ".stride()" not in text]
+    return [text for text in texts if not all(text in other for other in others)]
 
 
 def states_of(programs: list[GuardProgram]) -> list[dict[str, str]]:
@@ -275,6 +280,7 @@ def add(report: Explanation, record: Record) -> None:
             report.ops.append(captured.ops)
             report.sources.append(captured.region.source)
         report.guards += captured.program.guards
+        report.shapes += captured.program.shapes
         report.class_guards += captured.program.class_guards
         report.capture_seconds += captured.seconds
         report.restarts += captured.restarts

@@ -92,8 +92,7 @@ ALIASING = cause(
 STATE = cause(
     "torch's global state",
     "The graph depends on a switch of torch's, which was thrown.",
-    "Call the function with {subject} always in one position; where both are needed, "
-    "one entry for each is as it should be.",
+    "Keep `{subject}` the same for all calls; where both are needed, one entry for each is as it should be.",
 )
 
 OFTEN = 3

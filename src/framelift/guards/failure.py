@@ -16,8 +16,8 @@ import torch
 from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
-from framelift.world.guard import Check, Guard, brief
-from framelift.world.source import Access, Source
+from framelift.world.guard import Check, Guard
+from framelift.world.source import Access, Source, written
 
 LONGEST = 120
 
@@ -64,7 +64,7 @@ def of_access(source: Source, guards: list[Guard]) -> Failure:
     """What a path leads to is not there (any more)."""
     place = next((guard.user_place for guard in guards if leads_through(guard.source, source)), None)
     exists = located(EXISTS.get(source.access, "{s} is there"), source)
-    text = exists.format(s=source, b=source.base, k=source.key)
+    text = exists.format(s=source, b=source.base, k=source.key, w=written(source.key))
     return Failure(text, "no such thing", causes.PRESENCE, str(source), place)
 
 
@@ -166,7 +166,9 @@ def tensor_facts(guard: Guard) -> list[str]:
 
 def cause_of(guard: Guard) -> Cause:
     if guard.check in (Check.EQUAL, Check.IS):
-        return next((cause for cls, cause in BY_CLASS if isinstance(guard.expected, cls)), causes.IDENTITY)
+        return next(
+            (cause for cls, cause in BY_CLASS if issubclass(type(guard.expected), cls)), causes.IDENTITY
+        )
     return CAUSES[guard.check]
 
 
@@ -197,7 +199,7 @@ CAUSES = {
 }
 
 EXISTS = {
-    Access.KEY: "{k!r} in {b}",
+    Access.KEY: "{w} in {b}",
     Access.ATTR: "hasattr({b}, {k!r})",
     Access.ITEM: "len({b}) > {k}",
     Access.DEQUE_ITEM: "len({b}) > {k}",
@@ -209,7 +211,7 @@ def type_name(cls: type) -> str:
 
 
 def shown_keys(value: Any) -> str:
-    return str([key if isinstance(key, PLAIN) else brief(key) for key in value])
+    return f"[{', '.join(map(written, value))}]"
 
 
 SIZED = (list, tuple, dict, set, frozenset, collections.deque, str, bytes)
@@ -217,7 +219,7 @@ SIZED = (list, tuple, dict, set, frozenset, collections.deque, str, bytes)
 
 def size_of(value: Any) -> str:
     """As the guard counts, whatever a subclass says."""
-    base = next((base for base in SIZED if isinstance(value, base)), None)
+    base = next((base for base in SIZED if issubclass(type(value), base)), None)
     return shown(value) if base is None else str(base.__len__(value))
 
 
@@ -238,20 +240,19 @@ FOUND: dict[Check, Callable[[Any], str]] = {
 }
 """How what was found is shown, where it is not the value itself."""
 
-PLAIN = (str, int, float, complex, bytes, types.NoneType, torch.dtype, torch.device, torch.Size)
-
 
 def shown(value: Any) -> str:
-    """Without running the program's own `__repr__`."""
-    if type(value) in PLAIN or type(value) is bool:
-        return repr(value)
-    if isinstance(value, torch.Tensor):
+    """Without running code of the program's."""
+    cls = type(value)
+    if cls in CONTAINERS:
+        return f"a {cls.__name__} of length {len(value)}"
+    if issubclass(cls, torch.Tensor):
         return "a tensor"
-    if type(value) in (list, tuple, dict, set, frozenset):
-        return f"a {type(value).__name__} of length {len(value)}"
-    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
-        return brief(value)
-    return f"another {type_name(type(value))}"
+    text = written(value)
+    return f"another {type_name(cls)}" if text == f"<{cls.__qualname__} object>" else text
+
+
+CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def located(text: str, source: Source) -> str:

@@ -47,6 +47,7 @@ class Frame:
         "names",
         "namespace",
         "stack",
+        "users_place",
         "value",
         "viewed",
         "world",

@@ -90,15 +90,15 @@ def causes_so_far(record: Record, latest: Recompilation) -> list[tuple[Cause, st
 
 
 def note(context: Context, record: Record, found: Recompilation) -> None:
-    """Keeps it, counts it and tells it; with `error_on_recompile` it is an error."""
+    """Keeps it, counts it and tells it; with `error_on_recompile` it is an error, and nothing is kept."""
+    count = f"{found.number} of at most {limit(context, record)} entries"
+    if config.error_on_recompile:
+        text = f"{what(record.code)} would be compiled again (config.error_on_recompile); it has {count}"
+        raise RecompileError(f"{text}\n{indented(found.lines())}")
     record.recompiles.append(found)
     counters["recompiles"][f"{record.code.co_qualname}: {found.reason}"] += 1
-    count = f"{found.number} of at most {limit(context, record)} entries"
-    text = f"{what(record.code)} is compiled again; it has {count}"
-    if config.error_on_recompile:
-        raise RecompileError(f"{text} (config.error_on_recompile)\n{indented(found.lines())}")
     if log.isEnabledFor(logging.INFO):
-        log.info("%s\n%s", text, indented(found.lines()))
+        log.info("%s is compiled again; it has %s\n%s", what(record.code), count, indented(found.lines()))
 
 
 def refuse(code: CodeType, found: Recompilation | None) -> RecompileError:

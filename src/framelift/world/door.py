@@ -96,6 +96,8 @@ class Door(PlainWorld):
         """Arguments that CPython makes for each call (`*args`, `**kwargs`): they are nobody else's."""
         self.frame_globals: dict[str, Any] | None = None
         self.frame_function: FunctionType | None = None
+        self.users: dict[int, bool] = {}
+        """id of a globals dictionary -> whether it is the user's."""
         self.broken: Break | None = None
         self.lost = False
         """Something could not be captured in a place that the program does not come to by itself."""
@@ -132,10 +134,23 @@ class Door(PlainWorld):
     def calling_place(self) -> Place | None:
         """Where the user's code stands, while the program stands in a library's."""
         frame = self.machine.frame if self.machine else None
-        above = frame
-        while above is not None and not policy.is_user_code(policy.module_name(above.func)):
-            above = above.back
-        return None if above is None or above is frame else above.place
+        if frame is None:
+            return None
+        place: Any = getattr(frame, "users_place", MISSING)  # not set before it is asked for
+        if place is MISSING:
+            above = frame
+            while above is not None and not self.is_users(above.globals):
+                above = above.back
+            place = None if above is None or above is frame else above.place
+            if frame.generator is None:  # its callers stay where they are as long as it runs
+                frame.users_place = place
+        return place
+
+    def is_users(self, scope: dict[str, Any]) -> bool:
+        found = self.users.get(id(scope))
+        if found is None:
+            found = self.users[id(scope)] = policy.is_user_code(scope.get("__name__") or "")
+        return found
 
     def stack(self) -> list[Place]:
         """Where the program stands, with its callers, outermost first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.breaks import Place
-from framelift.world.source import Source
+from framelift.world.source import Source, written
 
 
 class Check(enum.Enum):
@@ -36,13 +36,13 @@ TEXTS = {
     Check.IS: "{s} is {e}",
     Check.IS_NOT: "{s} is not {e}",
     Check.TYPE: "type({s}) is {e.__module__}.{e.__qualname__}",
-    Check.EQUAL: "{s} == {e!r}",
+    Check.EQUAL: "{s} == {e}",
     Check.LEN: "len({s}) == {e}",
     Check.NONEMPTY: "bool({s}) is {e}",
     Check.KEYS: "list({s}) == {e}",
-    Check.HAS_KEY: "{e!r} in {s}",
-    Check.NO_KEY: "{e!r} not in {s}",
-    Check.NO_ATTR: "{e!r} not in vars({s})",
+    Check.HAS_KEY: "{e} in {s}",
+    Check.NO_KEY: "{e} not in {s}",
+    Check.NO_ATTR: "{e} not in vars({s})",
     Check.NO_SLOT: "not hasattr({s}, {e.__name__!r})",
     Check.ELEMENTS_IN_ORDER: "tuple({s}) == {e}",
     Check.CODE: "{s}.__code__ is what it was",
@@ -75,20 +75,18 @@ class Guard:
     @property
     def text(self) -> str:
         expected, text = self.expected, TEXTS[self.check]
-        if self.check is Check.IS and type(expected) is bool:
-            text = TEXTS[Check.EQUAL]
-        elif self.check in (Check.IS, Check.IS_NOT):
-            expected = brief(expected)
+        if self.check in WRITTEN:
+            expected = written(expected)
+            if self.check is Check.IS and type(self.expected) is bool:
+                text = TEXTS[Check.EQUAL]
         elif self.check is Check.KEYS:
-            expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in expected]
+            expected = f"[{', '.join(map(written, expected))}]"
         return text.format(s=self.source, e=expected)
 
 
-def brief(value: Any) -> str:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return repr(value)
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    return f"<{type(value).__name__} {name}>" if name else f"<{type(value).__name__} object>"
+WRITTEN = {Check.IS, Check.IS_NOT, Check.EQUAL, Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR}
+WRITTEN |= {Check.ELEMENTS_IN_ORDER}
+"""The checks whose operand is a value of the program's."""
 
 
 @dataclass(frozen=True)
@@ -105,4 +103,4 @@ class ClassGuard:
         place = f"{self.cls.__module__}.{self.cls.__qualname__}"
         if self.found is MISSING:
             return f"{place} has no attribute {self.name!r}"
-        return f"{place}.{self.name} is {brief(self.found)}"
+        return f"{place}.{self.name} is {written(self.found)}"

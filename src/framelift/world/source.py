@@ -8,6 +8,7 @@ same name in `framelift._guards` (`ACCESS_<NAME>`).
 from __future__ import annotations
 
 import enum
+import types
 from typing import Any
 
 from framelift.world.hashing import COMMON_KEYS, hashes_itself
@@ -46,7 +47,7 @@ TEXTS = {
     Access.CONST: "{k[0]}",
     Access.ATTR: "{b}.{k}",
     Access.DICT: "{b}.__dict__",
-    Access.KEY: "{b}[{k!r}]",
+    Access.KEY: "{b}[{k}]",
     Access.ITEM: "{b}[{k}]",
     Access.DEQUE_ITEM: "{b}[{k}]",
     Access.SLOT: "{b}.{k.__name__}",
@@ -145,6 +146,7 @@ class Source:
             owner = namespace_owner(base)
             if owner is not None and type(self.key) is str:
                 return member(owner, self.key)
+            return f"{base}[{written(self.key)}]"
         if self.access is Access.ATTR and base is not None:
             return member(base, self.key)
         return TEXTS[self.access].format(b=base, k=self.key)
@@ -168,6 +170,24 @@ def member(owner: Source, name: str) -> str:
     if name.isidentifier():
         return f"{owner}.{name}"
     return f"{owner}[{name}]" if name.isdigit() else f"{owner}[{name!r}]"
+
+
+PLAIN = frozenset({str, int, float, complex, bool, bytes, type(None), type(...), range})
+NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+
+
+def written(value: Any) -> str:
+    """A value as it is written, or at least what it is: without running code of the program's."""
+    cls = type(value)
+    if cls in PLAIN or (cls.__module__ == "torch" and cls.__name__ in ("dtype", "device", "Size")):
+        return repr(value)
+    if cls is tuple:
+        return f"({', '.join(map(written, value))}{',' * (len(value) == 1)})"
+    if issubclass(cls, enum.Enum):
+        return f"{cls.__qualname__}.{value._name_}"
+    if issubclass(cls, NAMED):
+        return f"<{cls.__name__} {getattr(value, '__qualname__', None) or value.__name__}>"
+    return f"<{cls.__qualname__} object>"
 
 
 def is_namespace(source: Source) -> bool:
