@@ -77,6 +77,8 @@ REFUSED = {
     Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
     Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
+    Tensor._is_view: (breaks.INTERNAL, "Tensor._is_view"),
+    Tensor.is_pinned: (breaks.INTERNAL, "Tensor.is_pinned"),
     Tensor.set_: (breaks.INTERNAL, "Tensor.set_"),
     Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_"),
     Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_"),

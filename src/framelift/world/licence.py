@@ -477,7 +477,7 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
     if fn.__code__.co_flags & inspect.CO_GENERATOR:
         # a context that switches something, left open where the trace ends
         return Refusal(breaks.EFFECT, describe(fn))
-    if fn in TORCH_TOP or policy.within(module, TORCH_PYTHON):
+    if fn in TORCH_TOP or fn in TORCH_QUERIES or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
     if top in ("re", "sre_compile", "sre_parse", "typing"):
         return Licence(Looks.DEEP, "pure, with a cache of its own")

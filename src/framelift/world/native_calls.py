@@ -7,6 +7,7 @@ Python function that calls it instead (`through`).
 
 from __future__ import annotations
 
+import abc
 import collections
 import functools
 import itertools
@@ -19,6 +20,7 @@ from typing import Any
 from framelift import _frame
 from framelift.core.sentinels import MISSING
 from framelift.world.exposure import ATOMS, Seen
+from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
@@ -104,7 +106,14 @@ class NativeCalls(Operations):
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
-        return native(fn, *args, **kwargs)
+        if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
+            self.guard_bases(args[0])
+            self.guard_check(args[1], "__subclasscheck__")
+        result = native(fn, *args, **kwargs)
+        if getattr(fn, "__module__", None) == "_abc" and result is not True:
+            # a class, once it was found to be a subclass, stays one; others may be registered
+            self.guard(self.root.registrations(), Check.EQUAL, abc.get_cache_token())
+        return result
 
     def moved(self, fn: Any, licence: Licence, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""

@@ -119,6 +119,7 @@ def open_module(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
     fixed = world.root.constant(value, value.__name__)
+    world.guard(fixed, Check.TYPE, type(value))
     world.views[id(value)] = world.scope(vars(value))
     return world.know(value, value, fixed)
 

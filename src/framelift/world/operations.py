@@ -206,11 +206,28 @@ class Operations(Exposure):
         unopened = type(value) is Pending and value.opened is MISSING and type(value.value) in ATOMS
         if unopened and value.value is not None and is_checked_by_class(cls):
             self.guard(value.source, Check.TYPE, type(value.value))
+            self.guard_check(cls, "__instancecheck__")
             return native(isinstance, value.value, cls)
         value = opened(value)
+        if type(value) is cls:
+            return True  # nobody is asked
+        self.guard_check(cls, "__instancecheck__")
         if type(value) is FakeTensor:
             return self.tensor_is_instance(value, cls)
+        if not type(value).__flags__ & IMMUTABLE_TYPE:
+            self.guard_bases(type(value))
+            self.class_attribute(type(value), "__class__")
         return native(isinstance, value, cls)
+
+    def guard_check(self, classes: Any, method: str) -> None:
+        """That a metaclass has, or has not, an answer of its own to `isinstance` and `issubclass`."""
+        if isinstance(classes, types.UnionType):
+            classes = classes.__args__
+        if isinstance(classes, tuple):
+            for item in classes:
+                self.guard_check(item, method)
+        elif not type(classes).__flags__ & IMMUTABLE_TYPE:
+            self.class_attribute(type(classes), method)
 
     def tensor_is_instance(self, fake: Any, cls: Any) -> bool:
         if isinstance(cls, tuple):

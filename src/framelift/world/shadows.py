@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from framelift.world.world import World
 
 
+MAXLEN: Any = vars(collections.deque)["maxlen"]
+FACTORY: Any = vars(collections.defaultdict)["default_factory"]
+"""What C knows of these containers, whatever a subclass of theirs says."""
+
+
 @dataclass
 class Shadow:
     """One outside container: where it is, what stands for it, and what that held at first."""
@@ -94,7 +99,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
     found = dict(getattr(value, "__dict__", ()))
     if isinstance(value, collections.defaultdict):
-        found["default_factory"] = value.default_factory
+        found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):
         try:
             found[slot.__name__] = slot.__get__(value)
@@ -134,10 +139,10 @@ def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[An
 
 def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, len(value))
-    world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, value.maxlen)
+    world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, MAXLEN.__get__(value))
     items = items_of(world, collections.deque.__iter__(value), source, Access.DEQUE_ITEM)
     shadow: collections.deque[Any] = collections.deque.__new__(cls)
-    collections.deque.__init__(shadow, items, value.maxlen)
+    collections.deque.__init__(shadow, items, MAXLEN.__get__(value))
     return shadow, items
 
 
@@ -154,7 +159,7 @@ def shadow_ordered(world: World, value: Any, source: Source, cls: type) -> tuple
 def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = collections.defaultdict.__new__(cls)
     factory = source.child(Access.NATIVE_ATTR, "default_factory")
-    collections.defaultdict.__init__(shadow, world.load(value.default_factory, factory))
+    collections.defaultdict.__init__(shadow, world.load(FACTORY.__get__(value), factory))
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 

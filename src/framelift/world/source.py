@@ -36,6 +36,7 @@ class Access(enum.Enum):
     METHOD_FUNC = enum.auto()
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
+    REGISTRATIONS = enum.auto()
 
 
 TEXTS = {
@@ -59,11 +60,12 @@ TEXTS = {
     Access.METHOD_FUNC: "{b}.__func__",
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
+    Access.REGISTRATIONS: "abc.get_cache_token()",
 }
 """How each access is written, from its base `b` and key `k`."""
 
 
-ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST})
+ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
 
 
 class Source:
@@ -134,6 +136,9 @@ class Root:
 
     def function(self, name: str) -> Source:
         return self.top.child(Access.FUNC, name)
+
+    def registrations(self) -> Source:
+        return self.top.child(Access.REGISTRATIONS)
 
     def constant(self, value: Any, name: str) -> Source:
         """An object that the entry itself holds on to: its identity is fixed by other guards."""
