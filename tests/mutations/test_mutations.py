@@ -23,6 +23,7 @@ from unittest import mock
 import pytest
 import torch
 from mutation_programs import KNOWN, PROGRAMS, Program
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import framelift
 from framelift import _frame, _guards
@@ -85,8 +86,197 @@ def test_no_check_is_a_callback() -> None:
     """The one kind of check that may run Python code is not used."""
     before = _guards.python_checks()
     for program in PROGRAMS[::5]:
-        Twin(program, compiled=True).run(program.read[0], "")
+        Twin(program, compiled=True, fullgraph=False).run(program.read[0], "")
     assert _guards.python_checks() == before
+
+
+# ---- guards run no code of the program's
+
+
+class Asked:
+    """Notes every question that it is asked."""
+
+    questions: list[str] = []
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __getattribute__(self, name: str) -> Any:
+        Asked.questions.append(f"getattribute {name}")
+        return object.__getattribute__(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        Asked.questions.append("eq")
+        return self is other
+
+    def __hash__(self) -> int:
+        Asked.questions.append("hash")
+        return 1
+
+    def __len__(self) -> int:
+        Asked.questions.append("len")
+        return 1
+
+    def __bool__(self) -> bool:
+        Asked.questions.append("bool")
+        return True
+
+
+class Key:
+    """May be hashed by a trace, as `Asked` may not: its methods do nothing but answer."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.n == other.n
+
+    def __hash__(self) -> int:
+        return hash(self.n)
+
+
+class AskedMeta(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        Asked.questions.append("instancecheck")
+        return True
+
+    def __getattribute__(cls, name: str) -> Any:
+        Asked.questions.append(f"getattribute of the class {name}")
+        return type.__getattribute__(cls, name)
+
+    def __eq__(cls, other: object) -> bool:
+        Asked.questions.append("eq of the class")
+        return cls is other
+
+    def __hash__(cls) -> int:
+        Asked.questions.append("hash of the class")
+        return 1
+
+
+class AskedClass(metaclass=AskedMeta):
+    n = 1
+
+
+class AskedQueue(collections.deque):
+    def __getattribute__(self, name: str) -> Any:
+        Asked.questions.append(f"getattribute of the queue {name}")
+        return super().__getattribute__(name)
+
+    def __len__(self) -> int:
+        Asked.questions.append("len of the queue")
+        return 1
+
+
+def attribute(x: Any, o: Any) -> Any:
+    return x + o.n
+
+
+def truth_and_length(x: Any, o: Any) -> Any:
+    return x + len(o) if o else x
+
+
+def equality(x: Any, o: Any) -> Any:
+    return x + 1 if o == 1 else x - 1
+
+
+def membership(x: Any, o: Any) -> Any:
+    return x + 1 if o in [1, 2] else x - 1
+
+
+def a_key(x: Any, d: Any) -> Any:
+    return x + len(d) + sum(d.values())
+
+
+def elements(x: Any, s: Any) -> Any:
+    return x + len(s)
+
+
+def an_instance(x: Any, o: Any) -> Any:
+    return x + 1 if isinstance(o, AskedClass) else x - 1
+
+
+def of_a_class(x: Any, cls: Any) -> Any:
+    return x + cls.n
+
+
+def a_queue(x: Any, q: Any) -> Any:
+    return x + len(q)
+
+
+ASKED = {
+    "an attribute": (attribute, lambda: Asked(1)),
+    "truth and length": (truth_and_length, lambda: Asked(1)),
+    "equality": (equality, lambda: Asked(1)),
+    "membership": (membership, lambda: Asked(1)),
+    "keys of a dictionary": (a_key, lambda: {KEYS[0]: 1, "text": 2, KEYS[1]: 3}),
+    "elements of a set": (elements, lambda: {KEYS[0], 5}),
+    "an instance's class": (an_instance, lambda: Asked(1)),
+    "an attribute of a class": (of_a_class, lambda: AskedClass),
+    "a queue": (a_queue, lambda: AskedQueue([1, 2])),
+}
+KEYS = [Key(1), Key(2)]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_guards_ask_nobody(name: str) -> None:
+    fn, make = ASKED[name]
+    x, first, second, other = torch.ones(2), make(), make(), 5
+    compiled = framelift.compile(fn, backend="eager", fullgraph=False)
+    assert torch.equal(compiled(x, first), fn(x, first))
+    programs = [
+        each.captured.program.native
+        for record in compiled._framelift_context.records.values()
+        if record.code is fn.__code__
+        for each in record.compiled
+    ]
+    assert programs, [record.skipped for record in compiled._framelift_context.records.values()]
+    Asked.questions.clear()
+    for program in programs:
+        for arguments in ([x, first], [x, second], [x, other], [torch.ones(3), first]):
+            assert not called_meanwhile(program.check, fn, arguments)
+            assert not called_meanwhile(program.collect, fn, arguments)
+        assert program.collect(fn, [x, first]) is not None
+        assert program.collect(fn, [x, other]) is None
+        assert program.collect(fn, [torch.ones(3), first]) is None
+    assert not Asked.questions
+
+
+def test_a_program_under_a_dispatch_mode_runs_as_it_is() -> None:
+    """What such a mode makes of a result is nobody's to know while tracing."""
+
+    class Double(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            return out.double() if func is torch.ops.aten.sin.default else out
+
+    def f(x: Any) -> Any:
+        y = torch.sin(x)
+        return y + 1 if y.dtype is torch.float32 else y - 1
+
+    compiled, x = framelift.compile(f, backend="eager", fullgraph=True), torch.ones(2)
+    for mode in (Double(), contextlib.nullcontext(), Double(), contextlib.nullcontext()):
+        with mode:
+            assert torch.equal(compiled(x), f(x))
+    (record,) = compiled._framelift_context.records.values()
+    assert [each.hits for each in record.compiled] == [1]
+
+
+def test_tensors_that_overlap_otherwise_than_before() -> None:
+    """A backend that does without writing makes views of one tensor of them, at offsets that it has seen."""
+
+    def f(a: Any, b: Any) -> Any:
+        a.add_(1)
+        return a + b
+
+    def pairs(base: Any) -> list[Any]:
+        return [(base[:4], base[4:8]), (base[:4], base[2:6]), (base[4:8], base[:4]), (base[:4],) * 2]
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for n in range(4):
+        plain, other = torch.arange(8.0), torch.arange(8.0)
+        assert torch.equal(f(*pairs(plain)[n]), compiled(*pairs(other)[n])) and torch.equal(plain, other)
+    (record,) = compiled._framelift_context.records.values()
+    assert [each.hits for each in record.compiled] == [0] * 4
 
 
 # ---- one program, run plainly or compiled

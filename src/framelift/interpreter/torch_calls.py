@@ -265,14 +265,14 @@ def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(functools.cached_property.__get__)
 def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Without the lock that 3.11 has: the trace is on its own."""
-    descriptor, obj = args[0], opened(args[1]) if len(args) > 1 else None
+    descriptor, obj = opened(args[0]), opened(args[1]) if len(args) > 1 else None
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if obj is None or descriptor.attrname is None:
         return interpreted(f, functools.cached_property.__get__, args, kwargs)
     name = descriptor.attrname
     own = f.world.own_attr(view, obj, name) if view is not None else vars(obj).get(name, DELETED)  # type: ignore[attr-defined]
     if own is DELETED:
-        own = f.world.invoke(descriptor.func, obj)  # type: ignore[attr-defined]
+        own = f.world.invoke(f.world.load_attr(descriptor, "func"), obj)  # type: ignore[attr-defined]
         if view is None:
             vars(obj)[name] = own
         else:

@@ -124,6 +124,8 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     context: Context | None = _frame.context()
     if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return None  # such hooks would be called for what a trace computes
+    if torch._C._len_torch_dispatch_stack():
+        return None  # such modes would not: what they make of an operator's result is not known
     before = len(context.record(fn.__code__).compiled)
     with _lock:
         return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)

@@ -270,6 +270,8 @@ class Attributes(Door):
         if view is not None and name in view.values:
             return view.values[name]
         meta = type(cls)
+        if not (cls.__flags__ & IMMUTABLE_TYPE or cls in self.inside_classes):
+            self.guard(self.root.constant(cls, cls.__qualname__), Check.TYPE, meta)
         getattribute = self.class_attribute(meta, "__getattribute__")
         if type(getattribute) is FunctionType:
             return self.invoke(getattribute, cls, name)

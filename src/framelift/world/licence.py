@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import types
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,6 +268,7 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
 }
 
 CLOCKS = frozenset({"now", "utcnow", "today"})

@@ -124,7 +124,7 @@ def items_of(world: World, value: Any, source: Source, access: Access) -> list[P
 
 
 def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, len(value))
+    world.guard(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
     return (tuple(items) if cls is tuple else tuple.__new__(cls, items)), None
 
@@ -138,7 +138,7 @@ def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[An
 
 
 def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, len(value))
+    world.guard(source, Check.LEN, collections.deque.__len__(value))
     world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, MAXLEN.__get__(value))
     items = items_of(world, collections.deque.__iter__(value), source, Access.DEQUE_ITEM)
     shadow: collections.deque[Any] = collections.deque.__new__(cls)

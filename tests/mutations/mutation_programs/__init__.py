@@ -1,6 +1,16 @@
 """Small programs, and what may change between two calls of them: see `catalogue.Program`."""
 
-from mutation_programs import arguments, classes, containers, instances, modules, names, state, tensors
+from mutation_programs import (
+    arguments,
+    classes,
+    containers,
+    instances,
+    modules,
+    names,
+    protocols,
+    state,
+    tensors,
+)
 from mutation_programs.catalogue import Program
 from mutation_programs.known import KNOWN
 
@@ -12,6 +22,7 @@ PROGRAMS = [
     *instances.PROGRAMS,
     *classes.PROGRAMS,
     *names.PROGRAMS,
+    *protocols.PROGRAMS,
     *modules.PROGRAMS,
     *tensors.PROGRAMS,
     *state.PROGRAMS,

@@ -209,6 +209,57 @@ handle = net.linear.register_forward_hook(hook)
         unread=["net.running_mean = torch.ones(4)", "net.weight = torch.nn.Parameter(torch.zeros(4))"],
     ),
     program(
+        "a module with a getattr of its own",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Identity()
+                self.table = {"a": 2}
+            def __getattr__(self, name):
+                try:
+                    return super().__getattr__(name)
+                except AttributeError:
+                    return self.table[name]
+            def forward(self, x):
+                return self.linear(x) * self.a
+        net = Net()
+        def f(x):
+            return net(x)
+        """,
+        read=[
+            "net.table['a'] = 3",
+            "net.a = 5",
+            "net.linear = torch.nn.Tanh()",
+            "net._buffers['a'] = torch.ones(4)",
+            "Net.a = 7",
+            "Net.__getattr__ = lambda self, name: (lambda x: x) if name == 'linear' else 9",
+        ],
+        unread=["net.table['b'] = 3", "net.b = 5", "net.other = torch.nn.Tanh()"],
+    ),
+    program(
+        "a parametrised module",
+        """
+        import torch.nn.utils.parametrize as parametrize
+        class Twice(torch.nn.Module):
+            by = 2
+            def forward(self, w): return w * self.by
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 4)
+        parametrize.register_parametrization(net, "weight", Twice())
+        def f(x):
+            return net(x)
+        """,
+        read=[
+            "Twice.by = 3",
+            "net.parametrizations.weight[0].by = 5",
+            "parametrize.register_parametrization(net, 'bias', Twice())",
+            "parametrize.remove_parametrizations(net, 'weight')",
+            "parametrize.register_parametrization(net, 'weight', Twice())",
+        ],
+        unread=["Twice.unread = 1", "net.unread = 5"],
+    ),
+    program(
         "a compiled module",
         """
         class Net(torch.nn.Module):

@@ -163,6 +163,39 @@ def f(x):
         unread=["stack.close(); stack.enter_context(torch.device('cpu'))"],
     ),
     program(
+        "torch dispatch modes",
+        """
+        from torch.utils._python_dispatch import TorchDispatchMode
+        seen = watch = []
+        class Noting(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                seen.append(str(func))
+                return func(*args, **(kwargs or {}))
+        class Times(TorchDispatchMode):
+            def __init__(self, n):
+                super().__init__()
+                self.n = n
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                return func(*args, **(kwargs or {})) * self.n
+        def f(x):
+            return torch.sin(x) + 1
+        """,
+        read=[
+            "stack.enter_context(Noting())",
+            "stack.enter_context(Times(2))",
+            "stack.enter_context(Times(2)); stack.enter_context(Times(3))",
+        ],
+        unread=["with Noting(): pass"],
+    ),
+    program(
+        "the fast path of attention",
+        """
+        def f(x):
+            return x + torch.backends.mha.get_fastpath_enabled()
+        """,
+        read=["switch(torch.backends.mha.set_fastpath_enabled, False, True)"],
+    ),
+    program(
         "deterministic algorithms",
         """
         def f(x):
