@@ -90,9 +90,17 @@ def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(builtins.__build_class__)
 def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [*args[:2], *(f.world.for_c(base) for base in args[2:])]
+    for base in args[2:]:
+        f.world.guard_bases(base)
+        for name in ("__init_subclass__", "__mro_entries__"):
+            f.world.class_attribute(base, name)
+        for name in ("__new__", "__init__", "__call__", "__prepare__", "mro"):
+            f.world.class_attribute(type(base), name)
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
     if isinstance(made, type):
         f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+        for value in list(vars(made).values()):
+            f.world.class_attribute(type(value), "__set_name__")  # which C has called
     return made
 
 

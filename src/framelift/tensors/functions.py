@@ -86,6 +86,21 @@ REFUSED = {
 }
 """Torch functions that are not recorded -> why. Backends can't do the last few."""
 
+SPARSE_FACTS = frozenset(
+    getattr(Tensor, name)
+    for name in (
+        "is_coalesced",
+        "_nnz",
+        "sparse_dim",
+        "dense_dim",
+        "indices",
+        "values",
+        "_indices",
+        "_values",
+    )
+)
+"""What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
+
 EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
 """Functions without a result whose call itself is what the graph must hold."""
 

@@ -34,6 +34,7 @@ from framelift.tensors.functions import (
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
+    SPARSE_FACTS,
     SPELLINGS,
     SWITCHES,
 )
@@ -299,6 +300,8 @@ class Recorder(TorchFunctionMode):
             return
         if refused is not None:
             raise Break(*refused)
+        if func in SPARSE_FACTS and args[0].layout is not torch.strided:
+            raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
         if func in IN_PLACE_FACTS and id(args[0]) in self.input_of:
             raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
         if type(func) is MethodWrapperType and func.__name__ == "__set__":

@@ -64,6 +64,8 @@ class Attributes(Door):
             return self.super_attr(obj, name)
         if isinstance(obj, type):
             return self.class_attr(obj, name)
+        if cls is MethodType and (name == "__doc__" or self.plain_attribute(cls, name) is MISSING):
+            return self.load_attr(obj.__func__, name)  # as C does it, which asks the function itself
         if cls is FunctionType and id(obj) not in self.inside_functions:
             return self.function_attr(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:

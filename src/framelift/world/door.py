@@ -142,10 +142,22 @@ class Door(PlainWorld):
         index = (cls, name)
         found = self.found.get(index, DELETED)
         if found is DELETED:
-            found = self.found[index] = super().class_attribute(cls, name)
-            if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.inside_classes and not is_ours(cls):
+            found = super().class_attribute(cls, name)
+            if cls in self.inside_classes:
+                self.guard_inherited(cls, name)
+                return found  # for now: the program may change the class
+            self.found[index] = found
+            if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
                 self.class_guards[index] = ClassGuard(cls, name, found)
         return found
+
+    def guard_inherited(self, cls: type, name: str) -> None:
+        """A class that the trace has made may find a name, or not, in its bases from outside."""
+        for base in cls.__mro__:
+            if base not in self.inside_classes:
+                self.class_attribute(base, name)
+            if name in base.__dict__:
+                break
 
     # ---- opening
 

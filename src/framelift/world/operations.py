@@ -314,6 +314,8 @@ class Operations(Exposure):
             return self.invoke(method, container, key)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__missing__")
+        if isinstance(container, type):
+            self.class_attribute(container, "__class_getitem__")
         return native(operator.getitem, self.glimpsed(container), self.key(key))
 
     def own_method(self, value: Any, cls: type, name: str) -> FunctionType | None:

@@ -422,4 +422,63 @@ PROGRAMS = [
         ],
         unread=["lib.n = 7", "lib.unread = 1", "k = 5"],
     ),
+    program(
+        "an attribute of a method's function",
+        """
+        class Item:
+            def run(self): pass
+        Item.run.rate = 2
+        method = Item().run
+        def f(x):
+            return x + method.rate + len(method.__name__)
+        """,
+        read=["Item.run.rate = 3", "del Item.run.rate", "Item.run.__name__ = 'other'", "method = Item"],
+        unread=["Item.run.unread = 1", "Item.run.__doc__ = 'text'"],
+    ),
+    program(
+        "text, bytes and paths that objects stand for",
+        """
+        import os
+        class Item:
+            n = 1
+            def __bytes__(self): return b"a" * self.n
+            def __fspath__(self): return "a" * self.n
+            def __class_getitem__(cls, key): return key
+        item = Item()
+        def f(x):
+            return x + len(bytes(item)) + len(os.fspath(item)) + Item[3]
+        """,
+        read=[
+            "item.n = 2",
+            "Item.__bytes__ = lambda self: b'abc'",
+            "Item.__fspath__ = lambda self: 'abc'",
+            "Item.__class_getitem__ = classmethod(lambda cls, key: 7)",
+        ],
+        unread=["Item.unread = 1"],
+    ),
+    program(
+        "a class that is made from another",
+        """
+        class Name:
+            def __set_name__(self, owner, name): self.length = len(name)
+        class Base:
+            n = 1
+            def __init_subclass__(cls, **options): pass
+            def run(self): return self.n
+        def f(x):
+            class Made(Base, option=3):
+                name = Name()
+                def run(self): return super().run() + 1
+            first = Made.n
+            Made.n = 5
+            return x + Made().run() + first + Made.name.length + getattr(Made, "absent", 0) + Made.n
+        """,
+        read=[
+            "Base.n = 2",
+            "Base.run = lambda self: 7",
+            "Base.absent = 5",
+            "Name.__set_name__ = lambda self, owner, name: setattr(self, 'length', 11)",
+        ],
+        unread=["Base.unread = 1", "Name.unread = 1"],
+    ),
 ]
