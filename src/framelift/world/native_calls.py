@@ -25,6 +25,7 @@ from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
+from framelift.world.source import Access
 
 native = _frame.native
 
@@ -147,6 +148,9 @@ class NativeCalls(Operations):
                 value = self.shown(value, seen)
             prepared.append(value)
             shown.append(seen)
+            if type(fn) is FunctionType:
+                for each in list(seen.values()):
+                    self.guard_state(each)
         kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
         if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
             for seen in shown:
@@ -157,6 +161,15 @@ class NativeCalls(Operations):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
         return prepared, kwargs
+
+    def guard_state(self, value: Any) -> None:
+        """Python code that is not interpreted reads the attributes of what it is given as it likes."""
+        view = self.views.get(id(value))
+        if view is None or isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
+            return
+        self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
+        for name in list(vars(value)):
+            opened(self.own_attr(view, value, name))
 
     def callback(self, value: Any) -> Any:
         """Something that C may call: as it is where that can't escape the trace."""

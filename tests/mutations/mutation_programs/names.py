@@ -307,4 +307,20 @@ PROGRAMS = [
         read=["n = 3", "absent = 5", "del n"],
         unread=["other = 1"],
     ),
+    program(
+        "an operator of the registry",
+        """
+        class Holder: pass
+        holder = Holder()
+        holder.packet, holder.overload = torch.ops.aten.sin, torch.ops.aten.mul.Tensor
+        def f(x):
+            return holder.overload(holder.packet(x), x)
+        """,
+        read=[
+            "holder.packet = torch.ops.aten.cos",
+            "holder.overload = torch.ops.aten.add.Tensor",
+            "holder.packet = torch.ops.aten.cos.default",
+        ],
+        unread=["holder.unread = torch.ops.aten.cos", "torch.ops.aten.cosh.default"],
+    ),
 ]

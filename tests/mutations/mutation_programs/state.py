@@ -30,6 +30,32 @@ PROGRAMS = [
         unread=["stack.enter_context(torch.enable_grad())"],
     ),
     program(
+        "contexts that are made outside",
+        """
+        weight = torch.ones(2, 2, requires_grad=True)
+        with torch.enable_grad():
+            grad = torch.set_grad_enabled(False)
+        inference, cast = torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16)
+        def f(x):
+            with grad:
+                y = weight * 2
+            with inference:
+                z = x + 1
+            with cast:
+                w = x @ x
+            return y, z, w
+        args = [torch.ones(2, 2)]
+        """,
+        read=[
+            "grad.mode = True",
+            "inference.mode = False",
+            "cast.fast_dtype = torch.float16",
+            "cast._enabled = False",
+            "grad = torch.enable_grad()",
+        ],
+        unread=["cast = torch.autocast('cpu', dtype=torch.bfloat16)", "inference = torch.inference_mode()"],
+    ),
+    program(
         "anomaly detection asked for",
         """
         def f(x):
