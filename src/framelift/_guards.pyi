@@ -54,7 +54,10 @@ ACCESS_METHOD_FUNC: Final[int]
 ACCESS_GRAD: Final[int]
 """None: .grad of a tensor, perhaps None."""
 ACCESS_NATIVE_ATTR: Final[int]
-"""str: getattr(parent, name); only for attributes known to be implemented in C."""
+"""str: an attribute that a class of C has, also of instances of a Python class derived from it, which may
+have another one of that name."""
+ACCESS_REGISTRATIONS: Final[int]
+"""None: how often a class was registered with an abstract base class (`abc.get_cache_token()`)."""
 
 # Checks, with their operands.
 
@@ -90,6 +93,10 @@ CHECK_CODE: Final[int]
 """code object: a function's __code__ is this object."""
 CHECK_TENSOR: Final[int]
 """TensorSpec: the value is a tensor as described."""
+CHECK_LEAF: Final[int]
+"""bool: whether a tensor is a leaf of autograd's."""
+CHECK_OFFSET: Final[int]
+"""int: a tensor's storage offset."""
 CHECK_SAME_AS: Final[int]
 """int: the value is the value of this earlier node."""
 CHECK_NOT_SAME_AS: Final[int]
@@ -102,7 +109,7 @@ leaves collect, check and dispatch."""
 class Sentinel: ...
 
 MISSING: Final[Sentinel]
-"""Stands for an absent class attribute in Program(types=...)."""
+"""Stands for an absent class attribute in Program(types=...), where "mro()" stands for `cls.__mro__`."""
 MISS: Final[Sentinel]
 """What Cache.dispatch returns when no entry holds."""
 

@@ -311,6 +311,70 @@ def test_native_attr():
     assert reach(g.ACCESS_NATIVE_ATTR, "nothing")(3.5) is None
 
 
+def test_native_attr_is_what_c_has_whatever_a_subclass_says():
+    class Odd(collections.deque):
+        maxlen = property(lambda self: 1 / 0)
+
+        def __getattribute__(self, name):
+            raise AssertionError
+
+    class Meta(type):
+        __name__ = property(lambda cls: 1 / 0)
+
+    assert reach(g.ACCESS_NATIVE_ATTR, "maxlen")(Odd([1], 7)) == 7
+    assert reach(g.ACCESS_NATIVE_ATTR, "__name__")(Meta("Named", (), {})) == "Named"
+    assert reach(g.ACCESS_NATIVE_ATTR, "append")(collections.deque()) is None
+
+
+def test_the_dictionary_of_an_instance_that_has_none_yet():
+    Pair = type("Pair", (tuple,), {})
+    pair = Pair((1, 2))
+    found = reach(g.ACCESS_DICT)(pair)
+    assert found == {} and found is pair.__dict__
+    assert reach(g.ACCESS_DICT)(()) is None
+
+
+def test_registrations():
+    import abc
+
+    class Shape(abc.ABC):
+        pass
+
+    value = reach(g.ACCESS_REGISTRATIONS)
+    before = value(None)
+    assert before == abc.get_cache_token()
+    Shape.register(int)
+    assert value(None) == before + 1
+
+
+def test_facts_about_tensors():
+    leaf = torch.ones(4, requires_grad=True)
+    assert check(g.CHECK_LEAF, True)(leaf) and not check(g.CHECK_LEAF, True)(leaf * 2)
+    assert check(g.CHECK_LEAF, False)(leaf * 2) and not check(g.CHECK_LEAF, False)(3)
+    assert check(g.CHECK_OFFSET, 2)(leaf[2:]) and not check(g.CHECK_OFFSET, 2)(leaf)
+    assert not check(g.CHECK_OFFSET, 2)(torch.ones(2).to_sparse()) and not check(g.CHECK_OFFSET, 2)(3)
+
+
+def test_the_bases_of_a_class():
+    class A:
+        pass
+
+    class B:
+        pass
+
+    class Item(A):
+        pass
+
+    case = Case(types=[(Item, [("mro()", Item.__mro__)])])
+    assert case.holds()
+    Item.other = 1
+    assert case.holds()
+    Item.__bases__ = (B,)
+    assert case.failure() == (-2, 0, "mro()")
+    Item.__bases__ = (A,)
+    assert case.holds()
+
+
 @pytest.mark.parametrize(
     "parent",
     [
@@ -337,7 +401,7 @@ def test_native_attr():
 def test_wrong_parents_never_crash(parent):
     operands = {"ATTR": "a", "KEY": "a", "KWDEFAULT": "a", "NATIVE_ATTR": "a", "SLOT": Slotted.field}
     kinds = [name for name in dir(g) if name.startswith("ACCESS_")]
-    assert len(kinds) == 20
+    assert len(kinds) == 21
     for name in kinds:
         reach(getattr(g, name), operands.get(name[7:], 0))(parent)
     operands = {
@@ -903,7 +967,11 @@ STATES = {
     "math sdp: expected True, found False": lambda: torch.nn.attention.sdpa_kernel(
         torch.nn.attention.SDPBackend.FLASH_ATTENTION
     ),
-    "torch function modes: expected 0, found 1": Mode,
+    "torch function modes: expected [], found [Mode]": Mode,
+    "torch function modes: expected [], found [device meta]": lambda: torch.device("meta"),
+    "anomaly detection: expected False, found True": torch.autograd.detect_anomaly,
+    "cudnn: expected True, found False": lambda: torch.backends.cudnn.flags(enabled=False),
+    "mkldnn: expected True, found False": lambda: torch.backends.mkldnn.flags(enabled=False),
     "torch function: expected enabled, found disabled for subclasses": (
         torch._C.DisableTorchFunctionSubclass
     ),
@@ -927,6 +995,23 @@ def test_global_state(line):
             assert case.failure() == (-1, -1, state.diff())
             assert not case.holds()
         assert case.holds() and state.diff() == []
+
+
+def test_a_mode_is_the_one_it_was_and_a_device_is_any_of_that_device():
+    first, second = Mode(), Mode()
+    with first:
+        state = g.GlobalState()
+        case = Case(state=state)
+        assert case.holds()
+    with second:
+        assert state.diff() == ["torch function modes: expected [Mode], found [Mode]"]
+        assert not case.holds()
+    with torch.device("cpu"):
+        case = Case(state=g.GlobalState())
+    with torch.device("cpu"):
+        assert case.holds()
+    with torch.device("meta"):
+        assert not case.holds()
 
 
 def test_global_state_ignores_threads():

@@ -57,6 +57,7 @@ INLINED = (
     "torch.utils.checkpoint",
     "torch.amp.autocast_mode",
     "torch.testing",
+    "torch.backends.mha",
 )
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
 

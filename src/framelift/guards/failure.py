@@ -194,6 +194,8 @@ CAUSES = {
     Check.ELEMENTS_IN_ORDER: causes.KEYS,
     Check.CODE: causes.CODE,
     Check.EMPTY_CELL: causes.PRESENCE,
+    Check.LEAF: causes.TENSOR,
+    Check.OFFSET: causes.STRIDE,
     Check.SAME_AS: causes.ALIASING,
     Check.NOT_SAME_AS: causes.ALIASING,
 }
@@ -234,6 +236,8 @@ FOUND: dict[Check, Callable[[Any], str]] = {
     Check.NO_SLOT: lambda value: "that it has",
     Check.CODE: lambda value: "other code",
     Check.EMPTY_CELL: lambda value: "a value",
+    Check.LEAF: lambda value: "that it is otherwise",
+    Check.OFFSET: lambda value: str(value.storage_offset()),
     Check.SAME_AS: lambda value: "another object",
     Check.NOT_SAME_AS: lambda value: "that it is",
     Check.IS_NOT: lambda value: "that it is",

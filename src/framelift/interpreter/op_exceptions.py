@@ -87,6 +87,7 @@ def CHECK_EXC_MATCH(f: Frame, _: Any) -> None:
         raise TypeError(CATCHING)
     # exception matching is by the MRO alone: it never asks __instancecheck__
     mro = type(opened(f.stack[-2])).__mro__
+    f.world.guard_bases(mro[0])
     f.stack[-1] = any(opened(c) in mro for c in classes)
 
 
@@ -100,6 +101,7 @@ def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
         raise TypeError(CATCHING)
     if any(issubclass(c, BaseExceptionGroup) for c in classes):
         raise TypeError("catching ExceptionGroup with except* is not allowed. Use except instead.")
+    f.world.guard_bases(type(error))
     rest: BaseException | None
     if isinstance(error, classes):
         match = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])

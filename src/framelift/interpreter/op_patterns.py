@@ -72,6 +72,7 @@ def matched_attributes(
             return MISSING
 
     if count:
+        f.world.class_attribute(cls, "__match_args__")
         match_args = getattr(cls, "__match_args__", MISSING)
         match_self = match_args is MISSING and bool(cls.__flags__ & SELF)
         if match_args is MISSING:

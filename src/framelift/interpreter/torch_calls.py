@@ -18,6 +18,8 @@ import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from framelift import _frame
 from framelift.core import breaks
@@ -26,7 +28,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import SERVED, call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
-from framelift.world.pending import opened
+from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
 TRACED = dict(SERVED)
@@ -89,9 +91,17 @@ def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(builtins.__build_class__)
 def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [*args[:2], *(f.world.for_c(base) for base in args[2:])]
+    for base in args[2:]:
+        f.world.guard_bases(base)
+        for name in ("__init_subclass__", "__mro_entries__"):
+            f.world.class_attribute(base, name)
+        for name in ("__new__", "__init__", "__call__", "__prepare__", "mro"):
+            f.world.class_attribute(type(base), name)
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
     if isinstance(made, type):
         f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+        for value in list(vars(made).values()):
+            f.world.class_attribute(type(value), "__set_name__")  # which C has called
     return made
 
 
@@ -167,6 +177,16 @@ def serve_append(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and not kwargs:
         return f.world.append(args[0], args[1])
     return f.world.call_native(f, list.append, args, kwargs)
+
+
+@serve(dict.get)
+def serve_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A dictionary that nobody has looked into yet is asked for this one key."""
+    if len(args) in (2, 3) and not kwargs and type(args[0]) is Pending:
+        found = f.world.peek(args[0], opened(args[1]))  # type: ignore[attr-defined]
+        if found is not DELETED:
+            return found if found is not MISSING else args[2] if len(args) == 3 else None
+    return f.world.call_native(f, dict.get, args, kwargs)
 
 
 # ---- raw access to instances
@@ -254,14 +274,14 @@ def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(functools.cached_property.__get__)
 def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Without the lock that 3.11 has: the trace is on its own."""
-    descriptor, obj = args[0], opened(args[1]) if len(args) > 1 else None
+    descriptor, obj = opened(args[0]), opened(args[1]) if len(args) > 1 else None
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if obj is None or descriptor.attrname is None:
         return interpreted(f, functools.cached_property.__get__, args, kwargs)
     name = descriptor.attrname
     own = f.world.own_attr(view, obj, name) if view is not None else vars(obj).get(name, DELETED)  # type: ignore[attr-defined]
     if own is DELETED:
-        own = f.world.invoke(descriptor.func, obj)  # type: ignore[attr-defined]
+        own = f.world.invoke(f.world.load_attr(descriptor, "func"), obj)  # type: ignore[attr-defined]
         if view is None:
             vars(obj)[name] = own
         else:
@@ -306,6 +326,16 @@ def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.is_instance(args[0], torch.Tensor)
 
 
+@serve(torch.get_default_device)
+def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Torch makes a tensor to find out, which here would be a fake."""
+    modes = [mode for mode in _get_current_function_mode_stack() if type(mode) is DeviceContext]
+    device: Any = modes[-1].device if modes else torch.device("cpu")
+    if args or kwargs or (device.index is None and device.type not in ("cpu", "meta")):
+        return f.world.call_native(f, torch.get_default_device, args, kwargs)
+    return device
+
+
 @serve(torch.nn.Module.__getattr__)
 def serve_module_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     module, name = opened(args[0]), opened(args[1])
@@ -333,6 +363,10 @@ def serve_module_call(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if view is None or not world.same(world.load_attr(module, "_compiled_call_impl"), None):
         return by_torch()
     scope = torch.nn.modules.module.__dict__
+    own_call = world.own_attr(view, module, "_call_impl")  # type: ignore[attr-defined]
+    by_class = world.class_attribute(type(module), "_call_impl")
+    if own_call is not DELETED or by_class is not torch.nn.Module._call_impl:
+        return by_torch()
     for name in HOOKS:
         if world.truth(world.own_attr(view, module, name)):  # type: ignore[attr-defined]
             return by_torch()

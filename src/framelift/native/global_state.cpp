@@ -7,8 +7,14 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+
+#include "values.h"
 
 namespace framelift {
 
@@ -98,8 +104,6 @@ const Item ITEMS[] = {
     {"default dtype", [] { return int64_t(c10::get_default_dtype_as_scalartype()); }, show_dtype},
     {"torch function", [] { return int64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); },
      show_torch_function},
-    {"torch function modes", [] { return at::impl::PythonTorchFunctionTLS::stack_len(); },
-     show_number},
     {"torch dispatch modes", [] { return c10::impl::TorchDispatchModeTLS::stack_len(); },
      show_number},
     {"deterministic algorithms", context_flag<&Context::deterministicAlgorithms>, show_bool},
@@ -116,6 +120,13 @@ const Item ITEMS[] = {
     {"memory efficient sdp", context_flag<&Context::userEnabledMemEfficientSDP>, show_bool},
     {"math sdp", context_flag<&Context::userEnabledMathSDP>, show_bool},
     {"cudnn sdp", context_flag<&Context::userEnabledCuDNNSDP>, show_bool},
+    {"cudnn", context_flag<&Context::userEnabledCuDNN>, show_bool},
+    {"cudnn benchmark", context_flag<&Context::benchmarkCuDNN>, show_bool},
+    {"cudnn deterministic", context_flag<&Context::deterministicCuDNN>, show_bool},
+    {"mkldnn", context_flag<&Context::userEnabledMkldnn>, show_bool},
+    {"anomaly detection", [] { return int64_t(torch::autograd::AnomalyMode::is_enabled()); },
+     show_bool},
+    {"warn always", [] { return int64_t(c10::WarningUtils::get_warnAlways()); }, show_bool},
     {"included dispatch keys",
      [] {
        return int64_t(c10::impl::tls_local_dispatch_key_set().included_.raw_repr());
@@ -130,15 +141,79 @@ const Item ITEMS[] = {
 
 constexpr size_t ITEM_COUNT = sizeof(ITEMS) / sizeof(ITEMS[0]);
 
+// ---- torch function modes ----
+
+PyObject* device_context = nullptr;  // the class of the mode that a default device is
+
+PyObject* mode_at(int64_t index) {
+  return at::impl::PythonTorchFunctionTLS::get_stack_at(index)->ptr(getPyInterpreter());
+}
+
+// What such a mode does is all in its device: `with torch.device(...)` makes a new one each time.
+std::optional<c10::Device> device_of(PyObject* mode) {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(mode)) != device_context) {
+    return std::nullopt;
+  }
+  static PyObject* const name = PyUnicode_InternFromString("device");
+  PyObject* own = instance_dict(mode);
+  PyObject* device = own == nullptr ? nullptr : PyDict_GetItemWithError(own, name);
+  if (device == nullptr || !THPDevice_Check(device)) {
+    return std::nullopt;
+  }
+  return reinterpret_cast<THPDevice*>(device)->device;
+}
+
+std::string show_mode(PyObject* mode) {
+  std::optional<c10::Device> device = device_of(mode);
+  return device ? "device " + device->str() : Py_TYPE(mode)->tp_name;
+}
+
 }  // namespace
+
+bool GlobalState::Mode::is(PyObject* found) const {
+  return device ? device_of(found) == device : found == mode.get();
+}
 
 GlobalState::GlobalState() {
   for (const Item& item : ITEMS) {
     values_.push_back(item.read());
   }
+  for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
+    modes_.push_back({PyRef::borrow(mode_at(i)), device_of(mode_at(i))});
+  }
+}
+
+bool GlobalState::modes_hold() const {
+  int64_t length = at::impl::PythonTorchFunctionTLS::stack_len();
+  bool same = length == static_cast<int64_t>(modes_.size());
+  for (int64_t i = 0; same && i < length; ++i) {
+    same = modes_[i].is(mode_at(i));
+  }
+  return same;
+}
+
+std::string GlobalState::modes_diff() const {
+  std::string expected, found;
+  for (const Mode& each : modes_) {
+    expected += (expected.empty() ? "" : ", ") + show_mode(each.mode.get());
+  }
+  for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
+    found += (found.empty() ? "" : ", ") + show_mode(mode_at(i));
+  }
+  return "torch function modes: expected [" + expected + "], found [" + found + "]";
+}
+
+int GlobalState::traverse(visitproc visit, void* arg) {
+  for (const Mode& each : modes_) {
+    Py_VISIT(each.mode.get());
+  }
+  return 0;
 }
 
 bool GlobalState::holds() const {
+  if (!modes_hold()) {
+    return false;
+  }
   for (size_t i = 0; i < ITEM_COUNT; ++i) {
     if (ITEMS[i].role != Role::SHOWS_IN_KEYS && ITEMS[i].read() != values_[i]) {
       return false;
@@ -149,6 +224,9 @@ bool GlobalState::holds() const {
 
 std::vector<std::string> GlobalState::diff() const {
   std::vector<std::string> lines;
+  if (!modes_hold()) {
+    lines.push_back(modes_diff());
+  }
   for (size_t i = 0; i < ITEM_COUNT; ++i) {
     const Item& item = ITEMS[i];
     int64_t found = item.read();
@@ -209,7 +287,9 @@ PyType_Spec state_spec = {
 }  // namespace
 
 bool add_global_state_type(PyObject* module) {
-  return StateBox::add_type(module, state_spec);
+  PyRef devices = PyRef::steal(PyImport_ImportModule("torch.utils._device"));
+  device_context = devices ? get_attribute(devices.get(), "DeviceContext").release() : nullptr;
+  return device_context != nullptr && StateBox::add_type(module, state_spec);
 }
 
 }  // namespace framelift

@@ -3,7 +3,10 @@
 
 #include "python_object.h"
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +21,22 @@ class GlobalState {
   // "name: expected X, found Y" for each item that changed.
   std::vector<std::string> diff() const;
 
-  int traverse(visitproc, void*) { return 0; }
+  int traverse(visitproc visit, void* arg);
 
  private:
+  // One torch function mode: a default device by its device, any other by identity.
+  struct Mode {
+    PyRef mode;
+    std::optional<c10::Device> device;
+
+    bool is(PyObject* found) const;
+  };
+
+  bool modes_hold() const;
+  std::string modes_diff() const;
+
   std::vector<int64_t> values_;
+  std::vector<Mode> modes_;
 };
 
 bool add_global_state_type(PyObject* module);

@@ -38,8 +38,13 @@ PyObject* access_attr(Operand& operand, Walk&, PyObject* parent) {
   return value_in(operand, instance_dict(parent));
 }
 
+// The dictionary of an instance that has no attributes yet may still have to be made.
 PyObject* access_dict(Operand&, Walk&, PyObject* parent) {
-  return instance_dict(parent);
+  PyObject** place = _PyObject_GetDictPtr(parent);
+  if (place != nullptr && *place == nullptr) {
+    *place = PyDict_New();
+  }
+  return place == nullptr ? nullptr : *place;
 }
 
 PyObject* access_key(Operand& operand, Walk&, PyObject* parent) {
@@ -117,12 +122,37 @@ PyObject* access_grad(Operand&, Walk& walk, PyObject* parent) {
   return is_tensor(parent) ? walk.keep(grad_of(parent)) : nullptr;
 }
 
+// The descriptor of an attribute that C implements, whatever a Python class derived from there says.
+PyObject* native_descriptor(PyTypeObject* type, PyObject* name) {
+  PyObject* mro = type->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    bool fixed = !PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE) ||
+        PyType_HasFeature(base, Py_TPFLAGS_IMMUTABLETYPE);
+    PyObject* found = fixed ? PyDict_GetItemWithError(base->tp_dict, name) : nullptr;
+    if (found != nullptr) {
+      bool native = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
+      return native ? found : nullptr;
+    }
+  }
+  return nullptr;
+}
+
 PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
-  PyObject* value = PyObject_GetAttr(parent, operand.object.get());
+  PyTypeObject* type = Py_TYPE(parent);
+  PyObject* descriptor = native_descriptor(type, operand.object.get());
+  PyObject* value = descriptor == nullptr
+      ? nullptr
+      : Py_TYPE(descriptor)->tp_descr_get(descriptor, parent, reinterpret_cast<PyObject*>(type));
   if (value == nullptr) {
     PyErr_Clear();
   }
   return walk.keep(value);
+}
+
+// What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
+PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
+  return walk.keep(count_registrations());
 }
 
 const AccessKind ACCESSES[] = {
@@ -146,6 +176,7 @@ const AccessKind ACCESSES[] = {
     {"METHOD_FUNC", access_method_func, OperandKind::NOTHING, false},
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
+    {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
 };
 
 // ---- checks ----
@@ -241,6 +272,14 @@ bool check_tensor(Operand& operand, Walk&, PyObject* value) {
   return Box<TensorSpec>::of(operand.object.get()).matches(value);
 }
 
+bool check_leaf(Operand& operand, Walk&, PyObject* value) {
+  return is_tensor(value) && is_leaf(value) == (operand.number != 0);
+}
+
+bool check_offset(Operand& operand, Walk&, PyObject* value) {
+  return is_tensor(value) && offset_of(value) == operand.number;
+}
+
 bool check_same_as(Operand& operand, Walk& walk, PyObject* value) {
   return value == walk.values[operand.number];
 }
@@ -275,6 +314,8 @@ const CheckKind CHECKS[] = {
     {"CODE", check_code, OperandKind::OBJECT, false},
     {"EMPTY_CELL", check_empty_cell, OperandKind::NOTHING, false},
     {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
+    {"LEAF", check_leaf, OperandKind::FLAG, false},
+    {"OFFSET", check_offset, OperandKind::INDEX, false},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},
     {"CALLBACK", check_callback, OperandKind::CALLABLE, true},

@@ -17,6 +17,16 @@ PyObject* missing = nullptr;
 
 // ---- evaluation ----
 
+namespace {
+
+// What stands for a class's bases, in order, among the names that are looked up on it.
+PyObject* mro_name() {
+  static PyObject* const name = PyUnicode_InternFromString("mro()");
+  return name;
+}
+
+}  // namespace
+
 PyObject* ClassLookups::first_difference() {
   auto* own_type = reinterpret_cast<PyTypeObject*>(type.get());
   auto valid_version = [&] {
@@ -24,6 +34,9 @@ PyObject* ClassLookups::first_difference() {
   };
   if (version != 0 && valid_version() == version) {
     return nullptr;
+  }
+  if (mro && !same_constant(own_type->tp_mro, mro.get())) {
+    return mro_name();
   }
   for (const Expected& lookup : expected) {
     if (_PyType_Lookup(own_type, lookup.name.get()) != lookup.value.get()) {
@@ -193,6 +206,7 @@ int Program::traverse(visitproc visit, void* arg) {
   }
   for (const ClassLookups& lookups : classes) {
     Py_VISIT(lookups.type.get());
+    Py_VISIT(lookups.mro.get());
     for (const ClassLookups::Expected& lookup : lookups.expected) {
       Py_VISIT(lookup.value.get());
     }
@@ -390,6 +404,10 @@ bool add_class(Program& program, PyObject* item) {
     PyObject* expected;
     if (!PyArg_ParseTuple(lookup, "UO:class lookup", &name, &expected)) {
       return false;
+    }
+    if (interned(name).get() == mro_name()) {
+      entry.mro = PyRef::borrow(expected);
+      return expect(PyTuple_CheckExact(expected), "a tuple of classes", expected);
     }
     PyRef value = expected == missing ? PyRef() : PyRef::borrow(expected);
     entry.expected.push_back({interned(name), std::move(value)});

@@ -89,10 +89,11 @@ struct ClassLookups {
     PyRef value;  // null: absent
   };
   PyRef type;
+  PyRef mro;  // null: it does not matter
   std::vector<Expected> expected;
   unsigned int version = 0;
 
-  // The first name whose lookup has another result now, or null.
+  // The first name whose lookup has another result now ("mro()": the bases), or null.
   PyObject* first_difference();
 };
 

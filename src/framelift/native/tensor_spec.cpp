@@ -119,6 +119,16 @@ const void* storage_of(PyObject* tensor) {
   return impl_of(tensor).unsafe_storage().unsafeGetStorageImpl();
 }
 
+bool is_leaf(PyObject* tensor) {
+  return THPVariable_Unpack(tensor).is_leaf();
+}
+
+int64_t offset_of(PyObject* tensor) {
+  const c10::TensorImpl& impl = impl_of(tensor);
+  bool strided = raw_layout(impl) == c10::kStrided && !impl.has_symbolic_sizes_strides();
+  return strided ? impl.storage_offset_default() : -1;
+}
+
 PyObject* grad_of(PyObject* tensor) {
   try {
     // The impl's, because Tensor::grad() warns about tensors that aren't leaves.

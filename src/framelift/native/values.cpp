@@ -14,6 +14,7 @@ namespace framelift {
 namespace {
 
 PyTypeObject* the_deque_type = nullptr;
+PyObject* get_cache_token = nullptr;  // of _abc, in C
 
 bool same_float(PyObject* a, PyObject* b) {
   double x = PyFloat_AS_DOUBLE(a);
@@ -232,12 +233,22 @@ bool has_keys_in_list_order(PyObject* dict, PyObject* expected) {
 
 bool init_values() {
   PyRef module = PyRef::steal(PyImport_ImportModule("collections"));
-  if (!module) {
+  PyRef classes = PyRef::steal(PyImport_ImportModule("_abc"));
+  if (!module || !classes) {
     return false;
   }
   the_deque_type =
       reinterpret_cast<PyTypeObject*>(get_attribute(module.get(), "deque").release());
-  return the_deque_type != nullptr;
+  get_cache_token = get_attribute(classes.get(), "get_cache_token").release();
+  return the_deque_type != nullptr && get_cache_token != nullptr;
+}
+
+PyObject* count_registrations() {
+  PyObject* count = PyObject_CallNoArgs(get_cache_token);
+  if (count == nullptr) {
+    PyErr_Clear();
+  }
+  return count;
 }
 
 PyTypeObject* deque_type() {

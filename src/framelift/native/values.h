@@ -13,7 +13,7 @@
 
 namespace framelift {
 
-// Finds collections.deque. False with an exception set when that fails.
+// Finds what is needed of the standard library. False with an exception set when that fails.
 bool init_values();
 
 // Changes whenever the dict does. CPython draws it from one counter for all dicts, so a version
@@ -32,6 +32,9 @@ bool same_constant(PyObject* a, PyObject* b);
 // The length of a list, tuple, dict, set, frozenset, deque, str or bytes, subclasses included,
 // whatever their __len__ says; -1 for anything else.
 Py_ssize_t native_length(PyObject* value);
+
+// How often a class was registered with an abstract base class, as a new int; null if it can't be told.
+PyObject* count_registrations();
 
 // The type collections.deque.
 PyTypeObject* deque_type();

@@ -341,8 +341,29 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
             if node not in world.number_inputs
         ]
         storages = storage_groups(tensors)
+        for tensor in overlapping(tensors, storages):
+            recorder.facts["storage_offset", id(tensor)] = tensor
+    with torch._C.DisableTorchFunction():
+        for (name, _), tensor in recorder.facts.items():
+            check, answer = FACTS[name]
+            world.guard(world.known[id(tensor)].source, check, answer(tensor))
     guards = list(world.guards.values())
     return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
+
+
+FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
+    "is_leaf": (Check.LEAF, lambda tensor: tensor.is_leaf),
+    "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
+}
+"""How what the recorder calls facts is guarded."""
+
+
+def overlapping(
+    tensors: list[tuple[int, torch.Tensor]], storages: tuple[tuple[int, ...], tuple[int, ...]]
+) -> list[torch.Tensor]:
+    """Those that share memory: where one is written to, it matters how the others lie to it."""
+    groups = storages[1]
+    return [tensor for (_, tensor), group in zip(tensors, groups, strict=True) if groups.count(group) > 1]
 
 
 def check_frame(fn: FunctionType) -> None:

@@ -158,6 +158,8 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     if not stance.compiles():
         refuse(context, fn, arguments)
         return None
+    if torch._C._len_torch_dispatch_stack():
+        return None  # such modes would not: what they make of an operator's result is not known
     before = len(context.record(fn.__code__).compiled)
     with _lock:
         return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)

@@ -77,12 +77,29 @@ REFUSED = {
     Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
     Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
+    Tensor._is_view: (breaks.INTERNAL, "Tensor._is_view"),
+    Tensor.is_pinned: (breaks.INTERNAL, "Tensor.is_pinned"),
     Tensor.set_: (breaks.INTERNAL, "Tensor.set_"),
     Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_"),
     Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_"),
     torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_"),
 }
 """Torch functions that are not recorded -> why. Backends can't do the last few."""
+
+SPARSE_FACTS = frozenset(
+    getattr(Tensor, name)
+    for name in (
+        "is_coalesced",
+        "_nnz",
+        "sparse_dim",
+        "dense_dim",
+        "indices",
+        "values",
+        "_indices",
+        "_values",
+    )
+)
+"""What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
 
 EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
 """Functions without a result whose call itself is what the graph must hold."""

@@ -36,6 +36,7 @@ from framelift.tensors.functions import (
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
+    SPARSE_FACTS,
     SPELLINGS,
     SWITCHES,
 )
@@ -61,6 +62,9 @@ METADATA = frozenset(
 )
 """Attributes of a tensor that say something about it and make no node."""
 
+
+FACTS = frozenset({"is_leaf", "storage_offset"})
+"""What is guarded of an input only if the program has asked for it."""
 
 METHODS = {
     member: name
@@ -107,6 +111,8 @@ class Recorder(TorchFunctionMode):
         manager while tracing."""
         self.devices_entered = 0
         """How often the program is in a `with torch.device(...)` of its own."""
+        self.facts: dict[tuple[str, int], torch.Tensor] = {}
+        """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
         self.unfinished: list[tuple[Any, torch.fx.Node]] = []
         """Those that were open when the trace ended."""
         self.modes_open: list[Any] = []
@@ -256,15 +262,17 @@ class Recorder(TorchFunctionMode):
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         if func in QUERIES and type(args[0]) is FakeTensor:
+            self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if torch._C._len_torch_function_stack() > 1 + (devices.CURRENT_DEVICE is not None):
+        if torch._C._len_torch_function_stack() > 1 + len(self.modes_before):
             return func(*args, **kwargs)  # the program has entered a mode of its own, which comes first
         return self.record_call(func, args, kwargs)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
-        device = devices.CURRENT_DEVICE
+        # the innermost mode around the call comes first; the program's own have had their turn
+        device = self.modes_before[-1].device if self.modes_before else None
         if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
             kwargs = {**kwargs, "device": device}
         with torch._C.DisableTorchFunction():
@@ -308,6 +316,9 @@ class Recorder(TorchFunctionMode):
             if self.symbols is not None and self.symbols.brings_about(out):
                 self.record(func, args, kwargs, out, pure=False)
                 return simplest(out)
+            asked = func.__self__ if type(func) is MethodWrapperType else func
+            for tensor in tensors:
+                self.note_fact(getattr(asked, "__name__", ""), tensor)
             return self.plain(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
@@ -341,11 +352,24 @@ class Recorder(TorchFunctionMode):
             return
         if refused is not None:
             raise Break(*refused)
+        if func in SPARSE_FACTS and args[0].layout is not torch.strided:
+            raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
         if func in IN_PLACE_FACTS and id(args[0]) in self.input_of:
             raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
         if type(func) is MethodWrapperType and func.__name__ == "__set__":
             name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
             raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
+
+    def note_fact(self, name: str, fake: Any) -> None:
+        """The program asks something about a tensor: of an input, that is guarded from now on."""
+        if name not in FACTS:
+            return
+        with torch._C.DisableTorchFunction():
+            for _, tensor, known in self.inputs:
+                # the offset of a view tells where its base begins
+                same_memory = name == "storage_offset" and memory.storage(known) == memory.storage(fake)
+                if known is fake or same_memory:
+                    self.facts[name, id(tensor)] = tensor
 
     def plain(self, func: Any, out: Any) -> Any:
         """A result without tensors: a fact about the arguments."""

@@ -31,12 +31,18 @@ from framelift.world.views import DELETED, View
 
 native = _frame.native
 
+IMPORTER = builtins.__import__
 CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 
 UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
+
+
+UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
+UNGUARDED_OF_INPUTS |= {"retains_grad", "output_nr", "_post_accumulate_grad_hooks"}
+"""Attributes of a tensor from outside that its fake does not have, or that no guard is about."""
 
 
 class Attributes(Door):
@@ -61,6 +67,8 @@ class Attributes(Door):
             return self.super_attr(obj, name)
         if isinstance(obj, type):
             return self.class_attr(obj, name)
+        if cls is MethodType and (name == "__doc__" or self.plain_attribute(cls, name) is MISSING):
+            return self.load_attr(obj.__func__, name)  # as C does it, which asks the function itself
         if cls is FunctionType and id(obj) not in self.inside_functions:
             return self.function_attr(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:
@@ -68,7 +76,7 @@ class Attributes(Door):
             getattribute = self.class_attribute(cls, "__getattribute__")
             if (
                 found is not MISSING
-                and not hasattr(type(found), "__get__")
+                and not self.describes(type(found), "__get__")
                 and type(getattribute) is not FunctionType
                 and not (cls.__dictoffset__ and name in obj.__dict__)
             ):
@@ -79,6 +87,10 @@ class Attributes(Door):
         if self.is_opaque(obj):
             return self.opaque_attr(obj, cls, name)
         return native(getattr, obj, name)
+
+    def describes(self, kind: type, method: str) -> bool:
+        """Whether what a class has is a descriptor: its own class decides, and may change too."""
+        return self.class_attribute(kind, method) is not MISSING
 
     def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
@@ -97,6 +109,8 @@ class Attributes(Door):
         if type(obj) is Pending:
             if name == "append" and type(obj.value) is list:
                 return list.append, obj
+            if name == "get" and type(obj.value) is dict:
+                return dict.get, obj
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
@@ -140,11 +154,12 @@ class Attributes(Door):
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
                 return self.invoke(found.fget, obj) if found.fget else native(getattr, obj, name)
-            if kind is MemberDescriptorType:
+            if kind is MemberDescriptorType and name != "__dict__":  # as a SimpleNamespace has it
                 return self.slot_attr(view, obj, found, name, hook)
-            if kind is GetSetDescriptorType:
+            if kind is MemberDescriptorType or kind is GetSetDescriptorType:
                 return self.builtin_attr(view, obj, name)
-            if hasattr(kind, "__set__") or hasattr(kind, "__delete__"):
+            stores = self.describes(kind, "__set__") or self.describes(kind, "__delete__")
+            if stores and self.describes(kind, "__get__"):
                 return self.got(kind.__get__, found, obj, cls)
         own = self.own_attr(view, obj, name)
         if own is not DELETED:
@@ -205,9 +220,8 @@ class Attributes(Door):
             )
         if kind is staticmethod:
             return found.__func__
-        getter = getattr(kind, "__get__", None)
-        if getter is not None:
-            return self.got(getter, found, obj, cls)
+        if self.describes(kind, "__get__"):
+            return self.got(kind.__get__, found, obj, cls)
         if cls in self.inside_classes:
             return found
         return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
@@ -264,6 +278,11 @@ class Attributes(Door):
         if view is not None and name in view.values:
             return view.values[name]
         meta = type(cls)
+        if not (cls.__flags__ & IMMUTABLE_TYPE or cls in self.inside_classes):
+            self.guard(self.root.constant(cls, cls.__qualname__), Check.TYPE, meta)
+        getattribute = self.class_attribute(meta, "__getattribute__")
+        if type(getattribute) is FunctionType:
+            return self.invoke(getattribute, cls, name)
         of_meta = self.class_attribute(meta, name)
         if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
             if type(of_meta) is property:
@@ -283,17 +302,17 @@ class Attributes(Door):
         """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
         if cls in self.inside_classes or cls.__flags__ & IMMUTABLE_TYPE:
             return native(getattr, cls, name)
+        place = self.root.constant(cls, cls.__qualname__)
         if name == "__dict__":
+            self.guard(place.child(Access.DICT), Check.KEYS, tuple(vars(cls)))
             return types.MappingProxyType({own: self.class_item(cls, own) for own in vars(cls)})
-        value = native(getattr, cls, name)
-        if type(value) is dict:
-            return Pending(self, self.root.constant(value, f"{cls.__qualname__}.{name}"), value)
-        return value
+        self.class_attribute(cls, name)  # some of these are had from there
+        return Pending(self, place.child(Access.NATIVE_ATTR, name), native(getattr, cls, name))
 
     def class_item(self, cls: type, name: str) -> Any:
         """What a class's own dictionary has: functions and descriptors as they are."""
         found = self.class_attribute(cls, name)
-        if hasattr(type(found), "__get__"):
+        if self.describes(type(found), "__get__"):
             return found
         return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
@@ -302,10 +321,11 @@ class Attributes(Door):
         if cls is None:
             return native(getattr, obj, name)
         mro = cls.__mro__
+        self.guard_bases(cls)
         if name != "__class__":
             for base in mro[mro.index(start) + 1 :]:
+                found = self.class_attribute(base, name)
                 if name in base.__dict__:
-                    found = self.class_attribute(base, name)
                     if type(found) is property:
                         return self.invoke(found.fget, this)
                     if type(found) in (FunctionType, classmethod, staticmethod) or not hasattr(
@@ -324,7 +344,7 @@ class Attributes(Door):
             value = getattr(fn, name)
             if name == "__dict__":
                 return Pending(self, self.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
-            if name in ("__defaults__", "__kwdefaults__", "__annotations__"):
+            if type(vars(FunctionType).get(name)) in (GetSetDescriptorType, MemberDescriptorType):
                 return Pending(
                     self, self.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name), value
                 )
@@ -354,6 +374,7 @@ class Attributes(Door):
 
     def tensor_attr(self, fake: Any, name: str) -> Any:
         if name in METADATA:
+            self.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
                 return getattr(fake, name)
         if name == "__class__":
@@ -361,7 +382,7 @@ class Attributes(Door):
         found = super().class_attribute(torch.Tensor, name)
         at = self.recorder.input_of.get(id(fake))
         if found is not MISSING:
-            if at is not None and name in ("grad", "_base", "grad_fn", "_version", "__dict__"):
+            if at is not None and name in UNGUARDED_OF_INPUTS:
                 return self.input_tensor_attr(fake, at, name)
             if name in ("grad_fn", "_version", "_cdata", "_backward_hooks", "data"):
                 return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
@@ -410,7 +431,8 @@ class Attributes(Door):
 
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")
-        if level > 1 or full not in sys.modules:
+        importer = opened(self.load_global(vars(builtins), "__import__"))
+        if level > 1 or full not in sys.modules or importer is not IMPORTER:
             return self.refuse(breaks.NEW_IMPORT, name or "relative import")
         top = full if from_list else full.partition(".")[0]
         for item in from_list or ():
@@ -456,7 +478,7 @@ class Attributes(Door):
             self.invoke(found.fset, obj, value)
         elif kind is GetSetDescriptorType:
             self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
-        elif found is not MISSING and kind is not MemberDescriptorType and hasattr(kind, "__set__"):
+        elif found is not MISSING and kind is not MemberDescriptorType and self.describes(kind, "__set__"):
             self.invoke(kind.__set__, self.descriptor(found, type(obj)), obj, value)
         elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
             view.write(name, value)
@@ -485,7 +507,7 @@ class Attributes(Door):
         kind = type(found)
         if kind is MemberDescriptorType:
             self.slot_attr(view, obj, found, name, hook=False)
-        elif found is not MISSING and hasattr(kind, "__delete__"):
+        elif found is not MISSING and self.describes(kind, "__delete__"):
             self.invoke(kind.__delete__, self.descriptor(found, type(obj)), obj)
             return
         elif self.own_attr(view, obj, name) is DELETED:

@@ -30,6 +30,8 @@ from framelift.world.shadows import Blind, Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
 
+MRO: Any = vars(type)["__mro__"]
+
 
 def is_ours(cls: type) -> bool:
     """A class of Framelift's, such as what stands for a generator: no part of the program."""
@@ -173,10 +175,22 @@ class Door(PlainWorld):
         index = (cls, name)
         found = self.found.get(index, DELETED)
         if found is DELETED:
-            found = self.found[index] = super().class_attribute(cls, name)
-            if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.inside_classes and not is_ours(cls):
+            found = super().class_attribute(cls, name)
+            if cls in self.inside_classes:
+                self.guard_inherited(cls, name)
+                return found  # for now: the program may change the class
+            self.found[index] = found
+            if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
                 self.class_guards[index] = ClassGuard(cls, name, found)
         return found
+
+    def guard_inherited(self, cls: type, name: str) -> None:
+        """A class that the trace has made may find a name, or not, in its bases from outside."""
+        for base in cls.__mro__:
+            if base not in self.inside_classes:
+                self.class_attribute(base, name)
+            if name in base.__dict__:
+                break
 
     # ---- opening
 
@@ -250,15 +264,25 @@ class Door(PlainWorld):
             return None if self.is_inside(value) else self.root.constant(value, value.__qualname__)
         return None
 
+    def guard_bases(self, cls: type) -> None:
+        """What a class is derived from, in order: `isinstance` and `super` go by that."""
+        if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.inside_classes and not is_ours(cls):
+            self.class_guards[cls, "mro()"] = ClassGuard(cls, "mro()", MRO.__get__(cls))
+
     def fixed(self, value: Any, source: Source) -> Any:
-        """A key or set member: its identity or value is fixed by the guard on its container."""
-        return self.load(value, self.root.constant(value, f"<key of {source}>"))
+        """A key or set member: its identity or value is fixed by the guard on its container. It is hashed by
+        what it holds, so nothing in there may be pending."""
+        return self.for_c(self.load(value, self.root.constant(value, f"<key of {source}>")))
 
     def refuse(self, reason: breaks.Reason, context: str) -> Any:
         raise Break(reason, context)
 
     def creating(self, cls: type) -> None:
-        if not cls.__flags__ & IMMUTABLE_TYPE and self.class_attribute(cls, "__del__") is not MISSING:
+        if cls.__flags__ & IMMUTABLE_TYPE:
+            return
+        for name in ("__new__", "__init__"):
+            self.class_attribute(cls, name)
+        if self.class_attribute(cls, "__del__") is not MISSING:
             self.refuse(breaks.FINALISER, cls.__qualname__)
 
     def dropping(self, value: Any) -> None:
@@ -413,6 +437,8 @@ class Door(PlainWorld):
             for n, default in enumerate(defaults):
                 if bound[first + n] is default:
                     bound[first + n] = Pending(self, source.child(Access.DEFAULT, n), default)
+                    # which parameter a default belongs to is counted from the end
+                    self.guard(source.child(Access.NATIVE_ATTR, "__defaults__"), Check.LEN, len(defaults))
         if keywords:
             for n in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
                 name = code.co_varnames[n]

@@ -48,7 +48,7 @@ SPECIAL_NAMES_OF_C = """
     index int float complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul
     rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod
     rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand
-    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class
+    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath
 """
 SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
 """The methods that C looks up on a class by itself."""

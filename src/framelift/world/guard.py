@@ -28,6 +28,8 @@ class Check(enum.Enum):
     CODE = enum.auto()
     EMPTY_CELL = enum.auto()
     TENSOR = enum.auto()
+    LEAF = enum.auto()
+    OFFSET = enum.auto()
     SAME_AS = enum.auto()
     NOT_SAME_AS = enum.auto()
 
@@ -48,6 +50,8 @@ TEXTS = {
     Check.CODE: "{s}.__code__ is what it was",
     Check.EMPTY_CELL: "{s} is empty",
     Check.TENSOR: "{s} is {e}",
+    Check.LEAF: "{s}.is_leaf is {e}",
+    Check.OFFSET: "{s}.storage_offset() == {e}",
     Check.SAME_AS: "{s} is {e}",
     Check.NOT_SAME_AS: "{s} is not {e}",
 }

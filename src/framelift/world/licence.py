@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import types
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,6 +268,7 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
 }
 
 CLOCKS = frozenset({"now", "utcnow", "today"})
@@ -477,7 +479,7 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
     if fn.__code__.co_flags & inspect.CO_GENERATOR:
         # a context that switches something, left open where the trace ends
         return Refusal(breaks.EFFECT, describe(fn))
-    if fn in TORCH_TOP or policy.within(module, TORCH_PYTHON):
+    if fn in TORCH_TOP or fn in TORCH_QUERIES or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
     if top in ("re", "sre_compile", "sre_parse", "typing"):
         return Licence(Looks.DEEP, "pure, with a cache of its own")

@@ -7,6 +7,7 @@ Python function that calls it instead (`through`).
 
 from __future__ import annotations
 
+import abc
 import collections
 import functools
 import itertools
@@ -23,10 +24,12 @@ from framelift import _frame
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.exposure import ATOMS, Seen
+from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.operations import COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
+from framelift.world.source import Access
 
 native = _frame.native
 
@@ -130,7 +133,14 @@ class NativeCalls(Operations):
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
-        return native(fn, *args, **kwargs)
+        if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
+            self.guard_bases(args[0])
+            self.guard_check(args[1], "__subclasscheck__")
+        result = native(fn, *args, **kwargs)
+        if getattr(fn, "__module__", None) == "_abc" and result is not True:
+            # a class, once it was found to be a subclass, stays one; others may be registered
+            self.guard(self.root.registrations(), Check.EQUAL, abc.get_cache_token())
+        return result
 
     def compute_call(self, fn: Any, args: list[Any]) -> Any:
         """A function of numbers, some of which are symbols."""
@@ -170,6 +180,9 @@ class NativeCalls(Operations):
                 value = self.shown(value, seen)
             prepared.append(value)
             shown.append(seen)
+            if type(fn) is FunctionType:
+                for each in list(seen.values()):
+                    self.guard_state(each)
         kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
         if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
             for seen in shown:
@@ -180,6 +193,15 @@ class NativeCalls(Operations):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
         return prepared, kwargs
+
+    def guard_state(self, value: Any) -> None:
+        """Python code that is not interpreted reads the attributes of what it is given as it likes."""
+        view = self.views.get(id(value))
+        if view is None or isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
+            return
+        self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
+        for name in list(vars(value)):
+            opened(self.own_attr(view, value, name))
 
     def callback(self, value: Any) -> Any:
         """Something that C may call: as it is where that can't escape the trace."""

@@ -127,6 +127,7 @@ def open_module(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
     fixed = world.root.constant(value, value.__name__)
+    world.guard(fixed, Check.TYPE, type(value))
     world.views[id(value)] = world.scope(vars(value))
     return world.know(value, value, fixed)
 
@@ -189,7 +190,7 @@ def open_instance(world: Door, value: Any, source: Source) -> Any:
 
 
 def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
-    """A constant with attributes: an enum's member, a number or text of a user's class."""
+    """A constant with attributes: an enum's member, a number or text of a user's class, an operator."""
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
     fixed = world.root.constant(value, str(source))
@@ -203,10 +204,14 @@ def open_opaque(world: Door, value: Any, source: Source) -> Any:
     return world.know(value, value, source)
 
 
+OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
+"""What a graph calls as it is."""
+
+
 def opener_for(cls: type) -> Opener:
     if issubclass(cls, type):
         return open_by_identity
-    if issubclass(cls, (enum.Enum, int, float, complex, str, bytes)):
+    if issubclass(cls, (enum.Enum, int, float, complex, str, bytes, *OPERATORS)):
         return open_fixed_instance
     if issubclass(cls, types.ModuleType) and "__getattr__" not in dir(cls):
         return open_module

@@ -6,6 +6,7 @@ import abc
 import collections
 import operator
 import types
+import typing
 from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
@@ -232,13 +233,44 @@ class Operations(Exposure):
         unopened = type(value) is Pending and value.opened is MISSING and type(value.value) in ATOMS
         if unopened and value.value is not None and is_checked_by_class(cls):
             self.guard(value.source, Check.TYPE, type(value.value))
+            self.guard_check(cls, "__instancecheck__")
             return native(isinstance, value.value, cls)
         value = opened(value)
-        if type(value) is FakeTensor:
-            return self.tensor_is_instance(value, cls)
         if type(value) in SYMBOLIC:
             value = PLAIN[type(value)]()
+        if type(value) is cls:
+            return True  # nobody is asked
+        self.guard_check(cls, "__instancecheck__")
+        if type(value) is FakeTensor:
+            return self.tensor_is_instance(value, cls)
+        if not type(value).__flags__ & IMMUTABLE_TYPE:
+            self.guard_bases(type(value))
+            self.class_attribute(type(value), "__class__")
+        for protocol in protocols_in(cls):
+            self.guard_protocol(value, protocol)
         return native(isinstance, value, cls)
+
+    def guard_protocol(self, value: Any, protocol: type) -> None:
+        """`typing` goes by what an object has, and asks for it behind the door's back."""
+        cls, view = type(value), self.views.get(id(value))
+        names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]
+        kinds = {type(self.class_attribute(cls, name)) for name in names}
+        if self.class_attribute(cls, "__getattr__") is not MISSING or not kinds <= PLAIN_MEMBERS:
+            self.refuse(breaks.OPAQUE_OBJECT, f"a {cls.__qualname__} as a {protocol.__qualname__}")
+        self.class_attribute(cls, "__getattribute__")
+        for name in names:
+            if view is not None:
+                self.own_attr(view, value, name)
+
+    def guard_check(self, classes: Any, method: str) -> None:
+        """That a metaclass has, or has not, an answer of its own to `isinstance` and `issubclass`."""
+        if isinstance(classes, types.UnionType):
+            classes = classes.__args__
+        if isinstance(classes, tuple):
+            for item in classes:
+                self.guard_check(item, method)
+        elif not type(classes).__flags__ & IMMUTABLE_TYPE:
+            self.class_attribute(type(classes), method)
 
     def tensor_is_instance(self, fake: Any, cls: Any) -> bool:
         if isinstance(cls, tuple):
@@ -312,6 +344,8 @@ class Operations(Exposure):
             return self.invoke(method, container, key)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__missing__")
+        if isinstance(container, type):
+            self.class_attribute(container, "__class_getitem__")
         return native(operator.getitem, self.glimpsed(container), self.key(key))
 
     def own_method(self, value: Any, cls: type, name: str) -> FunctionType | None:
@@ -429,6 +463,7 @@ class Operations(Exposure):
                 return MISSING
         if self.is_opaque(iterator):
             self.refuse(breaks.OUTSIDE_ITERATOR, f"a {type(iterator).__qualname__}")
+        self.class_attribute(type(iterator), "__next__")
         return native(next, iterator, MISSING)
 
     def elements(self, iterable: Any) -> list[Any]:
@@ -440,6 +475,20 @@ class Operations(Exposure):
         while (item := self.advance(iterator)) is not MISSING:
             items.append(item)
         return items
+
+
+PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, str, type(None)}
+PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
+"""What a class may have under a name for `hasattr` to run no code of the program's."""
+
+
+def protocols_in(classes: Any) -> list[type]:
+    """The protocols among what `isinstance` is asked about."""
+    if isinstance(classes, types.UnionType):
+        classes = classes.__args__
+    if isinstance(classes, tuple):
+        return [protocol for item in classes for protocol in protocols_in(item)]
+    return [classes] if getattr(classes, "_is_protocol", False) and isinstance(classes, type) else []
 
 
 def is_checked_by_class(classes: Any) -> bool:

@@ -97,6 +97,9 @@ class PlainWorld:
                 return namespace[name]
         return MISSING
 
+    def guard_bases(self, cls: type) -> None:
+        """What happens now depends on what a class is derived from."""
+
     def special(self, obj: Any, name: str) -> Any:
         """A special method, bound: looked up on the type, as CPython does; MISSING if there is none."""
         found = self.class_attribute(type(obj), name)

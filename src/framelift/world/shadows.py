@@ -14,13 +14,21 @@ import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from framelift.core import breaks
+from framelift.core.sentinels import MISSING
 from framelift.world.guard import Check
+from framelift.world.hashing import hashes_itself
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
 from framelift.world.views import DELETED, namespace_changes
 
 if TYPE_CHECKING:
     from framelift.world.world import World
+
+
+MAXLEN: Any = vars(collections.deque)["maxlen"]
+FACTORY: Any = vars(collections.defaultdict)["default_factory"]
+"""What C knows of these containers, whatever a subclass of theirs says."""
 
 
 @dataclass
@@ -94,7 +102,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
     found = dict(getattr(value, "__dict__", ()))
     if isinstance(value, collections.defaultdict):
-        found["default_factory"] = value.default_factory
+        found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):
         try:
             found[slot.__name__] = slot.__get__(value)
@@ -119,7 +127,7 @@ def items_of(world: World, value: Any, source: Source, access: Access) -> list[P
 
 
 def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, len(value))
+    world.guard(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
     return (tuple(items) if cls is tuple else tuple.__new__(cls, items)), None
 
@@ -133,11 +141,11 @@ def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[An
 
 
 def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, len(value))
-    world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, value.maxlen)
+    world.guard(source, Check.LEN, collections.deque.__len__(value))
+    world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, MAXLEN.__get__(value))
     items = items_of(world, collections.deque.__iter__(value), source, Access.DEQUE_ITEM)
     shadow: collections.deque[Any] = collections.deque.__new__(cls)
-    collections.deque.__init__(shadow, items, value.maxlen)
+    collections.deque.__init__(shadow, items, MAXLEN.__get__(value))
     return shadow, items
 
 
@@ -154,7 +162,7 @@ def shadow_ordered(world: World, value: Any, source: Source, cls: type) -> tuple
 def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = collections.defaultdict.__new__(cls)
     factory = source.child(Access.NATIVE_ATTR, "default_factory")
-    collections.defaultdict.__init__(shadow, world.load(value.default_factory, factory))
+    collections.defaultdict.__init__(shadow, world.load(FACTORY.__get__(value), factory))
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
@@ -164,9 +172,12 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
         world.guard(source, Check.KEYS, keys)
     else:
         world.guard(source, Check.LEN, 0)
+    held = {id(key): item for key, item in dict.items(value)}
     for key in keys:
         world.check_hash(key)
-        item = Pending(world, source.child(Access.KEY, key), dict.__getitem__(value, key))
+        item = Pending(world, source.child(Access.KEY, key), held[id(key)])
+        if hashes_itself(key) and dict.get(value, key, MISSING) is not item.value:
+            world.refuse(breaks.OPAQUE_OBJECT, f"a key of {source} whose hash is not what it was")
         base.__setitem__(shadow, world.fixed(key, source), item)
     return {key: dict.__getitem__(shadow, key) for key in base.__iter__(shadow)}
 

@@ -38,6 +38,7 @@ class Access(enum.Enum):
     METHOD_FUNC = enum.auto()
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
+    REGISTRATIONS = enum.auto()
 
 
 TEXTS = {
@@ -61,6 +62,7 @@ TEXTS = {
     Access.METHOD_FUNC: "{b}.__func__",
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
+    Access.REGISTRATIONS: "abc.get_cache_token()",
 }
 """How each access is written, from its base `b` and key `k`."""
 
@@ -69,7 +71,7 @@ REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 """Dictionaries in which a module keeps what users write as its attributes and items."""
 
 
-ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST})
+ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
 
 
 class Source:
@@ -207,6 +209,9 @@ class Root:
 
     def function(self, name: str) -> Source:
         return self.top.child(Access.FUNC, name)
+
+    def registrations(self) -> Source:
+        return self.top.child(Access.REGISTRATIONS)
 
     def constant(self, value: Any, name: str) -> Source:
         """An object that the entry itself holds on to: its identity is fixed by other guards."""
