@@ -1,5 +1,6 @@
 // The whole extension as one translation unit: torch's headers take far longer to read than this code.
 #include "cache.cpp"
+#include "doubts.cpp"
 #include "fakes.cpp"
 #include "global_state.cpp"
 #include "guards.cpp"

@@ -3,11 +3,9 @@
 #include "operations.h"
 #include "tensor_spec.h"
 
-#include <alloca.h>
 #include <structmember.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -108,6 +106,7 @@ bool nodes_hold(Program& program, Walk& walk, PyObject** inputs, Failure* failur
     PyObject* parent = node.parent < 0 ? walk.func : walk.values[node.parent];
     PyObject* value = node.access(node.operand, walk, parent);
     if (value == nullptr) {
+      program.doubts.note(program, i, -1);
       return fail(failure, i, Failure::ACCESS, parent);
     }
     walk.values[i] = value;
@@ -117,6 +116,7 @@ bool nodes_hold(Program& program, Walk& walk, PyObject** inputs, Failure* failur
     for (int c = node.first_check; c < node.end_check; ++c) {
       Check& check = program.checks[c];
       if (!check.holds(check.operand, walk, value)) {
+        program.doubts.note(program, i, c);
         return fail(failure, i, c - node.first_check, value);
       }
     }
@@ -136,39 +136,30 @@ bool storages_hold(Program& program, PyObject** inputs, Failure* failure) {
       fail(failure, Failure::STORAGE, position, inputs[program.storages.slots[position]]);
 }
 
-constexpr size_t MAX_STACK_POINTERS = 4096;
-
 }  // namespace
 
-__attribute__((noinline)) bool Program::evaluate(
+bool Program::evaluate(
     PyObject* func, PyObject* const* locals, Py_ssize_t n_locals, PyObject** inputs,
     Failure* failure) {
-  size_t n_pointers = nodes.size() + n_kept;
-  std::unique_ptr<PyObject*[]> heap;
-  PyObject** scratch;
-  if (n_pointers <= MAX_STACK_POINTERS) {
-    scratch = static_cast<PyObject**>(alloca(n_pointers * sizeof(PyObject*)));
-  } else {
-    heap.reset(new PyObject*[n_pointers]);
-    scratch = heap.get();
-  }
-  PyObject** kept = scratch + nodes.size();
-  int kept_count = 0;
-  bool holds;
-  {
-    Walk walk{*this, func, locals, n_locals, scratch, kept};
-    holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
-        nodes_hold(*this, walk, inputs, failure) && storages_hold(*this, inputs, failure);
-    kept_count = walk.n_kept;
-  }
-  for (int i = 0; holds && i < n_inputs; ++i) {
-    Py_INCREF(inputs[i]);
-  }
-  // Only now: the end of a value may run its finalizer.
-  while (kept_count > 0) {
-    Py_DECREF(kept[--kept_count]);
-  }
-  return holds;
+  return with_pointers(nodes.size() + n_kept, [&](PyObject** values) {
+    PyObject** kept = values + nodes.size();
+    int kept_count = 0;
+    bool holds;
+    {
+      Walk walk{*this, func, locals, n_locals, values, kept};
+      holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
+          nodes_hold(*this, walk, inputs, failure) && storages_hold(*this, inputs, failure);
+      kept_count = walk.n_kept;
+    }
+    for (int i = 0; holds && i < n_inputs; ++i) {
+      Py_INCREF(inputs[i]);
+    }
+    // Only now: the end of a value may run its finalizer.
+    while (kept_count > 0) {
+      Py_DECREF(kept[--kept_count]);
+    }
+    return holds;
+  });
 }
 
 int Program::traverse(visitproc visit, void* arg) {
@@ -302,7 +293,7 @@ bool add_check(Program& program, PyObject* item) {
     PyErr_Format(PyExc_ValueError, "no such check: %d", number);
     return false;
   }
-  Check check{kind->run, {}};
+  Check check{kind->run, kind, {}};
   size_t node = program.nodes.size() - 1;
   if (!take_operand(program, node, kind->operand, object, check.operand)) {
     return false;
@@ -330,7 +321,7 @@ bool add_node(Program& program, PyObject* item) {
     return false;
   }
   int first_check = static_cast<int>(program.checks.size());
-  Node node{kind->run, parent, slot, first_check, first_check, {}};
+  Node node{kind->run, kind, parent, slot, first_check, first_check, {}};
   if (!take_operand(program, index, kind->operand, object, node.operand)) {
     return false;
   }

@@ -1,10 +1,14 @@
 // Guard programs: a flat list of outside values, how each is reached, and what must hold of it.
 #pragma once
 
+#include "doubts.h"
 #include "global_state.h"
 #include "python_object.h"
 #include "values.h"
 
+#include <alloca.h>
+
+#include <memory>
 #include <vector>
 
 namespace framelift {
@@ -17,6 +21,8 @@ struct Operand {
   uint64_t keys_version = 0;  // of the dict whose keys were last found to be as expected
 };
 
+struct AccessKind;
+struct CheckKind;
 struct Program;
 
 // No garbage collection while it lasts: a collection runs finalizers, so Python code. Only
@@ -63,12 +69,23 @@ struct Walk {
   }
 };
 
+// Calls use(room for `count` pointers). The room is on the stack unless there are many, and gone afterwards.
+constexpr size_t MAX_STACK_POINTERS = 4096;
+template <class Use>
+__attribute__((noinline)) bool with_pointers(size_t count, Use use) {
+  if (count <= MAX_STACK_POINTERS) {
+    return use(static_cast<PyObject**>(alloca(count * sizeof(PyObject*))));
+  }
+  return use(std::unique_ptr<PyObject*[]>(new PyObject*[count]).get());
+}
+
 // A borrowed value, or null when there is none to be had (a parent of the wrong kind included).
 using AccessFunction = PyObject* (*)(Operand&, Walk&, PyObject* parent);
 using CheckFunction = bool (*)(Operand&, Walk&, PyObject* value);
 
 struct Node {
   AccessFunction access;
+  const AccessKind* kind;
   int parent;
   int slot;
   int first_check;
@@ -78,6 +95,7 @@ struct Node {
 
 struct Check {
   CheckFunction holds;
+  const CheckKind* kind;
   Operand operand;
 };
 
@@ -119,6 +137,7 @@ struct Program {
   std::vector<ClassLookups> classes;
   StorageGroups storages;
   PyRef state;
+  Doubts doubts;
   int n_inputs = 0;
   int n_kept = 0;  // how many references an evaluation may have to own
   bool runs_python = false;
