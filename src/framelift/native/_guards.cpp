@@ -6,5 +6,6 @@
 #include "guards.cpp"
 #include "operations.cpp"
 #include "program.cpp"
+#include "steps.cpp"
 #include "tensor_spec.cpp"
 #include "values.cpp"

@@ -99,34 +99,6 @@ bool classes_hold(Program& program, Failure* failure) {
   return true;
 }
 
-bool nodes_hold(Program& program, Walk& walk, PyObject** inputs, Failure* failure) {
-  int n_nodes = static_cast<int>(program.nodes.size());
-  for (int i = 0; i < n_nodes; ++i) {
-    Node& node = program.nodes[i];
-    PyObject* parent = node.parent < 0 ? walk.func : walk.values[node.parent];
-    PyObject* value = node.access(node.operand, walk, parent);
-    if (value == nullptr) {
-      program.doubts.note(program, i, -1);
-      return fail(failure, i, Failure::ACCESS, parent);
-    }
-    walk.values[i] = value;
-    if (program.runs_python) {
-      walk.keep(Py_NewRef(value));
-    }
-    for (int c = node.first_check; c < node.end_check; ++c) {
-      Check& check = program.checks[c];
-      if (!check.holds(check.operand, walk, value)) {
-        program.doubts.note(program, i, c);
-        return fail(failure, i, c - node.first_check, value);
-      }
-    }
-    if (node.slot >= 0) {
-      inputs[node.slot] = value;
-    }
-  }
-  return true;
-}
-
 bool storages_hold(Program& program, PyObject** inputs, Failure* failure) {
   if (program.storages.slots.empty()) {
     return true;
@@ -148,7 +120,7 @@ bool Program::evaluate(
     {
       Walk walk{*this, func, locals, n_locals, values, kept};
       holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
-          nodes_hold(*this, walk, inputs, failure) && storages_hold(*this, inputs, failure);
+          steps.hold(walk, inputs, failure) && storages_hold(*this, inputs, failure);
       kept_count = walk.n_kept;
     }
     for (int i = 0; holds && i < n_inputs; ++i) {
@@ -182,6 +154,8 @@ int Program::traverse(visitproc visit, void* arg) {
 // ---- construction ----
 
 namespace {
+
+constexpr size_t MAX_KINDS_OF_TENSORS = 64;
 
 bool expect(bool condition, const char* what, PyObject* got) {
   if (!condition) {
@@ -226,6 +200,23 @@ bool take_member(Operand& operand, PyObject* object) {
   return expect(member->type == T_OBJECT_EX, "the descriptor of a slot", object);
 }
 
+// An equal spec that the program has, if there is one: a model has many tensors and few kinds of them, and
+// reading the same few specs again is quicker than reading many.
+PyObject* same_spec(Program& program, PyObject* object) {
+  if (!Box<TensorSpec>::is_exact(object)) {
+    return object;
+  }
+  for (PyObject* known : program.specs) {
+    if (Box<TensorSpec>::of(known) == Box<TensorSpec>::of(object)) {
+      return known;
+    }
+  }
+  if (program.specs.size() < MAX_KINDS_OF_TENSORS) {
+    program.specs.push_back(object);
+  }
+  return object;
+}
+
 // Digests the operand of the node with this index.
 bool take_operand(
     Program& program, size_t node, OperandKind kind, PyObject* object, Operand& operand) {
@@ -252,6 +243,7 @@ bool take_operand(
     case OperandKind::TUPLE:
       return expect(PyTuple_CheckExact(object), "a tuple", object);
     case OperandKind::TENSOR_SPEC:
+      operand.object = PyRef::borrow(same_spec(program, object));
       return expect(Box<TensorSpec>::is_exact(object), "a TensorSpec", object);
     case OperandKind::CALLABLE:
       return expect(PyCallable_Check(object), "a callable", object);
@@ -450,6 +442,7 @@ PyObject* program_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   if (program.runs_python) {
     program.n_kept += static_cast<int>(program.nodes.size());
   }
+  program.steps.prepare(program);
   return ProgramBox::make(std::move(program));
 }
 

@@ -4,11 +4,11 @@
 #include "doubts.h"
 #include "global_state.h"
 #include "python_object.h"
+#include "steps.h"
 #include "values.h"
 
 #include <alloca.h>
 
-#include <memory>
 #include <vector>
 
 namespace framelift {
@@ -69,14 +69,24 @@ struct Walk {
   }
 };
 
-// Calls use(room for `count` pointers). The room is on the stack unless there are many, and gone afterwards.
+// Calls use(room for `count` pointers). The room is on the stack, and gone afterwards, unless there are many:
+// then the thread keeps it for the next time, since asking for that much memory may take longer than a walk.
 constexpr size_t MAX_STACK_POINTERS = 4096;
+inline thread_local std::vector<PyObject*> spare_pointers;
+
 template <class Use>
 __attribute__((noinline)) bool with_pointers(size_t count, Use use) {
   if (count <= MAX_STACK_POINTERS) {
     return use(static_cast<PyObject**>(alloca(count * sizeof(PyObject*))));
   }
-  return use(std::unique_ptr<PyObject*[]>(new PyObject*[count]).get());
+  // Taken out of its place meanwhile: a callback or a finalizer may come here again.
+  std::vector<PyObject*> room = std::move(spare_pointers);
+  if (room.size() < count) {
+    room.resize(count);
+  }
+  bool result = use(room.data());
+  spare_pointers = std::move(room);
+  return result;
 }
 
 // A borrowed value, or null when there is none to be had (a parent of the wrong kind included).
@@ -134,9 +144,11 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<Check> checks;
   std::vector<ElementIndex> element_sets;
+  std::vector<PyObject*> specs;  // borrowed from checks: some that differ
   std::vector<ClassLookups> classes;
   StorageGroups storages;
   PyRef state;
+  Steps steps;
   Doubts doubts;
   int n_inputs = 0;
   int n_kept = 0;  // how many references an evaluation may have to own
