@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
 _registered: dict[str, Backend] = {}
+_torch_compilers = threading.RLock()
+"""AOTAutograd and Inductor are made for one compilation at a time."""
 
 
 def register_backend(backend: Backend | None = None, name: str | None = None) -> Any:
@@ -85,7 +88,7 @@ def in_tracing_context(backend: Backend) -> Backend:
 
     @functools.wraps(backend)
     def compile_in_context(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Any:
-        with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+        with _torch_compilers, tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
             return backend(graph, inputs, **options)
 
     return compile_in_context

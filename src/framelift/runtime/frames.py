@@ -63,6 +63,8 @@ class Record:
     failures: int = 0
     empty: int = 0
     recompile_reasons: list[str] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while it is captured and compiled: threads that need the same wait for it."""
 
     @property
     def resumed(self) -> Any:
@@ -93,27 +95,28 @@ class Context:
 
     def record(self, code: CodeType) -> Record:
         found = self.records.get(code)
-        if found is None:
-            found = self.records[code] = Record(code)
-        return found
+        return self.records.setdefault(code, Record(code)) if found is None else found
 
     def forget(self) -> None:
-        for code in self.records:
+        for code in list(self.records):
             _frame.set_cache(code, None, self)
         self.records.clear()
         self.places.clear()
 
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
-_lock = threading.RLock()
+_tracing = threading.RLock()
+"""One trace at a time, since traces throw torch's switches. Backends run without it: one may wait for a
+thread of its own that calls compiled functions."""
 
 
 def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
-    for context in list(_contexts):
-        context.forget()
-    resume.forget()
-    counters.clear()
+    with _tracing:
+        for context in list(_contexts):
+            context.forget()
+        resume.forget()
+        counters.clear()
 
 
 Replacement = tuple[Any, tuple[Any, ...]]
@@ -124,16 +127,14 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     context: Context | None = _frame.context()
     if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return None  # such hooks would be called for what a trace computes
-    before = len(context.record(fn.__code__).compiled)
-    with _lock:
-        return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)
+    record = context.record(fn.__code__)
+    with record.lock:
+        return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
 
 
-def compiled_meanwhile(
-    context: Context, fn: FunctionType, arguments: list[Any], before: int
-) -> Replacement | None:
-    """What another thread has compiled while this one waited for its turn, if it fits."""
-    for compiled in context.record(fn.__code__).compiled[before:]:
+def compiled_meanwhile(record: Record, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
+    """What another thread has compiled since this one looked, if it fits."""
+    for compiled in record.compiled:
         inputs = compiled.captured.program.native.collect(fn, arguments)
         if inputs is not None:
             return compiled.entry.region, tuple(inputs)
@@ -141,10 +142,9 @@ def compiled_meanwhile(
 
 
 def compiled_frame(
-    context: Context, fn: FunctionType, arguments: list[Any]
+    context: Context, record: Record, fn: FunctionType, arguments: list[Any]
 ) -> Replacement | Literal[False] | None:
     code = fn.__code__
-    record = context.record(code)
     cache = _frame.get_cache(code, context)
     if cache is False:
         return None
@@ -159,7 +159,8 @@ def compiled_frame(
     counters["frames"]["total"] += 1
     try:
         check_frame(fn)
-        captured = capture(fn, arguments, whole=context.fullgraph)
+        with _tracing:
+            captured = capture(fn, arguments, whole=context.fullgraph)
     except Break as found:
         ended: Break | None = found
         found.let_go()
@@ -241,7 +242,7 @@ def captures_anything(context: Context, whole: Record) -> bool:
     """Whether there is a graph in any stretch of a function."""
     return any(
         compiled.captured.graph is not None
-        for record in context.records.values()
+        for record in list(context.records.values())
         if record is whole or (record.resumed is not None and record.resumed.body.code is whole.code)
         for compiled in record.compiled
     )
@@ -291,7 +292,8 @@ def note_break(context: Context, record: Record, found: Break) -> None:
 
 def skip(context: Context, record: Record, why: str) -> None:
     record.skipped = why
-    _frame.set_cache(record.code, False, context)
+    if context.records.get(record.code) is record:  # or it was forgotten meanwhile
+        _frame.set_cache(record.code, False, context)
 
 
 _frame.set_callbacks(policy.decide, missed)
