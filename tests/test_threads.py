@@ -18,7 +18,7 @@ from check import entries, why_not
 from framelift import _frame
 
 THREADS = 8
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """After which threads that wait for each other count as stuck."""
 
 
@@ -299,6 +299,32 @@ def test_a_backend_may_compile_and_call(compile_inside: Any) -> None:
     for result in together(lambda n: [compiled(torch.ones(2)) for _ in range(5)], threads=3):
         assert all(torch.equal(one, 4 * torch.ones(2)) for one in result)
     assert entries(compiled) == 1
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+def test_torchs_own_compilers_in_several_threads(backend: str) -> None:
+    """Different functions, so that the threads don't wait for each other."""
+
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * 2).sum()
+
+    def second(x: torch.Tensor) -> torch.Tensor:
+        return (x.cos() + 1).prod()
+
+    def third(x: torch.Tensor) -> torch.Tensor:
+        return x.exp().mean()
+
+    functions = [first, second, third]
+    compiled = [framelift.compile(fn, backend=backend, fullgraph=True) for fn in functions]
+
+    def work(n: int) -> None:
+        mine, expected = (torch.ones(3, requires_grad=True) for _ in range(2))
+        compiled[n](mine).backward()
+        functions[n](expected).backward()
+        torch.testing.assert_close(mine.grad, expected.grad)
+
+    together(work, threads=len(functions))
+    assert [entries(one) for one in compiled] == [1, 1, 1]
 
 
 # ---- compiled functions that call compiled functions

@@ -119,6 +119,10 @@ def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callab
 @in_tracing_context
 def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:
     """TorchInductor, the default."""
-    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    return compile_fx(graph, inputs, config_patches=options or None)  # type: ignore[return-value]
+    def compile_inner(*args: Any, **kwargs: Any) -> Any:
+        with _torch_compilers:  # the backward graph's turn comes when it is first needed, in whichever thread
+            return compile_fx_inner(*args, **kwargs)
+
+    return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
