@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3)
 NATIVE := $(wildcard src/framelift/native/*)
-# Arguments for `make bench` and `make test`, for example BENCH="--quick --only calls" TEST="-k closures".
+# Arguments for `make bench` and `make test`, for example BENCH="--quick --only overhead" TEST="-k closures".
 BENCH ?=
 TEST ?=
 

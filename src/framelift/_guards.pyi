@@ -2,8 +2,8 @@
 
 A guard *program* is a flat list of nodes, parents first. Each node is one outside value, reached by
 one access from its parent, with checks that must hold of it and perhaps an input slot of the region.
-Evaluating a program walks the list once, runs no Python code (but for CHECK_CALLBACK), stops at the
-first failure, and yields the region's inputs.
+Evaluating a program runs no Python code (but for CHECK_CALLBACK), stops at the first failure, and yields
+the region's inputs. What depends on a dict only is not looked at again while the dict is unchanged.
 
 A parent of -1 stands for the frame's function. A parent of the wrong kind fails the node.
 """

@@ -154,7 +154,8 @@ def resume_code(point: Point, inner: FunctionType | None = None, made: bool = Fa
     key = (point, inner, made)
     code: CodeType | None = _made.get(key)
     if code is None:
-        code = _made[key] = assemble_resume(point, inner, made)
+        # another thread may be at the same point: all get the same code
+        code = _made.setdefault(key, assemble_resume(point, inner, made))
     return code
 
 
@@ -279,7 +280,7 @@ def resume_function(code: CodeType, like: FunctionType) -> FunctionType:
     key = (id(code), id(like.__globals__), tuple(map(id, closure or ())))
     made: FunctionType | None = _made.get(key)
     if made is None:
-        made = _made[key] = FunctionType(code, like.__globals__, like.__name__, None, closure)
+        made = _made.setdefault(key, FunctionType(code, like.__globals__, like.__name__, None, closure))
     return made
 
 

@@ -83,12 +83,16 @@ void move_to_front(Cache& cache, PyObject* entry) {
   }
 }
 
+Program& program_of(PyObject* entry) {
+  return ProgramBox::of(EntryBox::of(entry).program.get());
+}
+
 // Whether the entry's program held; if so *result is what its region returned.
 bool try_entry(
     Cache& cache, PyObject* object, PyObject* func, PyObject* const* locals, Py_ssize_t n_locals,
     PyObject** result) {
   Entry& entry = EntryBox::of(object);
-  Program& program = ProgramBox::of(entry.program.get());
+  Program& program = program_of(object);
   Arguments arguments(program.n_inputs);
   if (!program.evaluate(func, locals, n_locals, arguments.data(), nullptr)) {
     return false;
@@ -105,11 +109,16 @@ bool try_entry(
 PyObject* dispatch(PyObject* self, PyObject* func, PyObject* const* locals, Py_ssize_t n_locals) {
   Cache& cache = CacheBox::of(self);
   PyRef held_cache = PyRef::borrow(self);
+  func = func == nullptr ? Py_None : func;
   // By index and held one by one: a region, a callback or a finalizer may change the cache.
   for (size_t i = 0; i < cache.entries.size(); ++i) {
+    Program& program = program_of(cache.entries[i].get());
+    if (program.doubts.confirmed(program, func, locals, n_locals)) {
+      continue;
+    }
     PyRef entry = PyRef::borrow(cache.entries[i].get());
     PyObject* result = nullptr;
-    if (try_entry(cache, entry.get(), func ? func : Py_None, locals, n_locals, &result)) {
+    if (try_entry(cache, entry.get(), func, locals, n_locals, &result)) {
       return result;
     }
     if (PyErr_Occurred()) {

@@ -631,7 +631,8 @@ static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
     if (thread->binding != NULL) {
         return evaluate_while_binding(ts, frame, throwflag, thread);
     }
-    if (thread->mode == OFF || !is_fresh(frame, throwflag)) {
+    /* What sys.setprofile() and sys.settrace() were given is no part of the program. */
+    if (thread->mode == OFF || ts->tracing || !is_fresh(frame, throwflag)) {
         return run_frame(ts, frame, throwflag);
     }
     return thread->mode == RUN ? evaluate_in_run_mode(ts, frame, thread)

@@ -22,11 +22,20 @@ enum class OperandKind {
   CALLABLE,
 };
 
+// For how long what was found is known to stay so.
+enum class Lasts {
+  NO,
+  WITH_VALUE,       // while the value is the same object (its type too, if that can't be assigned to)
+  WITH_ATTRIBUTES,  // while the instance __dict__ is unchanged: a check's value's, an access's parent's
+  WITH_KEYS,        // the same for a dict itself
+};
+
 struct AccessKind {
   const char* name;
   AccessFunction run;
   OperandKind operand;
   bool creates_reference;
+  Lasts lasts = Lasts::NO;
 };
 
 struct CheckKind {
@@ -34,6 +43,7 @@ struct CheckKind {
   CheckFunction run;
   OperandKind operand;
   bool runs_python;
+  Lasts lasts = Lasts::NO;
 };
 
 // The numbers that Python code uses are indices into these. Null when out of range.

@@ -3,11 +3,9 @@
 #include "operations.h"
 #include "tensor_spec.h"
 
-#include <alloca.h>
 #include <structmember.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -114,32 +112,6 @@ bool classes_hold(Program& program, Failure* failure) {
   return true;
 }
 
-bool nodes_hold(Program& program, Walk& walk, PyObject** inputs, Failure* failure) {
-  int n_nodes = static_cast<int>(program.nodes.size());
-  for (int i = 0; i < n_nodes; ++i) {
-    Node& node = program.nodes[i];
-    PyObject* parent = node.parent < 0 ? walk.func : walk.values[node.parent];
-    PyObject* value = node.access(node.operand, walk, parent);
-    if (value == nullptr) {
-      return fail(failure, i, Failure::ACCESS, parent);
-    }
-    walk.values[i] = value;
-    if (program.runs_python) {
-      walk.keep(Py_NewRef(value));
-    }
-    for (int c = node.first_check; c < node.end_check; ++c) {
-      Check& check = program.checks[c];
-      if (!check.holds(check.operand, walk, value)) {
-        return fail(failure, i, c - node.first_check, value);
-      }
-    }
-    if (node.slot >= 0) {
-      inputs[node.slot] = value;
-    }
-  }
-  return true;
-}
-
 bool storages_hold(Program& program, PyObject** inputs, Failure* failure) {
   if (program.storages.slots.empty()) {
     return true;
@@ -161,40 +133,31 @@ bool shapes_hold(Program& program, const Walk& walk, Failure* failure) {
   return fact < 0;
 }
 
-constexpr size_t MAX_STACK_POINTERS = 4096;
-
 }  // namespace
 
-__attribute__((noinline)) bool Program::evaluate(
+bool Program::evaluate(
     PyObject* func, PyObject* const* locals, Py_ssize_t n_locals, PyObject** inputs,
     Failure* failure) {
-  size_t n_pointers = nodes.size() + n_kept;
-  std::unique_ptr<PyObject*[]> heap;
-  PyObject** scratch;
-  if (n_pointers <= MAX_STACK_POINTERS) {
-    scratch = static_cast<PyObject**>(alloca(n_pointers * sizeof(PyObject*)));
-  } else {
-    heap.reset(new PyObject*[n_pointers]);
-    scratch = heap.get();
-  }
-  PyObject** kept = scratch + nodes.size();
-  int kept_count = 0;
-  bool holds;
-  {
-    Walk walk{*this, func, locals, n_locals, scratch, kept};
-    holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
-        nodes_hold(*this, walk, inputs, failure) && shapes_hold(*this, walk, failure) &&
-        storages_hold(*this, inputs, failure);
-    kept_count = walk.n_kept;
-  }
-  for (int i = 0; holds && i < n_inputs; ++i) {
-    Py_INCREF(inputs[i]);
-  }
-  // Only now: the end of a value may run its finalizer.
-  while (kept_count > 0) {
-    Py_DECREF(kept[--kept_count]);
-  }
-  return holds;
+  return with_pointers(nodes.size() + n_kept, [&](PyObject** values) {
+    PyObject** kept = values + nodes.size();
+    int kept_count = 0;
+    bool holds;
+    {
+      Walk walk{*this, func, locals, n_locals, values, kept};
+      holds = state_holds(*this, failure) && classes_hold(*this, failure) &&
+          steps.hold(walk, inputs, failure) && shapes_hold(*this, walk, failure) &&
+          storages_hold(*this, inputs, failure);
+      kept_count = walk.n_kept;
+    }
+    for (int i = 0; holds && i < n_inputs; ++i) {
+      Py_INCREF(inputs[i]);
+    }
+    // Only now: the end of a value may run its finalizer.
+    while (kept_count > 0) {
+      Py_DECREF(kept[--kept_count]);
+    }
+    return holds;
+  });
 }
 
 int Program::traverse(visitproc visit, void* arg) {
@@ -218,6 +181,8 @@ int Program::traverse(visitproc visit, void* arg) {
 // ---- construction ----
 
 namespace {
+
+constexpr size_t MAX_KINDS_OF_TENSORS = 64;
 
 bool expect(bool condition, const char* what, PyObject* got) {
   if (!condition) {
@@ -262,6 +227,23 @@ bool take_member(Operand& operand, PyObject* object) {
   return expect(member->type == T_OBJECT_EX, "the descriptor of a slot", object);
 }
 
+// An equal spec that the program has, if there is one: a model has many tensors and few kinds of them, and
+// reading the same few specs again is quicker than reading many.
+PyObject* same_spec(Program& program, PyObject* object) {
+  if (!Box<TensorSpec>::is_exact(object)) {
+    return object;
+  }
+  for (PyObject* known : program.specs) {
+    if (Box<TensorSpec>::of(known) == Box<TensorSpec>::of(object)) {
+      return known;
+    }
+  }
+  if (program.specs.size() < MAX_KINDS_OF_TENSORS) {
+    program.specs.push_back(object);
+  }
+  return object;
+}
+
 // Digests the operand of the node with this index.
 bool take_operand(
     Program& program, size_t node, OperandKind kind, PyObject* object, Operand& operand) {
@@ -288,6 +270,7 @@ bool take_operand(
     case OperandKind::TUPLE:
       return expect(PyTuple_CheckExact(object), "a tuple", object);
     case OperandKind::TENSOR_SPEC:
+      operand.object = PyRef::borrow(same_spec(program, object));
       return expect(Box<TensorSpec>::is_exact(object), "a TensorSpec", object);
     case OperandKind::CALLABLE:
       return expect(PyCallable_Check(object), "a callable", object);
@@ -329,7 +312,7 @@ bool add_check(Program& program, PyObject* item) {
     PyErr_Format(PyExc_ValueError, "no such check: %d", number);
     return false;
   }
-  Check check{kind->run, {}};
+  Check check{kind->run, kind, {}};
   size_t node = program.nodes.size() - 1;
   if (!take_operand(program, node, kind->operand, object, check.operand)) {
     return false;
@@ -357,7 +340,7 @@ bool add_node(Program& program, PyObject* item) {
     return false;
   }
   int first_check = static_cast<int>(program.checks.size());
-  Node node{kind->run, parent, slot, first_check, first_check, {}};
+  Node node{kind->run, kind, parent, slot, first_check, first_check, {}};
   if (!take_operand(program, index, kind->operand, object, node.operand)) {
     return false;
   }
@@ -490,6 +473,7 @@ PyObject* program_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   if (program.runs_python) {
     program.n_kept += static_cast<int>(program.nodes.size());
   }
+  program.steps.prepare(program);
   return ProgramBox::make(std::move(program));
 }
 

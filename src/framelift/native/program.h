@@ -1,10 +1,14 @@
 // Guard programs: a flat list of outside values, how each is reached, and what must hold of it.
 #pragma once
 
+#include "doubts.h"
 #include "global_state.h"
 #include "python_object.h"
 #include "shapes.h"
+#include "steps.h"
 #include "values.h"
+
+#include <alloca.h>
 
 #include <vector>
 
@@ -18,6 +22,8 @@ struct Operand {
   uint64_t keys_version = 0;  // of the dict whose keys were last found to be as expected
 };
 
+struct AccessKind;
+struct CheckKind;
 struct Program;
 
 // No garbage collection while it lasts: a collection runs finalizers, so Python code. Only
@@ -64,12 +70,33 @@ struct Walk {
   }
 };
 
+// Calls use(room for `count` pointers). The room is on the stack, and gone afterwards, unless there are many:
+// then the thread keeps it for the next time, since asking for that much memory may take longer than a walk.
+constexpr size_t MAX_STACK_POINTERS = 4096;
+inline thread_local std::vector<PyObject*> spare_pointers;
+
+template <class Use>
+__attribute__((noinline)) bool with_pointers(size_t count, Use use) {
+  if (count <= MAX_STACK_POINTERS) {
+    return use(static_cast<PyObject**>(alloca(count * sizeof(PyObject*))));
+  }
+  // Taken out of its place meanwhile: a callback or a finalizer may come here again.
+  std::vector<PyObject*> room = std::move(spare_pointers);
+  if (room.size() < count) {
+    room.resize(count);
+  }
+  bool result = use(room.data());
+  spare_pointers = std::move(room);
+  return result;
+}
+
 // A borrowed value, or null when there is none to be had (a parent of the wrong kind included).
 using AccessFunction = PyObject* (*)(Operand&, Walk&, PyObject* parent);
 using CheckFunction = bool (*)(Operand&, Walk&, PyObject* value);
 
 struct Node {
   AccessFunction access;
+  const AccessKind* kind;
   int parent;
   int slot;
   int first_check;
@@ -79,6 +106,7 @@ struct Node {
 
 struct Check {
   CheckFunction holds;
+  const CheckKind* kind;
   Operand operand;
 };
 
@@ -118,10 +146,13 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<Check> checks;
   std::vector<ElementIndex> element_sets;
+  std::vector<PyObject*> specs;  // borrowed from checks: some that differ
   std::vector<ClassLookups> classes;
   StorageGroups storages;
   ShapeFacts shapes;
   PyRef state;
+  Steps steps;
+  Doubts doubts;
   int n_inputs = 0;
   int n_kept = 0;  // how many references an evaluation may have to own
   bool runs_python = false;

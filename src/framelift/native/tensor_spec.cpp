@@ -207,6 +207,15 @@ bool TensorSpec::matches(PyObject* value) const {
       (layout_ == c10::kStrided || raw_layout(impl) == layout_) && shape_matches(impl);
 }
 
+bool TensorSpec::operator==(const TensorSpec& other) const {
+  auto facts = [](const TensorSpec& spec) {
+    return std::tie(
+        spec.keys_, spec.dtype_, spec.device_, spec.layout_, spec.requires_grad_, spec.symbolic_,
+        spec.check_offset_, spec.offset_, spec.sizes_, spec.strides_, spec.links_);
+  };
+  return type() == other.type() && facts(*this) == facts(other);
+}
+
 bool TensorSpec::shape_matches(const c10::TensorImpl& impl) const {
   if (impl.has_symbolic_sizes_strides() != symbolic_) {
     return false;

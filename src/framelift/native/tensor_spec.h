@@ -33,6 +33,7 @@ class TensorSpec {
   TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic, bool check_offset);
 
   bool matches(PyObject* value) const;
+  bool operator==(const TensorSpec& other) const;
   // The first difference in words; empty when the value matches.
   std::string diff(PyObject* value) const;
 
@@ -62,6 +63,7 @@ class TensorSpec {
   struct StrideLink {
     uint32_t dim;
     bool dense;
+    bool operator==(const StrideLink&) const = default;
   };
 
   void note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> dynamic);

@@ -41,6 +41,19 @@ PyTypeObject* deque_type();
 
 // The instance __dict__ (borrowed), made now if its values were still inline; null without one.
 inline PyObject* instance_dict(PyObject* object) {
+  if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT)) {
+    // In front of the object, as CPython lays it out; the short way if the dict has been made.
+    auto* header = reinterpret_cast<PyObject**>(object);
+#if PY_VERSION_HEX < 0x030C0000
+    if (header[-4] == nullptr) {
+      return header[-3];
+    }
+#else
+    if ((reinterpret_cast<uintptr_t>(header[-3]) & 1) == 0) {
+      return header[-3];
+    }
+#endif
+  }
   PyObject** place = _PyObject_GetDictPtr(object);
   return place == nullptr ? nullptr : *place;
 }

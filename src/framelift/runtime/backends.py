@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -29,6 +30,8 @@ ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
 _registered: dict[str, Backend] = {}
+_torch_compilers = threading.RLock()
+"""AOTAutograd and Inductor are made for one compilation at a time."""
 
 
 def register_backend(backend: Backend | None = None, name: str | None = None) -> Any:
@@ -114,7 +117,7 @@ def in_tracing_context(backend: Backend) -> Backend:
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         if symbols is not None:
             inputs = symbols.fakes(mode, graph, inputs)
-        with tracing(TracingContext(mode)):
+        with _torch_compilers, tracing(TracingContext(mode)):
             return backend(graph, inputs, **options)
 
     return compile_in_context
@@ -187,5 +190,10 @@ def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options:
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    inner = observed(compile_fx_inner)
-    return compile_fx(graph, inputs, inner_compile=inner, config_patches=options or None)  # type: ignore[return-value]
+    observing = observed(compile_fx_inner)
+
+    def compile_inner(*args: Any, **kwargs: Any) -> Any:
+        with _torch_compilers:  # the backward graph's turn comes when it is first needed, in whichever thread
+            return observing(*args, **kwargs)
+
+    return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]

@@ -79,6 +79,9 @@ class Record:
         """Why an entry was made; None for the first."""
         return next((again for again in reversed(self.recompiles) if again.number == entry), None)
 
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while it is captured and compiled: threads that need the same wait for it."""
+
     @property
     def resumed(self) -> Any:
         """Where the code comes from if it is a resume function's."""
@@ -111,12 +114,10 @@ class Context:
 
     def record(self, code: CodeType) -> Record:
         found = self.records.get(code)
-        if found is None:
-            found = self.records[code] = Record(code)
-        return found
+        return self.records.setdefault(code, Record(code)) if found is None else found
 
     def forget(self) -> None:
-        for code in self.records:
+        for code in list(self.records):
             _frame.set_cache(code, None, self)
         self.records.clear()
         self.places.clear()
@@ -124,7 +125,9 @@ class Context:
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
 _contexts_lock = threading.Lock()
-_lock = threading.RLock()
+_tracing = threading.RLock()
+"""One trace at a time, since traces throw torch's switches. Backends run without it: one may wait for a
+thread of its own that calls compiled functions."""
 
 
 def contexts() -> list[Context]:
@@ -140,11 +143,12 @@ def entries_everywhere(code: CodeType) -> int:
 
 def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
-    for context in contexts():
-        context.forget()
-    resume.forget()
-    counters.clear()
-    compile_records.clear()
+    with _tracing:
+        for context in contexts():
+            context.forget()
+        resume.forget()
+        counters.clear()
+        compile_records.clear()
 
 
 Replacement = tuple[Any, tuple[Any, ...]]
@@ -160,9 +164,9 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
         return None
     if torch._C._len_torch_dispatch_stack():
         return None  # such modes would not: what they make of an operator's result is not known
-    before = len(context.record(fn.__code__).compiled)
-    with _lock:
-        return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)
+    record = context.record(fn.__code__)
+    with record.lock:
+        return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
 
 
 def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
@@ -176,11 +180,9 @@ def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
         raise recompiles.refuse(fn.__code__, None)
 
 
-def compiled_meanwhile(
-    context: Context, fn: FunctionType, arguments: list[Any], before: int
-) -> Replacement | None:
-    """What another thread has compiled while this one waited for its turn, if it fits."""
-    for compiled in context.record(fn.__code__).compiled[before:]:
+def compiled_meanwhile(record: Record, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
+    """What another thread has compiled since this one looked, if it fits."""
+    for compiled in record.compiled:
         inputs = compiled.captured.program.native.collect(fn, arguments)
         if inputs is not None:
             return compiled.entry.region, tuple(inputs)
@@ -188,10 +190,9 @@ def compiled_meanwhile(
 
 
 def compiled_frame(
-    context: Context, fn: FunctionType, arguments: list[Any]
+    context: Context, record: Record, fn: FunctionType, arguments: list[Any]
 ) -> Replacement | Literal[False] | None:
     code = fn.__code__
-    record = context.record(code)
     cache = _frame.get_cache(code, context)
     if cache is False:
         return None
@@ -221,7 +222,8 @@ def captured_frame(
     code = fn.__code__
     try:
         check_frame(fn)
-        captured = capture(fn, arguments, context.fullgraph, dynamism_of(context, record))
+        with _tracing:
+            captured = capture(fn, arguments, context.fullgraph, dynamism_of(context, record))
     except Break as found:
         ended: Break | None = found
         found.let_go()
@@ -358,7 +360,7 @@ def captures_anything(context: Context, whole: Record) -> bool:
     """Whether there is a graph in any stretch of a function."""
     return any(
         compiled.captured.graph is not None
-        for record in context.records.values()
+        for record in list(context.records.values())
         if record is whole or (record.resumed is not None and record.resumed.body.code is whole.code)
         for compiled in record.compiled
     )
@@ -411,7 +413,8 @@ def note_break(context: Context, record: Record, found: Break) -> None:
 
 def skip(context: Context, record: Record, why: str) -> None:
     record.skipped = why
-    _frame.set_cache(record.code, False, context)
+    if context.records.get(record.code) is record:  # or it was forgotten meanwhile
+        _frame.set_cache(record.code, False, context)
 
 
 _frame.set_callbacks(policy.decide, missed)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.world.guard import Check
-from framelift.world.hashing import hashes_itself
+from framelift.world.hashing import COMMON_KEYS
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
 from framelift.world.views import DELETED, namespace_changes
@@ -176,7 +176,7 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
     for key in keys:
         world.check_hash(key)
         item = Pending(world, source.child(Access.KEY, key), held[id(key)])
-        if hashes_itself(key) and dict.get(value, key, MISSING) is not item.value:
+        if type(key) not in COMMON_KEYS and dict.get(value, key, MISSING) is not item.value:
             world.refuse(breaks.OPAQUE_OBJECT, f"a key of {source} whose hash is not what it was")
         base.__setitem__(shadow, world.fixed(key, source), item)
     return {key: dict.__getitem__(shadow, key) for key in base.__iter__(shadow)}

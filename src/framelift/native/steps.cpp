@@ -1,0 +1,187 @@
+#include "steps.h"
+
+#include "operations.h"
+#include "program.h"
+
+#include <limits>
+
+namespace framelift {
+
+namespace {
+
+constexpr uint64_t NEVER_SEEN = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t NO_DICT = 0;
+
+uint64_t version_of(PyObject* value, bool is_instances) {
+  PyObject* dict = is_instances ? instance_dict(value) : PyDict_Check(value) ? value : nullptr;
+  return dict == nullptr ? NO_DICT : dict_version(dict);
+}
+
+// Whether an object of this type may be given another by assigning to its __class__.
+bool can_change(PyTypeObject* type) {
+  return !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) ||
+      PyType_IsSubtype(type, &PyModule_Type);
+}
+
+// Whether a check that held holds for as long as the node's value is the same object.
+bool is_about_identity(const Check& check) {
+  if (check.kind->lasts != Lasts::WITH_VALUE) {
+    return false;
+  }
+  return check.kind->operand != OperandKind::TYPE ||
+      !can_change(reinterpret_cast<PyTypeObject*>(check.operand.object.get()));
+}
+
+bool is_about_dict(const Check& check) {
+  return check.kind->lasts == Lasts::WITH_ATTRIBUTES || check.kind->lasts == Lasts::WITH_KEYS;
+}
+
+bool fail(Walk& walk, int node, int check, PyObject* found, Failure* failure) {
+  walk.program.doubts.note(walk.program, node, check);
+  if (failure != nullptr) {
+    int first = walk.program.nodes[node].first_check;
+    *failure = {node, check < 0 ? Failure::ACCESS : check - first, PyRef::borrow(found)};
+  }
+  return false;
+}
+
+PyObject* value_at(const Walk& walk, int node) {
+  return node < 0 ? walk.func : walk.values[node];
+}
+
+}  // namespace
+
+// ---- preparation ----
+
+void Steps::prepare(const Program& program) {
+  int n_nodes = static_cast<int>(program.nodes.size());
+  std::vector<bool> is_member(n_nodes);
+  std::vector<bool> is_fact(program.checks.size());
+  // By the node that the dict belongs to, from -1 on.
+  std::vector<Contents> attributes(n_nodes + 1);
+  std::vector<Contents> keys(n_nodes + 1);
+  auto contents_of = [&](int node, Lasts lasts) -> Contents& {
+    return (lasts == Lasts::WITH_ATTRIBUTES ? attributes : keys)[node + 1];
+  };
+  // A callback may change any dict on the way: then everything is looked at each time.
+  for (int i = 0; !program.runs_python && i < n_nodes; ++i) {
+    const Node& node = program.nodes[i];
+    is_member[i] = node.kind->lasts != Lasts::NO;
+    if (is_member[i]) {
+      contents_of(node.parent, node.kind->lasts).members.push_back(i);
+    }
+    for (int c = node.first_check; c < node.end_check; ++c) {
+      const Check& check = program.checks[c];
+      if (is_member[i] && is_about_identity(check)) {
+        contents_of(node.parent, node.kind->lasts).facts.push_back({i, c});
+        is_fact[c] = true;
+      } else if (is_about_dict(check)) {
+        contents_of(i, check.kind->lasts).facts.push_back({i, c});
+        is_fact[c] = true;
+      }
+    }
+  }
+  for (int i = -1; i < n_nodes; ++i) {
+    if (i >= 0) {
+      const Node& node = program.nodes[i];
+      if (!is_member[i]) {
+        steps_.push_back({Kind::ACCESS, i, -1});
+      }
+      for (int c = node.first_check; c < node.end_check; ++c) {
+        if (!is_fact[c]) {
+          steps_.push_back({Kind::CHECK, i, c});
+        }
+      }
+      if (node.slot >= 0) {
+        inputs_.push_back({i, node.slot});
+      }
+    }
+    add_dict(i, true, attributes[i + 1]);
+    add_dict(i, false, keys[i + 1]);
+  }
+}
+
+void Steps::add_dict(int node, bool is_instances, const Contents& contents) {
+  if (contents.members.empty() && contents.facts.empty()) {
+    return;
+  }
+  auto place = [](const auto& all, const auto& added) {
+    return Range{static_cast<int>(all.size()), static_cast<int>(all.size() + added.size())};
+  };
+  steps_.push_back({Kind::DICT, node, static_cast<int>(dicts_.size())});
+  dicts_.push_back(
+      {NEVER_SEEN, node, is_instances, place(members_, contents.members),
+       place(facts_, contents.facts)});
+  for (int member : contents.members) {
+    members_.push_back({member, nullptr});
+  }
+  facts_.insert(facts_.end(), contents.facts.begin(), contents.facts.end());
+}
+
+// ---- evaluation ----
+
+bool Steps::hold(Walk& walk, PyObject** inputs, Failure* failure) {
+  for (const Step& step : steps_) {
+    bool holds = step.kind == Kind::CHECK ? check(walk, step.node, step.index, failure)
+        : step.kind == Kind::DICT         ? unchanged(walk, dicts_[step.index], failure)
+                                          : read(walk, step.node, failure);
+    if (!holds) {
+      return false;
+    }
+  }
+  for (const Input& input : inputs_) {
+    inputs[input.slot] = walk.values[input.node];
+  }
+  return true;
+}
+
+bool Steps::read(Walk& walk, int at, Failure* failure) {
+  Node& node = walk.program.nodes[at];
+  PyObject* parent = value_at(walk, node.parent);
+  PyObject* value = node.access(node.operand, walk, parent);
+  if (value == nullptr) {
+    return fail(walk, at, -1, parent, failure);
+  }
+  walk.values[at] = value;
+  if (walk.program.runs_python) {
+    walk.keep(Py_NewRef(value));
+  }
+  return true;
+}
+
+bool Steps::check(Walk& walk, int node, int at, Failure* failure) {
+  Check& check = walk.program.checks[at];
+  return check.holds(check.operand, walk, walk.values[node]) ||
+      fail(walk, node, at, walk.values[node], failure);
+}
+
+bool Steps::unchanged(Walk& walk, Dict& dict, Failure* failure) {
+  uint64_t version = version_of(value_at(walk, dict.node), dict.is_instances);
+  if (version != dict.version) {
+    return look_again(walk, dict, version, failure);
+  }
+  for (int i = dict.members.first; i < dict.members.end; ++i) {
+    walk.values[members_[i].node] = members_[i].value;
+  }
+  return true;
+}
+
+bool Steps::look_again(Walk& walk, Dict& dict, uint64_t version, Failure* failure) {
+  dict.version = NEVER_SEEN;
+  for (int i = dict.members.first; i < dict.members.end; ++i) {
+    if (!read(walk, members_[i].node, failure)) {
+      return false;
+    }
+    members_[i].value = walk.values[members_[i].node];
+  }
+  for (int i = dict.facts.first; i < dict.facts.end; ++i) {
+    if (!check(walk, facts_[i].node, facts_[i].check, failure)) {
+      return false;
+    }
+  }
+  // Having no __dict__ is something that stays; what is no dict, but a list, say, changes as it likes.
+  dict.version = version == NO_DICT && !dict.is_instances ? NEVER_SEEN : version;
+  return true;
+}
+
+}  // namespace framelift
