@@ -458,7 +458,10 @@ def test_a_global_changes(name: str) -> None:
     namespace = in_module(body, **copied(names))
     if "other" in names:
         namespace["other"].value = 1
+    # what is replaced stays alive elsewhere: else the entry would be gone rather than one of two
+    kept = [(value, getattr(value, "__code__", None)) for value in namespace.values()]
     changes(namespace["f"], X, to=lambda x: change(namespace))
+    del kept
 
 
 def test_another_global_changes() -> None:

@@ -49,7 +49,7 @@ class Explanation:
         """The names that were looked up on each class; what they find is guarded."""
         found: dict[str, list[str]] = {}
         for guard in self.class_guards:
-            found.setdefault(f"{guard.cls.__module__}.{guard.cls.__qualname__}", []).append(guard.name)
+            found.setdefault(guard.place, []).append(guard.name)
         return found
 
     def __str__(self) -> str:
@@ -132,4 +132,4 @@ def add(report: Explanation, record: Record) -> None:
         report.backend_seconds += compiled.backend_seconds
     report.breaks += record.breaks
     if record.skipped is not None:
-        report.skipped[record.code.co_qualname] = record.skipped
+        report.skipped[record.name] = record.skipped

@@ -30,7 +30,8 @@ class GuardProgram:
     state: Any
     native: Any = None
     by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
-    classes: list[tuple[type, tuple[tuple[str, Any], ...]]] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    """The names of the classes on which something was looked up, as the native program has them."""
 
     def failure(self, fn: Any, args: Sequence[Any]) -> str | None:
         """What does not hold for these arguments, with what was found; None when all holds."""
@@ -41,8 +42,7 @@ class GuardProgram:
         if node == -1:
             return "torch's global state: " + "; ".join(self.state.diff())
         if node == -2:
-            cls, _ = self.classes[check]
-            return f"{cls.__module__}.{cls.__qualname__}.{found} was changed"
+            return f"{self.classes[check]}.{found} was changed"
         if node == -3:
             return "which of the input tensors share memory"
         source, guards = self.by_node[node]
@@ -93,10 +93,25 @@ def build(
     for fact in class_guards:
         found = _guards.MISSING if fact.found is MISSING else fact.found
         by_class.setdefault(fact.cls, []).append((fact.name, found))
-    program.classes = [(cls, tuple(names)) for cls, names in by_class.items()]
+    program.classes = [f"{cls.__module__}.{cls.__qualname__}" for cls in by_class]
     native_nodes = [tuple(node) for node in nodes]
-    program.native = _guards.Program(native_nodes, len(inputs), state, program.classes, storages)
+    program.native = _guards.Program(native_nodes, len(inputs), state, list(by_class.items()), storages)
+    let_go(guards, class_guards, list(index))
+    index.clear()  # `place` leads to itself, and these would wait for the collector with it
+    nodes.clear()
     return program
+
+
+def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[Source]) -> None:
+    """Entries are kept, with their guards; what the program had when they were made must not be."""
+    for guard in guards:
+        guard.let_go()
+    for fact in class_guards:
+        fact.let_go()
+    for source in sources:
+        source.let_go()
+        if source.base is not None:
+            source.base.let_go()
 
 
 def storage_groups(tensors: list[tuple[int, torch.Tensor]]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -7,6 +7,7 @@ the reason kept, and the functions it calls are looked at on their own.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -23,6 +24,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
+from framelift.core.per_code import PerCode
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 
@@ -45,33 +47,80 @@ class Compiled:
     graph_callable: Any
     backend_seconds: float
     entry: Any = None
+    number: int = field(default_factory=itertools.count().__next__)
 
     @property
     def hits(self) -> int:
         return self.entry.hits
 
 
-@dataclass(eq=False)
 class Record:
-    """What is known of a code object in one context."""
+    """What is known of a code object in one context. Nothing in here leads back to the code."""
 
-    code: CodeType
-    compiled: list[Compiled] = field(default_factory=list)
-    skipped: str | None = None
-    breaks: list[Break] = field(default_factory=list)
-    """Where captures of it ended, and what ruled the frame out."""
-    failures: int = 0
-    empty: int = 0
-    recompile_reasons: list[str] = field(default_factory=list)
+    def __init__(self, code: CodeType) -> None:
+        self.known_code = weakref.ref(code)
+        self.name = code.co_qualname
+        self.cache = _guards.Cache()
+        """The entries; those whose guards can never hold again leave it by themselves."""
+        self.skipped: str | None = None
+        self.breaks: list[Break] = []
+        """Where captures of it ended, and what ruled the frame out."""
+        self.failures = 0
+        self.empty = 0
+        self.recompile_reasons: list[str] = []
+        self.resumes: PerCode[Record] = PerCode()
+        self.resumed = resume.origin_of(code)
+        """Where the code comes from if it is a resume function's."""
 
     @property
-    def resumed(self) -> Any:
-        """Where the code comes from if it is a resume function's."""
-        return resume.origin_of(self.code)
+    def code(self) -> CodeType | None:
+        return self.known_code()
+
+    @property
+    def compiled(self) -> list[Compiled]:
+        """What the entries are, the oldest first."""
+        return sorted((entry.info for entry in self.cache.entries()), key=lambda compiled: compiled.number)
 
     @property
     def limit(self) -> int:
         return RECOMPILE_LIMIT if self.resumed is None else RESUME_LIMIT
+
+
+class Records:
+    """The records of one context, each for as long as its code lives. Those of resume functions are with that
+    of the original: their entries lead to their codes, so they would never go by themselves."""
+
+    def __init__(self) -> None:
+        self.originals: PerCode[Record] = PerCode()
+
+    def of(self, code: CodeType) -> Record:
+        found = self.get(code)
+        if found is None:
+            home = self.home(code)
+            found = Record(code)
+            if home is not None:  # else the function is gone, and this is the last that is seen of it
+                home.set(code, found)
+        return found
+
+    def get(self, code: CodeType) -> Record | None:
+        home = self.home(code)
+        return None if home is None else home.get(code)
+
+    def home(self, code: CodeType) -> PerCode[Record] | None:
+        origin = resume.origin_of(code)
+        if origin is None:
+            return self.originals
+        original = origin.body.original()
+        return None if original is None else self.of(original).resumes
+
+    def values(self) -> list[Record]:
+        return [found for record in self.originals.values() for found in (record, *record.resumes.values())]
+
+    def clear(self) -> None:
+        self.originals.clear()
+
+    def __len__(self) -> int:
+        return len(self.values())
 
 
 @dataclass(eq=False)
@@ -84,7 +133,7 @@ class Context:
     options: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     """What `compile` was called with."""
-    records: dict[CodeType, Record] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     places: set[Any] = field(default_factory=set)
     """Where there were breaks: each is told once."""
 
@@ -92,14 +141,12 @@ class Context:
         _contexts.add(self)
 
     def record(self, code: CodeType) -> Record:
-        found = self.records.get(code)
-        if found is None:
-            found = self.records[code] = Record(code)
-        return found
+        return self.records.of(code)
 
     def forget(self) -> None:
-        for code in self.records:
-            _frame.set_cache(code, None, self)
+        for record in self.records.values():
+            if record.code is not None:
+                _frame.set_cache(record.code, None, self)
         self.records.clear()
         self.places.clear()
 
@@ -112,7 +159,6 @@ def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
     for context in list(_contexts):
         context.forget()
-    resume.forget()
     counters.clear()
 
 
@@ -124,16 +170,18 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     context: Context | None = _frame.context()
     if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return None  # such hooks would be called for what a trace computes
-    before = len(context.record(fn.__code__).compiled)
+    before = [compiled.number for compiled in context.record(fn.__code__).compiled]
     with _lock:
         return compiled_meanwhile(context, fn, arguments, before) or compiled_frame(context, fn, arguments)
 
 
 def compiled_meanwhile(
-    context: Context, fn: FunctionType, arguments: list[Any], before: int
+    context: Context, fn: FunctionType, arguments: list[Any], before: list[int]
 ) -> Replacement | None:
     """What another thread has compiled while this one waited for its turn, if it fits."""
-    for compiled in context.record(fn.__code__).compiled[before:]:
+    for compiled in context.record(fn.__code__).compiled:
+        if compiled.number in before:
+            continue
         inputs = compiled.captured.program.native.collect(fn, arguments)
         if inputs is not None:
             return compiled.entry.region, tuple(inputs)
@@ -145,14 +193,13 @@ def compiled_frame(
 ) -> Replacement | Literal[False] | None:
     code = fn.__code__
     record = context.record(code)
-    cache = _frame.get_cache(code, context)
-    if cache is False:
+    cache = record.cache
+    if _frame.get_cache(code, context) is False:
         return None
-    if cache is None:
-        cache = _guards.Cache()
-        _frame.set_cache(code, cache, context)
-    elif len(cache):
-        note_recompile(record, fn, arguments)
+    _frame.set_cache(code, cache, context)
+    if len(cache):
+        if record.skipped is None:
+            note_recompile(record, fn, arguments)
         if len(cache) >= record.limit:
             past_limit(record)
             return None
@@ -187,7 +234,7 @@ def past_limit(record: Record) -> None:
     if record.skipped is None:
         last = record.recompile_reasons[-1] if record.recompile_reasons else "unknown"
         record.skipped = f"recompile limit ({record.limit}) reached; last reason: {last}"
-        log.warning("%s: %s", record.code.co_qualname, record.skipped)
+        log.warning("%s: %s", record.name, record.skipped)
 
 
 def run_captured(
@@ -203,7 +250,6 @@ def run_captured(
         broken(context, record, Break(breaks.INTERNAL, why))
         return None
     cache.add(compiled.entry)
-    record.compiled.append(compiled)
     if captured.ended_by is not None:
         note_break(context, record, captured.ended_by)
     counters["frames"]["ok"] += 1
@@ -221,8 +267,8 @@ def nothing_to_gain(context: Context, record: Record, captured: Captured) -> boo
     empty, and none not, it is left alone.
     """
     record.empty += 1
-    origin = record.resumed
-    whole = record if origin is None else context.record(origin.body.code)
+    original = None if record.resumed is None else record.resumed.body.original()
+    whole = record if original is None else context.record(original)
     if whole is not record:
         whole.empty += 1
     if captured.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(context, whole)):
@@ -241,8 +287,7 @@ def captures_anything(context: Context, whole: Record) -> bool:
     """Whether there is a graph in any stretch of a function."""
     return any(
         compiled.captured.graph is not None
-        for record in context.records.values()
-        if record is whole or (record.resumed is not None and record.resumed.body.code is whole.code)
+        for record in (whole, *whole.resumes.values())
         for compiled in record.compiled
     )
 
@@ -264,7 +309,7 @@ def note_recompile(record: Record, fn: FunctionType, arguments: list[Any]) -> No
     last = record.compiled[-1].captured.program.failure(fn, arguments) if record.compiled else None
     if last is not None:
         record.recompile_reasons.append(last)
-        counters["recompiles"][f"{record.code.co_qualname}: {last}"] += 1
+        counters["recompiles"][f"{record.name}: {last}"] += 1
 
 
 def broken(context: Context, record: Record, found: Break) -> None:
@@ -286,12 +331,13 @@ def note_break(context: Context, record: Record, found: Break) -> None:
     if place not in context.places:
         context.places.add(place)
         counters["graph_break"][found.reason.name] += 1
-        log.info("%s: %s", record.code.co_qualname, found)
+        log.info("%s: %s", record.name, found)
 
 
 def skip(context: Context, record: Record, why: str) -> None:
     record.skipped = why
-    _frame.set_cache(record.code, False, context)
+    if record.code is not None:
+        _frame.set_cache(record.code, False, context)
 
 
 _frame.set_callbacks(policy.decide, missed)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.breaks import Place
-from framelift.world.source import Source
+from framelift.core.sentinels import MISSING, Sentinel
+from framelift.core.weakly import there, weakly
+from framelift.world.source import MemberName, Source
 
 
 class Check(enum.Enum):
@@ -61,17 +63,45 @@ class Guard:
     expected: Any
     place: Place | None
 
+    def let_go(self) -> None:
+        """What is kept of it is for people to read."""
+        expected = self.expected
+        if self.check in LISTS:
+            expected = tuple(map(weakly, expected))
+        elif self.check in OBJECTS:
+            expected = weakly(expected)
+        elif self.check is Check.NO_SLOT:
+            expected = MemberName(expected.__name__)
+        object.__setattr__(self, "expected", expected)
+
     def __str__(self) -> str:
         expected = self.expected
+        if self.check in LISTS:
+            keys = map(there, expected)
+            expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in keys]
+        elif self.check in OBJECTS:
+            expected = there(expected)
         if self.check in (Check.IS, Check.IS_NOT, Check.CODE):
             expected = brief(expected)
-        elif self.check is Check.KEYS:
-            expected = [k if isinstance(k, (str, int, float, bytes)) else brief(k) for k in expected]
         return TEXTS[self.check].format(s=self.source, e=expected)
 
 
+LISTS = frozenset({Check.KEYS, Check.ELEMENTS_IN_ORDER})
+OBJECTS = frozenset({Check.IS, Check.IS_NOT, Check.TYPE, Check.CODE, Check.HAS_KEY, Check.NO_KEY})
+"""What is expected is a list of objects of the program, or such an object."""
+
+
+class Described(str):
+    """What is kept of an object that was found on a class."""
+
+
+CONSTANTS = (type(None), bool, int, float, str)
+
+
 def brief(value: Any) -> str:
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if type(value) is Described:
+        return str(value)
+    if value is None or isinstance(value, CONSTANTS):
         return repr(value)
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     return f"<{type(value).__name__} {name}>" if name else f"<{type(value).__name__} object>"
@@ -81,14 +111,21 @@ def brief(value: Any) -> str:
 class ClassGuard:
     """A class lookup the trace relied on: `name` on `cls` finds this very object (or nothing)."""
 
-    cls: type
+    cls: Any
     name: str
     found: Any
 
-    def __str__(self) -> str:
-        from framelift.core.sentinels import MISSING
+    def let_go(self) -> None:
+        object.__setattr__(self, "cls", weakly(self.cls))
+        if type(self.found) not in (*CONSTANTS, Sentinel):
+            object.__setattr__(self, "found", Described(brief(self.found)))
 
-        place = f"{self.cls.__module__}.{self.cls.__qualname__}"
+    @property
+    def place(self) -> str:
+        cls = there(self.cls)
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+    def __str__(self) -> str:
         if self.found is MISSING:
-            return f"{place} has no attribute {self.name!r}"
-        return f"{place}.{self.name} is {brief(self.found)}"
+            return f"{self.place} has no attribute {self.name!r}"
+        return f"{self.place}.{self.name} is {brief(self.found)}"

@@ -17,6 +17,7 @@ from types import FunctionType, MethodDescriptorType, MethodWrapperType, Wrapper
 from typing import Any
 
 from framelift import _frame
+from framelift.bytecode.resume import Callee
 from framelift.core.sentinels import MISSING
 from framelift.world.exposure import ATOMS, Seen
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
@@ -230,4 +231,5 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,
+    Callee: lambda world, fn, args, kwargs: fn(),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from framelift.core.weakly import there, weakly
 from framelift.world.hashing import COMMON_KEYS, hashes_itself
 
 
@@ -19,6 +20,7 @@ class Access(enum.Enum):
     ARG = enum.auto()
     FUNC = enum.auto()
     GLOBALS = enum.auto()
+    SCOPE = enum.auto()
     CONST = enum.auto()
     ATTR = enum.auto()
     DICT = enum.auto()
@@ -42,6 +44,7 @@ TEXTS = {
     Access.ARG: "{k[1]}",
     Access.FUNC: "{k}",
     Access.GLOBALS: "globals()",
+    Access.SCOPE: "{k}",
     Access.CONST: "{k[0]}",
     Access.ATTR: "{b}.{k}",
     Access.DICT: "{b}.__dict__",
@@ -106,19 +109,36 @@ class Source:
             else (self.key[1] if self.access is Access.CONST else self.key)
         )
 
+    def let_go(self) -> None:
+        """What is kept of it is for people to read."""
+        self.children = {}
+        if self.access is Access.CONST:
+            self.key = (self.key[0], weakly(self.key[1]))
+        elif self.access is Access.KEY:
+            self.key = weakly(self.key)
+        elif self.access is Access.SLOT:
+            self.key = MemberName(self.key.__name__)
+
     def __str__(self) -> str:
         base = self.base
         if self.access is Access.KEY and base is not None and is_namespace(base):
             # a global, or a module's attribute: as the user writes it
-            return self.key if base.access is Access.GLOBALS else f"{base.key[0]}.{self.key}"
-        return TEXTS[self.access].format(b=base, k=self.key)
+            return self.key if base.access is Access.GLOBALS else f"{base}.{self.key}"
+        return TEXTS[self.access].format(b=base, k=there(self.key))
 
     def __repr__(self) -> str:
         return f"<source {self}>"
 
 
+class MemberName:
+    """What is kept of the descriptor of a slot, which has its class."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+
 def is_namespace(source: Source) -> bool:
-    return source.access is Access.GLOBALS or (
+    return source.access in (Access.GLOBALS, Access.SCOPE) or (
         source.access is Access.CONST and isinstance(source.key[1], dict)
     )
 
@@ -136,7 +156,7 @@ class Root:
         return self.top.child(Access.FUNC, name)
 
     def constant(self, value: Any, name: str) -> Source:
-        """An object that the entry itself holds on to: its identity is fixed by other guards."""
+        """An object that the entry itself knows: its identity is fixed by other guards."""
         index = ("constant", id(value))
         found = self.top.children.get(index)
         if found is None:
