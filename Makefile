@@ -14,7 +14,7 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench test-random test-torchless setup clean distclean
+.PHONY: help demo test lint bench test-random test-memory test-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
@@ -22,6 +22,7 @@ help:
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
+	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
 	@echo "make clean           remove builds and caches; make distclean: the environments too"
 
@@ -39,6 +40,9 @@ lint: setup
 
 test-random: setup
 	@$(BIN)/python tests/random_programs.py $(or $(RANDOM_PROGRAMS),--count 5000)
+
+test-memory: setup
+	@$(BIN)/python tests/memory_rounds.py $(MEMORY_ROUNDS)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

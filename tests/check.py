@@ -124,8 +124,13 @@ def code_of(compiled: Any) -> types.CodeType:
 
 def entries(compiled: Any) -> int:
     """How many graphs the function itself has."""
+    return len(numbers(compiled))
+
+
+def numbers(compiled: Any) -> set[int]:
+    """Which entries those are: one goes when something dies that its guards would have to find."""
     record = compiled._framelift_context.records.get(code_of(compiled))
-    return len(record.compiled) if record is not None else 0
+    return {one.number for one in record.compiled} if record is not None else set()
 
 
 def recompiles(compiled: Any) -> int:

@@ -6,6 +6,9 @@ Evaluating a program runs no Python code (but for CHECK_CALLBACK), stops at the 
 the region's inputs. What depends on a dict only is not looked at again while the dict is unchanged.
 
 A parent of -1 stands for the frame's function. A parent of the wrong kind fails the node.
+
+Objects that are compared by identity are held weakly where they can be. A program one of whose objects has
+died never holds again, and an entry with such a program leaves its cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +24,8 @@ ACCESS_FUNC: Final[int]
 """None: the frame's function; the parent plays no role."""
 ACCESS_GLOBALS: Final[int]
 """None: __globals__ of a function."""
+ACCESS_SCOPE: Final[int]
+"""None: the globals of the parent, a function."""
 ACCESS_CONST: Final[int]
 """object: the operand itself."""
 ACCESS_ATTR: Final[int]
@@ -198,6 +203,9 @@ class Program:
         types: Sequence[_ClassLookups] = (),
         storages: _StorageGroups | None = None,
     ) -> Program: ...
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether an object that is compared with is no more: the program never holds again."""
     def collect(self, func: object, args: Sequence[object]) -> list[Any] | None:
         """The inputs if everything holds."""
     def check(self, func: object, args: Sequence[object]) -> tuple[int, int, Any] | None:

@@ -28,6 +28,7 @@ from framelift import _frame
 from framelift.bytecode.resume import LastInstruction
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.per_code import PerCode
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame, Handling
 from framelift.interpreter.machine import HANDLERS
@@ -134,7 +135,7 @@ def watched(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
 def handlers_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     handlers = {name: watched(name, handler) for name, handler in HANDLERS.items()}
     monkeypatch.setattr(framelift.interpreter.machine, "HANDLERS", handlers)
-    monkeypatch.setattr(framelift.interpreter.machine, "_decoded", {})
+    monkeypatch.setattr(framelift.interpreter.machine, "_decoded", PerCode())
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -47,13 +47,6 @@ from framelift.interpreter.points import chain, made_for, standing, standing_gen
 from framelift.world.plain import PlainWorld
 
 
-@pytest.fixture(autouse=True)
-def resume_functions_are_forgotten() -> Iterator[None]:
-    """They hold on to the closures of what was stopped."""
-    yield
-    resume.forget()
-
-
 def give_the_hook_back() -> None:
     """To those who registered with it when they were imported."""
     frames = sys.modules.get("framelift.runtime.frames")
@@ -877,7 +870,6 @@ def test_rounds_of_stops_leave_nothing_behind() -> None:
     def a_round() -> None:
         for site, step in runs:
             assert run_to(program, site, step)() is True
-        resume.forget()
         gc.collect()
 
     a_round()

@@ -15,7 +15,7 @@ from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
-from framelift.runtime.frames import Context
+from framelift.runtime.frames import Context, Records
 
 MODES = {
     "default": {},
@@ -189,7 +189,7 @@ def of_copy(context: Context) -> Context:
     """A copy of a module shares the entries, unless each compiled module was to have its own."""
     if not context.isolate_recompiles:
         return context
-    return dataclasses.replace(context, records={}, places=set())
+    return dataclasses.replace(context, records=Records(), places=set())
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:

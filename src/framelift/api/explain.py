@@ -19,7 +19,7 @@ from framelift.guards.failure import SWITCHES, parsed, tensor_facts
 from framelift.guards.program import GuardProgram
 from framelift.guards.shapes import origin
 from framelift.runtime.frames import Context, Record
-from framelift.runtime.recompiles import Recompilation, what
+from framelift.runtime.recompiles import Recompilation
 from framelift.world.guard import Check, ClassGuard, Guard
 
 
@@ -61,7 +61,7 @@ class Explanation:
         """The names that were looked up on each class; what they find is guarded."""
         found: dict[str, list[str]] = {}
         for guard in self.class_guards:
-            found.setdefault(f"{guard.cls.__module__}.{guard.cls.__qualname__}", []).append(guard.name)
+            found.setdefault(guard.place, []).append(guard.name)
         return found
 
     def __str__(self) -> str:
@@ -180,7 +180,7 @@ def entries_of(record: Record) -> CodeEntries:
         guards = len(program.guards) + len(program.class_guards) + len(program.shapes)
         because = None if again is None else str(again.reason)
         made.append(Entry(record.compiled[n].hits, guards, expects, because))
-    return CodeEntries(what(record.code), made, record.recompiles, record.skipped)
+    return CodeEntries(record.what, made, record.recompiles, record.skipped)
 
 
 FACTS_TOLD = 4
@@ -288,4 +288,4 @@ def add(report: Explanation, record: Record) -> None:
         report.backend_seconds += compiled.backend_seconds
     report.breaks += record.breaks
     if record.skipped is not None:
-        report.skipped[record.code.co_qualname] = record.skipped
+        report.skipped[record.name] = record.skipped

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import dis
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NamedTuple
+
+from framelift.core.breaks import CodeName
 
 if sys.version_info >= (3, 12):
     from framelift.bytecode import python312 as version
@@ -38,18 +41,20 @@ class Decoded:
 
     __slots__ = (
         "argcount",
-        "code",
         "exceptions",
         "for_tracebacks",
         "instructions",
         "n_fast",
+        "name",
         "names",
         "ops",
+        "original",
         "simple",
     )
 
     def __init__(self, code: CodeType, handlers: Mapping[str, Handler]) -> None:
-        self.code = code
+        self.original = weakref.ref(code)
+        self.name = CodeName.of(code)
         raw = list(dis.get_instructions(code))
         self.instructions = [i for i in raw if i.opname not in ("CACHE", "EXTENDED_ARG")]
         index = {instruction.offset: n for n, instruction in enumerate(self.instructions)}
@@ -72,6 +77,11 @@ class Decoded:
             ExceptionEntry(index[e.start], index[e.end], index[e.target], e.depth, e.lasti)
             for e in dis._parse_exception_table(code)  # type: ignore[attr-defined]
         ]
+
+    @property
+    def code(self) -> CodeType:
+        """Whoever runs it keeps it alive; that it has been decoded once does not."""
+        return self.original()  # type: ignore[return-value]
 
     def handler_at(self, at: int) -> ExceptionEntry | None:
         """The handler of the instruction `at`; CPython's table holds at most one for each."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import weakref
 from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
@@ -45,7 +46,12 @@ class Body:
     """The units of a code object, and where its instructions are, EXTENDED_ARG and caches included."""
 
     def __init__(self, code: CodeType) -> None:
-        self.code = code
+        self.original = weakref.ref(code)
+        self.code = code.replace()
+        """An equal one: what is made from a body must not keep the original alive."""
+        self.made: weakref.WeakValueDictionary[Any, CodeType] = weakref.WeakValueDictionary()
+        """The resume functions' codes that are in use."""
+        self.live: list[int] | None = None
         self.units = code.co_code
         self.starts: list[int] = []
         """Unit at which each instruction begins; one more for the end."""

@@ -37,15 +37,12 @@ LOOKS_AT_FRAMES = frozenset(
 )
 """Names of what may read variables, or show them, without an instruction that says so."""
 
-_live: dict[int, tuple[Body, list[int]]] = {}
-
 
 def live_slots(body: Body, at: int) -> int:
     """The slots that are read from an instruction on before they are written, as bits."""
-    found = _live.get(id(body))
-    if found is None or found[0] is not body:
-        found = _live[id(body)] = (body, analyse(body))
-    return found[1][at]
+    if body.live is None:
+        body.live = analyse(body)
+    return body.live[at]
 
 
 def dead_slots(body: Body, at: int) -> frozenset[int]:

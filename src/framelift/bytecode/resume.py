@@ -15,11 +15,14 @@ Both have the name, the lines and the variables of the original.
 from __future__ import annotations
 
 import dis
+import threading
+import weakref
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
+from framelift.core.per_code import PerCode
 
 __all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
 
@@ -81,12 +84,29 @@ class Point:
         )
 
 
+class Callee(weakref.ref[FunctionType]):
+    """Stands among the constants of a code for a function that it calls, which has globals and a closure.
+
+    The collector does not look into code objects, so what one held could be part of a cycle that is never
+    found. Functions with such a code hold on to the function (`calling`).
+    """
+
+
+class Like:
+    """What a function that goes on has of another one: not that one itself, which may be one of many."""
+
+    __slots__ = ("__closure__", "__globals__", "__name__")
+
+    def __init__(self, function: FunctionType, closure: bool) -> None:
+        self.__globals__ = function.__globals__
+        self.__name__ = function.__name__
+        self.__closure__ = function.__closure__ if closure else None
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where a resume function comes from."""
 
-    code: CodeType
-    """The resume function's own."""
     body: Body
     shift: int
     """How many instructions come before those of the body."""
@@ -96,8 +116,7 @@ class Origin:
     """Its suffix calls another resume function, in the place of the call `at`."""
     made: int | None = None
     """The slot of the new object that the called one initialises."""
-    inner: CodeType | None = None
-    """The called one's code."""
+    callee: Callee | None = None
 
     def number(self, at: int) -> int | None:
         """Which of the original's instructions the resume function's instruction `at` is."""
@@ -122,41 +141,41 @@ class Outcome:
         return sum(kind == VALUE for kind in self.pushes)
 
 
-_origins: dict[int, Origin] = {}
-_made: dict[Any, Any] = {}
-_bodies: dict[int, Body] = {}
+_origins: PerCode[Origin] = PerCode()
+_bodies: PerCode[Body] = PerCode()
+_functions: PerCode[weakref.WeakValueDictionary[Any, FunctionType]] = PerCode()
 
 
 def body_of(code: CodeType) -> Body:
-    found = _bodies.get(id(code))
-    if found is None or found.code is not code:
-        found = _bodies[id(code)] = Body(code)
-    return found
+    return _bodies.get(code) or _bodies.set(code, Body(code))
 
 
-def origin_of(code: CodeType) -> Origin | None:
-    found = _origins.get(id(code))
-    return found if found is not None and found.code is code else None
-
-
-def forget() -> None:
-    """Resume functions are made anew."""
-    _origins.clear()
-    _made.clear()
+origin_of = _origins.get
 
 
 # ---- resume functions
 
 
+_making = threading.RLock()
+
+
 def resume_code(point: Point, inner: FunctionType | None = None, made: bool = False) -> CodeType:
     """With `inner` the frame waits for that function; if `made`, the call gives not what that returns but
     the object that it has initialised, which is handed over too."""
-    key = (point, inner, made)
-    code: CodeType | None = _made.get(key)
-    if code is None:
-        # another thread may be at the same point: all get the same code
-        code = _made.setdefault(key, assemble_resume(point, inner, made))
+    key = (point.at, point.unbound, point.stack, point.takes_free, id(inner), made)
+    code = point.body.made.get(key)
+    if code is None or called_by(code) is not inner:
+        with _making:  # another thread may be at the same point: all get the same code
+            code = point.body.made.get(key)
+            if code is None or called_by(code) is not inner:
+                code = point.body.made[key] = assemble_resume(point, inner, made)
     return code
+
+
+def called_by(code: CodeType) -> FunctionType | None:
+    """The function that a resume function calls in the place of the call that it waits for."""
+    origin = origin_of(code)
+    return None if origin is None or origin.callee is None else origin.callee()
 
 
 def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> CodeType:
@@ -166,22 +185,18 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> Cod
     asm = Assembler(point.body, extra, point.takes_free)
     restore_slots(asm, point)
     taken = push_stack(asm, point.stack, 0)
-    if inner is None:
+    callee = None if inner is None else Callee(inner)
+    if callee is None:
         asm.go_on(point.at)
     else:
-        call_inner(asm, point, inner, taken, made)
+        call_inner(asm, point, callee, taken, made)
         asm.go_on(point.at + 1)
     code = asm.finish(point.at)
-    _origins[id(code)] = Origin(
-        code,
-        point.body,
-        asm.prefix_length,
-        point.at,
-        point.takes_free,
-        inner is not None,
-        asm.extra_slot(taken + 1) if made else None,
-        None if inner is None else inner.__code__,
+    initialised = asm.extra_slot(taken + 1) if made else None
+    origin = Origin(
+        point.body, asm.prefix_length, point.at, point.takes_free, inner is not None, initialised, callee
     )
+    _origins.set(code, origin)
     return code
 
 
@@ -227,10 +242,10 @@ def push_unbound(asm: Assembler) -> None:
     asm.emit("STORE_FAST", 0)
 
 
-def call_inner(asm: Assembler, point: Point, inner: FunctionType, argument: int, made: bool) -> None:
+def call_inner(asm: Assembler, point: Point, inner: Callee, argument: int, made: bool) -> None:
     """In the place of the call that the frame waits for: what is raised is handled as it would be there."""
     asm.emit("PUSH_NULL")
-    asm.load_const(inner)
+    push_callee(asm, inner)
     asm.take(argument)
     first = asm.restored()
     asm.emit("CALL_FUNCTION_EX", 0)
@@ -273,21 +288,37 @@ def call(asm: Assembler, count: int) -> None:
 JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.opmap else "POP_JUMP_IF_NONE"
 
 
-def resume_function(code: CodeType, like: FunctionType) -> FunctionType:
+def push_callee(asm: Assembler, callee: Callee) -> None:
+    asm.emit("PUSH_NULL")
+    asm.load_const(callee)
+    call(asm, 0)
+
+
+def resume_function(code: CodeType, like: FunctionType | Like) -> FunctionType:
     """The function with a resume function's code and the globals and closure of another one; always the
     same one, since the code that calls it has it among its constants."""
-    closure = closure_of(code, like)
-    key = (id(code), id(like.__globals__), tuple(map(id, closure or ())))
-    made: FunctionType | None = _made.get(key)
+    key = (id(like.__globals__), tuple(map(id, closure_of(code, like) or ())))
+    functions = _functions.get(code)
+    if functions is None:
+        functions = _functions.set(code, weakref.WeakValueDictionary())
+    made = functions.get(key)
     if made is None:
-        made = _made.setdefault(key, FunctionType(code, like.__globals__, like.__name__, None, closure))
+        made = functions[key] = calling(called_by(code), code, like)
+    return made
+
+
+def calling(callee: FunctionType | None, code: CodeType, like: FunctionType | Like) -> FunctionType:
+    """A function like another one with a code that calls a third, if it does, which lives as long as it."""
+    made = FunctionType(code, like.__globals__, like.__name__, None, closure_of(code, like))
+    if callee is not None:
+        vars(made)["callee"] = callee
     return made
 
 
 EMPTY = CellType()
 
 
-def closure_of(code: CodeType, like: FunctionType) -> tuple[CellType, ...] | None:
+def closure_of(code: CodeType, like: FunctionType | Like) -> tuple[CellType, ...] | None:
     """Where the cells of the free variables are handed over, the function's own are not looked at."""
     return (EMPTY,) * len(code.co_freevars) if f"{FREE}0" in code.co_varnames else like.__closure__
 
@@ -345,7 +376,7 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     restore_slots(asm, point)
     push_stack(asm, below, 0)
     asm.emit("PUSH_NULL")
-    asm.load_const(inner)
+    push_callee(asm, Callee(inner))
     asm.take(len(below))
     first = asm.restored()
     asm.emit("CALL_FUNCTION_EX", 0)

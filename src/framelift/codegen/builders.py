@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from framelift.bytecode.resume import TooLargeError, closure_of, generator_code
+from framelift.bytecode.resume import Like, TooLargeError, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
@@ -115,7 +115,7 @@ def is_constant(value: Any) -> bool:
 @builds(set)
 def build_set(r: Rebuild, value: set[Any]) -> str:
     if value and all(map(is_constant, value)) and same_order(value.copy(), value):
-        return r.variable(f"{r.constant(value)}.copy()")
+        return r.variable(f"{r.own(value)}.copy()")
     check_order(value)
     if not r.is_late(value) and value:
         return r.variable(f"{{{r.listed(value)}}}")
@@ -128,7 +128,7 @@ def build_set(r: Rebuild, value: set[Any]) -> str:
 @builds(frozenset)
 def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
     if is_constant(value):
-        return r.constant(value)
+        return r.own(value)
     check_order(value)
     return r.variable(f"{r.constant(frozenset)}([{r.listed(value)}])")
 
@@ -297,8 +297,9 @@ def build_generator(r: Rebuild, value: Generator) -> str:
         code = generator_code(found.point, started)
     except (NoPointError, TooLargeError) as error:
         raise Break(breaks.UNREBUILDABLE, "a generator", culprit=value) from error
-    made = types.FunctionType(code, frame.globals, value.__name__, None, closure_of(code, frame.func))
-    name = r.variable(f"{r.constant(made)}({r.listed([*found.slots, *found.stack])})", value)
+    like = Like(frame.func, closure=not found.point.takes_free)
+    made = types.FunctionType(code, frame.globals, value.__name__, None, closure_of(code, like))
+    name = r.variable(f"{r.own(made)}({r.listed([*found.slots, *found.stack])})", value)
     if started:
         r.say(f"{r.constant(next)}({name})")
     return name
@@ -411,7 +412,7 @@ def is_plain_attribute(cls: type, name: Any) -> bool:
 
 
 def build_constant(r: Rebuild, value: Any) -> str:
-    return r.constant(value)
+    return r.own(value)
 
 
 def builder_for(cls: type) -> Builder | None:

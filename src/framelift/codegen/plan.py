@@ -19,9 +19,10 @@ from framelift.bytecode.resume import (
     HANDLING,
     RAISED,
     VALUE,
+    Like,
     Outcome,
     Point,
-    closure_of,
+    calling,
     how_it_ends,
     resume_code,
     resume_function,
@@ -35,7 +36,7 @@ class Activation:
     """One of the frames that a region stops in."""
 
     point: Point
-    function: FunctionType
+    function: Like | None
     """Whose globals and closure it has; the outermost frame's are known when it runs."""
     initialises: bool = False
     """The frame that it waits for is an `__init__`, whose object it gets."""
@@ -52,7 +53,9 @@ class Plan:
         self.frames = frames
         self.outcomes: list[Outcome] = []
         self.step: Any = None
-        self.resumes: dict[tuple[int, int], tuple[Any, list[int]]] = {}
+        self.callee: FunctionType | None = None
+        """The step function of the next frame, which the outermost one calls."""
+        self.resumes: dict[tuple[int, int], tuple[Any, list[int], FunctionType | None]] = {}
         if step:
             self.plan_step()
 
@@ -64,11 +67,17 @@ class Plan:
         looks, self.outcomes = how_it_ends(inner.point.body, inner.point.at, len(inner.point.stack))
         self.looks = len(inner.point.stack) - looks
         code = step_code(inner.point, last)
-        for level in range(last - 1, -1, -1):
-            function = plain_function(code, self.frames[level + 1].function)
-            code = waiting_step_code(self.frames[level].point, function, level)
         _frame.set_decision(code, _frame.SKIP, _frame.LEAF)
+        for level in range(last - 1, -1, -1):
+            self.callee = calling(self.callee, code, self.like(level + 1))
+            code = waiting_step_code(self.frames[level].point, self.callee, level)
+            _frame.set_decision(code, _frame.SKIP, _frame.LEAF)
         self.step = code
+
+    def like(self, level: int) -> Like:
+        found = self.frames[level].function
+        assert found is not None
+        return found
 
     def stop(self, function: FunctionType, states: tuple[State, ...]) -> _frame.Stop:
         """What the region returns."""
@@ -79,7 +88,7 @@ class Plan:
         kept = max([outcome.keeps for outcome in self.outcomes] + [self.handler_depth()])
         count = values_in(self.frames[-1].point.stack[:kept])
         left = (*outer, (slots, stack[:count], made))
-        step = function_like(self.step, function)
+        step = calling(self.callee, self.step, function)
         return _frame.Stop(step, args, functools.partial(self.go_on, function, left))
 
     def handler_depth(self) -> int:
@@ -106,7 +115,7 @@ class Plan:
         made = self.resumes.get((level, outcome))
         if made is None:
             made = self.resumes[level, outcome] = self.plan_resume(level, outcome)
-        code, taken = made
+        code, taken, callee = made
         slots, stack, _ = states[level]
         kept = values_in(self.after(level, outcome)[1])
         args = (*taken_from(slots, taken), *stack[:kept], *values)
@@ -115,7 +124,7 @@ class Plan:
             args = (*state[0], *state[1], args)
             if frame.initialises:
                 args = (*args, state[2])
-        return function_like(code, function), args
+        return calling(callee, code, function), args
 
     def after(self, level: int, outcome: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Where a frame goes on, what is left of its stack, and what comes onto it."""
@@ -129,17 +138,17 @@ class Plan:
         ending = self.outcomes[outcome]
         return ending.at, point.stack[: ending.keeps], ending.pushes
 
-    def plan_resume(self, level: int, outcome: int) -> tuple[Any, list[int]]:
+    def plan_resume(self, level: int, outcome: int) -> tuple[Any, list[int], FunctionType | None]:
         point = self.frames[level].point
         at, kept, pushed = self.after(level, outcome)
         dead = dead_slots(point.body, at)
         then = Point(point.body, at, point.unbound | dead, (*kept, *pushed), point.takes_free)
-        code = resume_code(then)
+        code, inner = resume_code(then), None
         for n in range(level - 1, -1, -1):
             frame = self.frames[n]
-            inner = resume_function(code, self.frames[n + 1].function)
+            inner = resume_function(code, self.like(n + 1))
             code = resume_code(frame.point, inner, frame.initialises)
-        return code, sorted(dead)
+        return code, sorted(dead), inner
 
 
 def taken_from(slots: tuple[Any, ...], dead: list[int]) -> list[Any]:
@@ -158,13 +167,3 @@ def handled(kinds: tuple[int, ...], values: tuple[Any, ...]) -> list[Any]:
     """Of the values of a stack, the exceptions that are being handled."""
     there = [kind for kind in kinds if kind in (VALUE, HANDLING)]
     return [value for kind, value in zip(there, values, strict=False) if kind == HANDLING]
-
-
-def function_like(code: Any, function: FunctionType) -> FunctionType:
-    closure = closure_of(code, function)
-    return FunctionType(code, function.__globals__, function.__name__, None, closure)
-
-
-def plain_function(code: Any, function: FunctionType) -> FunctionType:
-    _frame.set_decision(code, _frame.SKIP, _frame.LEAF)
-    return function_like(code, function)

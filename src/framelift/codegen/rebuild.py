@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,15 +23,16 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.codegen.builders import BUILDERS, FILLABLE, LITERALS, builder_for, is_name
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break
+from framelift.core.weakly import is_lasting
 from framelift.interpreter.generators import Generator
 from framelift.interpreter.torch_calls import Address
 from framelift.tensors import memory
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
 from framelift.world.pending import Pending
-from framelift.world.source import Access, Source
+from framelift.world.source import Access, Source, written
 from framelift.world.world import World
 
 CONSTANTS = memory.ATOMS | {
@@ -77,14 +79,21 @@ class Rebuild:
     # ---- what is there already
 
     def input(self, source: Source) -> str:
-        if source.access is Access.CONST:
-            return self.constant(source.key[1])
+        if source.access is Access.CONST and stays(source.key[1]):
+            return self.own(source.key[1])
         name = self.inputs.get(source)
         if name is None:
             name = self.inputs[source] = f"i{len(self.inputs)}"
         return name
 
     def constant(self, value: Any) -> str:
+        """A function, a class, a constant of the program: the region gets it, and does not keep it alive."""
+        if stays(value):
+            return self.own(value)
+        return self.input(self.world.root.constant(value, written(value)))
+
+    def own(self, value: Any) -> str:
+        """What the region holds on to itself."""
         name = self.constant_names.get(id(value))
         if name is None:
             hint = getattr(value, "__name__", None) or type(value).__name__
@@ -122,7 +131,9 @@ class Rebuild:
         source = self.world.source_of(value)
         if source is not None:
             return self.input(source)
-        if cls in CONSTANTS or isinstance(value, enum.Enum):
+        if cls in CONSTANTS:
+            return self.own(value)
+        if isinstance(value, enum.Enum):
             return self.constant(value)
         if isinstance(value, (type, types.FunctionType)) and not self.world.is_inside(value):
             return self.constant(value)  # found on a class, and guarded there
@@ -220,6 +231,16 @@ class Rebuild:
 
     def dict_of(self, items: Iterable[tuple[Any, Any]]) -> str:
         return "{" + ", ".join([f"{self.expression(k)}: {self.expression(v)}" for k, v in items]) + "}"
+
+
+def stays(value: Any) -> bool:
+    """Whether a region may hold on to it: it can only be held so, or is there for good."""
+    if is_lasting(value) or type(value) is types.CodeType:
+        return True
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or policy.is_user_code(module):
+        return False
+    return getattr(sys.modules.get(module), name, None) is value
 
 
 def unrebuildable(value: Any, what: str) -> Break:

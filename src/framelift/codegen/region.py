@@ -11,13 +11,14 @@ import collections
 import itertools
 import linecache
 import types
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.overrides import _push_mode
 
-from framelift.bytecode.resume import NoStepError, TooLargeError
+from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
 from framelift.codegen.builders import is_plain_attribute
 from framelift.codegen.plan import Activation, Plan
 from framelift.codegen.rebuild import Cyclic, Rebuild
@@ -53,7 +54,9 @@ class Region:
         namespace = {**self.constants, "graph": graph}
         exec(compile(self.source, self.filename, "exec"), namespace)
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
-        return namespace.pop(self.name)
+        made: types.FunctionType = namespace.pop(self.name)
+        weakref.finalize(made, linecache.cache.pop, self.filename, None).atexit = False
+        return made
 
 
 class Stopping:
@@ -65,7 +68,7 @@ class Stopping:
         try:
             self.standings = [standing(frame, step or n < last) for n, frame in enumerate(self.frames)]
             activations = [
-                Activation(found.point, frame.func, self.made_by(n) is not MISSING)
+                Activation(found.point, surroundings(n, frame, found.point), self.made_by(n) is not MISSING)
                 for n, (frame, found) in enumerate(zip(self.frames, self.standings, strict=True))
             ]
             self.plan = Plan(activations, step)
@@ -90,7 +93,12 @@ class Stopping:
     def written(self, world: World, r: Rebuild, states: str) -> str:
         """What the region returns."""
         function = r.input(world.root.function(self.frames[0].func.__name__))
-        return f"{r.constant(self.plan.stop)}({function}, {states})"
+        return f"{r.own(self.plan.stop)}({function}, {states})"
+
+
+def surroundings(level: int, frame: Frame, point: Point) -> Like | None:
+    """What the plan keeps of a frame's function: where its cells are handed over, not those."""
+    return Like(frame.func, closure=not point.takes_free) if level else None
 
 
 def generate(
@@ -146,7 +154,7 @@ def write(
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
         if recorder.throws_switches:
             # a graph that raises in the middle leaves its `with torch.no_grad()` behind
-            restore = f"    {r.constant(switches)}.restore()"
+            restore = f"    {r.own(switches)}.restore()"
             body += ["try:", f"    {run}", "except BaseException:", restore, "    raise"]
         else:
             body.append(run)

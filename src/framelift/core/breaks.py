@@ -8,7 +8,7 @@ in the user's code.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import CodeType
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,32 @@ INTERNAL = reason(
 )
 
 
+class Named(Protocol):
+    """What a place has of the code object that it is in, or of what stands for that."""
+
+    @property
+    def co_filename(self) -> str: ...
+    @property
+    def co_qualname(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class CodeName:
+    """Which code it is, without keeping it alive."""
+
+    co_filename: str
+    co_qualname: str
+
+    @classmethod
+    def of(cls, code: Named) -> CodeName:
+        return cls(code.co_filename, code.co_qualname)
+
+
 @dataclass
 class Place:
-    """Where in the user's code, down to the columns."""
+    """Where in the user's code, down to the columns. It is kept with entries: so not with the code itself."""
 
-    code: CodeType
+    code: CodeName
     line: int | None
     columns: tuple[int | None, int | None] = (None, None)
     end_line: int | None = None

@@ -16,6 +16,7 @@ import torch
 from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
+from framelift.core.weakly import there
 from framelift.world.guard import Check, Guard
 from framelift.world.source import Access, Source, written
 
@@ -90,8 +91,8 @@ SWITCHES = {
 """How a user asks for what GlobalState has another name for."""
 
 
-def of_class(cls: type, name: str) -> Failure:
-    subject = f"{cls.__module__}.{cls.__qualname__}.{name}"
+def of_class(cls: str, name: str) -> Failure:
+    subject = f"{cls}.{name}"
     return Failure(f"{subject} is what it was", "another object", causes.CODE, subject)
 
 
@@ -166,9 +167,8 @@ def tensor_facts(guard: Guard) -> list[str]:
 
 def cause_of(guard: Guard) -> Cause:
     if guard.check in (Check.EQUAL, Check.IS):
-        return next(
-            (cause for cls, cause in BY_CLASS if issubclass(type(guard.expected), cls)), causes.IDENTITY
-        )
+        kind = type(there(guard.expected))
+        return next((cause for cls, cause in BY_CLASS if issubclass(kind, cls)), causes.IDENTITY)
     return CAUSES[guard.check]
 
 

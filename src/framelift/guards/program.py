@@ -34,7 +34,8 @@ class GuardProgram:
     state: Any
     native: Any = None
     by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
-    classes: list[tuple[type, tuple[tuple[str, Any], ...]]] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    """The names of the classes on which something was looked up, as the native program has them."""
     index: dict[Source, int] = field(default_factory=dict)
     shapes: list[tuple[str, Place | None]] = field(default_factory=list)
     """Facts about sizes and numbers, in words, and where they come from."""
@@ -61,7 +62,7 @@ class GuardProgram:
         if node == -1:
             return failure.of_state(found)
         if node == -2:
-            return failure.of_class(self.classes[check][0], found)
+            return failure.of_class(self.classes[check], found)
         if node == -3:
             return failure.of_memory(self.holder_of(args, found))
         if node == -4:
@@ -89,7 +90,7 @@ def build(
     storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> GuardProgram:
     program = GuardProgram(guards, class_guards, state)
-    index = program.index
+    index: dict[Source, int] = {}
     nodes: list[list[Any]] = []
 
     def place(source: Source) -> int:
@@ -120,10 +121,26 @@ def build(
     for fact in class_guards:
         found = _guards.MISSING if fact.found is MISSING else fact.found
         by_class.setdefault(fact.cls, []).append((fact.name, found))
-    program.classes = [(cls, tuple(names)) for cls, names in by_class.items()]
+    program.classes = [f"{cls.__module__}.{cls.__qualname__}" for cls in by_class]
     native_nodes = [tuple(node) for node in nodes]
-    program.native = _guards.Program(native_nodes, len(inputs), state, program.classes, storages)
+    program.native = _guards.Program(native_nodes, len(inputs), state, list(by_class.items()), storages)
+    program.index = dict(index)
+    let_go(guards, class_guards, list(index))
+    index.clear()  # `place` leads to itself, and these would wait for the collector with it
+    nodes.clear()
     return program
+
+
+def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[Source]) -> None:
+    """Entries are kept, with their guards; what the program had when they were made must not be."""
+    for guard in guards:
+        guard.let_go()
+    for fact in class_guards:
+        fact.let_go()
+    for source in sources:
+        source.let_go()
+        if source.base is not None:
+            source.base.let_go()
 
 
 def storage_groups(tensors: list[tuple[int, torch.Tensor]]) -> tuple[tuple[int, ...], tuple[int, ...]]:

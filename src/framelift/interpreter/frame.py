@@ -46,6 +46,7 @@ class Frame:
         "machine",
         "names",
         "namespace",
+        "original",
         "stack",
         "users_place",
         "value",
@@ -58,12 +59,13 @@ class Frame:
         self.world: PlainWorld = machine.world
         self.func = func
         self.code = code
+        self.original = code.code  # which the function may be given another for while it runs
         missing = code.n_fast - len(arguments)
         self.fast = arguments + [UNSET] * missing if missing else arguments
         self.stack: list[Any] = []
         self.ip = 0
         self.globals = func.__globals__
-        self.names = machine.world.names(self.globals)
+        self.names = machine.world.names(self.globals, func)
         self.namespace: Any = None
         """Where a class body or `exec` keeps its names; None in functions."""
         self.kwnames: tuple[str, ...] = ()
@@ -84,7 +86,7 @@ class Frame:
     @property
     def place(self) -> Place:
         """Where the frame stands, down to the columns."""
-        code = self.code.code
+        code = self.code.name
         positions = self.code.instructions[self.ip].positions
         if positions is None:
             return Place(code, None)

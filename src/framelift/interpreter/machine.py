@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 from framelift import _frame
 from framelift.bytecode import Decoded
 from framelift.bytecode.resume import last_instruction
+from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry
@@ -37,17 +38,11 @@ INIT_RETURNED = "__init__() should return None, not '{}'"
 HANDLERS: dict[str, Any] = {}
 """Opcode -> handler; filled by `framelift.interpreter.opcodes`."""
 
-_decoded: dict[int, Decoded] = {}
-"""By id: code objects that are equal may still be of different files, or resume different functions."""
+_decoded: PerCode[Decoded] = PerCode()
 
 
 def decoded(code: CodeType) -> Decoded:
-    found = _decoded.get(id(code))
-    if found is None or found.code is not code:
-        if len(_decoded) >= 4096:
-            _decoded.clear()
-        found = _decoded[id(code)] = Decoded(code, HANDLERS)
-    return found
+    return _decoded.get(code) or _decoded.set(code, Decoded(code, HANDLERS))
 
 
 class Position(NamedTuple):

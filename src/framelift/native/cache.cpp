@@ -2,6 +2,7 @@
 
 #include "program.h"
 
+#include <structmember.h>
 
 #include <algorithm>
 #include <memory>
@@ -30,6 +31,7 @@ struct Entry {
 
 struct Cache {
   std::vector<PyRef> entries;
+  PyObject* weak_references = nullptr;
   Py_ssize_t hits = 0;
   Py_ssize_t misses = 0;
 
@@ -87,6 +89,24 @@ Program& program_of(PyObject* entry) {
   return ProgramBox::of(EntryBox::of(entry).program.get());
 }
 
+bool has_lapsed(PyObject* entry) {
+  return ProgramBox::of(EntryBox::of(entry).program.get()).has_lapsed();
+}
+
+// Takes out the entries that never hold again. They die when it returns: that may run code.
+std::vector<PyRef> take_lapsed(Cache& cache) {
+  std::vector<PyRef> lapsed;
+  for (size_t i = 0; i < cache.entries.size();) {
+    if (has_lapsed(cache.entries[i].get())) {
+      lapsed.push_back(std::move(cache.entries[i]));
+      cache.entries.erase(cache.entries.begin() + i);
+    } else {
+      ++i;
+    }
+  }
+  return lapsed;
+}
+
 // Whether the entry's program held; if so *result is what its region returned.
 bool try_entry(
     Cache& cache, PyObject* object, PyObject* func, PyObject* const* locals, Py_ssize_t n_locals,
@@ -112,11 +132,15 @@ PyObject* dispatch(PyObject* self, PyObject* func, PyObject* const* locals, Py_s
   func = func == nullptr ? Py_None : func;
   // By index and held one by one: a region, a callback or a finalizer may change the cache.
   for (size_t i = 0; i < cache.entries.size(); ++i) {
-    Program& program = program_of(cache.entries[i].get());
+    PyRef entry = PyRef::borrow(cache.entries[i].get());
+    Program& program = program_of(entry.get());
+    if (program.has_lapsed()) {
+      cache.entries.erase(cache.entries.begin() + i--);
+      continue;
+    }
     if (program.doubts.confirmed(program, func, locals, n_locals)) {
       continue;
     }
-    PyRef entry = PyRef::borrow(cache.entries[i].get());
     PyObject* result = nullptr;
     if (try_entry(cache, entry.get(), func, locals, n_locals, &result)) {
       return result;
@@ -231,7 +255,16 @@ PyObject* cache_clear_method(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+void cache_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  if (CacheBox::of(self).weak_references != nullptr) {
+    PyObject_ClearWeakRefs(self);
+  }
+  CacheBox::dealloc(self);
+}
+
 PyObject* cache_entries(PyObject* self, PyObject*) {
+  take_lapsed(CacheBox::of(self));
   PyRef list = PyRef::steal(PyList_New(0));
   for (const PyRef& entry : CacheBox::of(self).entries) {
     if (!list || PyList_Append(list.get(), entry.get()) != 0) {
@@ -257,6 +290,7 @@ PyObject* cache_dispatch(PyObject* self, PyObject* arguments) {
 }
 
 Py_ssize_t cache_length(PyObject* self) {
+  take_lapsed(CacheBox::of(self));
   return static_cast<Py_ssize_t>(CacheBox::of(self).entries.size());
 }
 
@@ -281,9 +315,16 @@ PyGetSetDef cache_properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
+PyMemberDef cache_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(CacheBox, body) + offsetof(Cache, weak_references),
+     READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
 PyType_Slot cache_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(cache_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(CacheBox::dealloc)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(cache_dealloc)},
+    {Py_tp_members, cache_members},
     {Py_tp_traverse, reinterpret_cast<void*>(CacheBox::traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(cache_clear)},
     {Py_tp_methods, cache_methods},

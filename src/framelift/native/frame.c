@@ -139,10 +139,14 @@ typedef struct {
 } Decision;
 
 /* One function may be compiled several times with different options: each is a context with a cache of
- * its own. Most code objects have one. */
+ * its own, which the context keeps. Most code objects have one.
+ *
+ * Both are known here by weak references only. The collector does not see what a code object has, so a cache
+ * that was kept here, and whose entries lead back to the code (through a class, a namespace, a function that
+ * calls itself), would never be freed. */
 typedef struct Slot {
-    PyObject *context; /* owned, or NULL for none */
-    PyObject *cache;   /* owned; False: frames in this context run as they are */
+    PyObject *context; /* a weak reference, or NULL for none */
+    PyObject *cache;   /* a weak reference; without a context the cache itself; False: frames run as they are */
     struct Slot *next;
 } Slot;
 
@@ -153,14 +157,32 @@ typedef struct {
 
 static Py_ssize_t extra_index;
 
+static void free_slot(Slot **place)
+{
+    Slot *slot = *place;
+    *place = slot->next;
+    Py_XDECREF(slot->context);
+    Py_XDECREF(slot->cache);
+    PyMem_Free(slot);
+}
+
 static void free_slots(CodeExtra *extra)
 {
     while (extra->slots != NULL) {
-        Slot *slot = extra->slots;
-        extra->slots = slot->next;
-        Py_XDECREF(slot->context);
-        Py_XDECREF(slot->cache);
-        PyMem_Free(slot);
+        free_slot(&extra->slots);
+    }
+}
+
+/* The slots of contexts that are no more. Weak references are freed without running any code. */
+static void free_dead_slots(CodeExtra *extra)
+{
+    Slot **place = &extra->slots;
+    while (*place != NULL) {
+        if ((*place)->context != NULL && PyWeakref_GET_OBJECT((*place)->context) == Py_None) {
+            free_slot(place);
+        } else {
+            place = &(*place)->next;
+        }
     }
 }
 
@@ -173,13 +195,29 @@ static void free_extra(void *extra)
     }
 }
 
+static inline bool is_slot_of(Slot *slot, PyObject *context)
+{
+    return slot->context == NULL ? context == NULL
+                                 : context != NULL && PyWeakref_GET_OBJECT(slot->context) == context;
+}
+
 static inline Slot *find_slot(CodeExtra *extra, PyObject *context)
 {
     Slot *slot = extra == NULL ? NULL : extra->slots;
-    while (slot != NULL && slot->context != context) {
+    while (slot != NULL && !is_slot_of(slot, context)) {
         slot = slot->next;
     }
     return slot;
+}
+
+/* The cache, borrowed; False; or NULL. */
+static inline PyObject *cache_in(Slot *slot)
+{
+    if (slot == NULL || slot->context == NULL || slot->cache == NULL || slot->cache == Py_False) {
+        return slot == NULL ? NULL : slot->cache;
+    }
+    PyObject *cache = PyWeakref_GET_OBJECT(slot->cache);
+    return cache == Py_None ? NULL : cache;
 }
 
 /* The extra of a code object, NULL if it has none. Once made it lives as long as the code object. */
@@ -523,7 +561,7 @@ enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED };
 static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
 {
     Slot *slot = find_slot(find_extra((PyObject *)frame->f_code), thread->context);
-    PyObject *cache = slot == NULL ? NULL : slot->cache;
+    PyObject *cache = cache_in(slot);
     if (cache == Py_False) {
         return RUN_LOOKING;
     }
@@ -810,7 +848,32 @@ static PyObject *frame_get_cache(PyObject *module, PyObject *const *args, Py_ssi
         return NULL;
     }
     Slot *slot = find_slot(find_extra(args[0]), nargs == 2 && !Py_IsNone(args[1]) ? args[1] : NULL);
-    return null_to_none(slot == NULL ? NULL : Py_XNewRef(slot->cache));
+    return null_to_none(Py_XNewRef(cache_in(slot)));
+}
+
+/* What a slot has of a cache: see there. */
+static PyObject *kept_cache(PyObject *cache, PyObject *context)
+{
+    return context == NULL || cache == Py_False ? Py_NewRef(cache) : PyWeakref_NewRef(cache, NULL);
+}
+
+static Slot *add_slot(CodeExtra *extra, PyObject *context)
+{
+    PyObject *known = context == NULL ? NULL : PyWeakref_NewRef(context, NULL);
+    if (context != NULL && known == NULL) {
+        return NULL;
+    }
+    Slot *slot = PyMem_Calloc(1, sizeof(Slot));
+    if (slot == NULL) {
+        Py_XDECREF(known);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    free_dead_slots(extra);
+    slot->context = known;
+    slot->next = extra->slots;
+    extra->slots = slot;
+    return slot;
 }
 
 static PyObject *frame_set_cache(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
@@ -823,17 +886,19 @@ static PyObject *frame_set_cache(PyObject *module, PyObject *const *args, Py_ssi
     if (extra == NULL) {
         return NULL;
     }
+    PyObject *cache = Py_IsNone(args[1]) ? NULL : kept_cache(args[1], context);
+    if (cache == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
     Slot *slot = find_slot(extra, context);
     if (slot == NULL) {
-        slot = PyMem_Calloc(1, sizeof(Slot));
+        slot = add_slot(extra, context);
         if (slot == NULL) {
-            return PyErr_NoMemory();
+            Py_XDECREF(cache);
+            return NULL;
         }
-        slot->context = Py_XNewRef(context);
-        slot->next = extra->slots;
-        extra->slots = slot;
     }
-    Py_XSETREF(slot->cache, none_to_null(args[1]));
+    Py_XSETREF(slot->cache, cache);
     Py_RETURN_NONE;
 }
 
@@ -925,7 +990,9 @@ static PyMethodDef methods[] = {
     {"get_cache", FASTCALL(frame_get_cache),
      "get_cache(code, context=None, /)\n--\n\nThe cache kept with a code object, for a context."},
     {"set_cache", FASTCALL(frame_set_cache),
-     "set_cache(code, cache, context=None, /)\n--\n\nKeep a cache with a code object, as long as that lives."},
+     "set_cache(code, cache, context=None, /)\n--\n\n"
+     "Keep a cache with a code object, as long as that lives; with a context, which keeps the cache itself,\n"
+     "as long as that lives too."},
     {"get_decision", frame_get_decision, METH_O,
      "get_decision(code, /)\n--\n\nThe (run, intercept) decisions about a code object."},
     {"set_decision", frame_set_decision, METH_VARARGS,

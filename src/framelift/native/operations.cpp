@@ -26,12 +26,17 @@ PyObject* access_const(Operand& operand, Walk&, PyObject*) {
   return operand.object.get();
 }
 
+// A key that is dead is in no dictionary.
+Found find(Operand& operand, PyObject* dict) {
+  PyObject* key = operand.object.get();
+  return key == nullptr ? Found::UNKNOWN : operand.lookup.find(key, dict);
+}
+
 PyObject* value_in(Operand& operand, PyObject* dict) {
   if (dict == nullptr || !PyDict_Check(dict)) {
     return nullptr;
   }
-  bool present = operand.lookup.find(operand.object.get(), dict) == Found::PRESENT;
-  return present ? operand.lookup.value() : nullptr;
+  return find(operand, dict) == Found::PRESENT ? operand.lookup.value() : nullptr;
 }
 
 PyObject* access_attr(Operand& operand, Walk&, PyObject* parent) {
@@ -72,7 +77,8 @@ PyObject* access_deque_item(Operand& operand, Walk& walk, PyObject* parent) {
 }
 
 bool has_member(Operand& operand, PyObject* object) {
-  return PyObject_TypeCheck(object, PyDescr_TYPE(operand.object.get()));
+  auto* owner = reinterpret_cast<PyTypeObject*>(operand.object.get());
+  return owner != nullptr && PyObject_TypeCheck(object, owner);
 }
 
 PyObject* member_value(Operand& operand, PyObject* object) {
@@ -159,6 +165,7 @@ const AccessKind ACCESSES[] = {
     {"ARG", access_arg, OperandKind::INDEX, false},
     {"FUNC", access_func, OperandKind::NOTHING, false},
     {"GLOBALS", access_globals, OperandKind::NOTHING, false},
+    {"SCOPE", access_globals, OperandKind::NOTHING, false},
     {"CONST", access_const, OperandKind::OBJECT, false},
     {"ATTR", access_attr, OperandKind::NAME, false, Lasts::WITH_ATTRIBUTES},
     {"DICT", access_dict, OperandKind::NOTHING, false},
@@ -182,19 +189,19 @@ const AccessKind ACCESSES[] = {
 // ---- checks ----
 
 bool check_is(Operand& operand, Walk&, PyObject* value) {
-  return value == operand.object.get();
+  return operand.object.is(value);
 }
 
 bool check_is_not(Operand& operand, Walk&, PyObject* value) {
-  return value != operand.object.get();
+  return !operand.object.is(value);
 }
 
 bool check_type(Operand& operand, Walk&, PyObject* value) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(value)) == operand.object.get();
+  return operand.object.is(reinterpret_cast<PyObject*>(Py_TYPE(value)));
 }
 
 bool check_equal(Operand& operand, Walk&, PyObject* value) {
-  return same_constant(value, operand.object.get());
+  return same_constant(value, operand.object);
 }
 
 bool check_len(Operand& operand, Walk&, PyObject* value) {
@@ -206,7 +213,7 @@ bool check_nonempty(Operand& operand, Walk&, PyObject* value) {
   return length >= 0 && (length != 0) == (operand.number != 0);
 }
 
-bool check_keys(Operand& operand, Walk&, PyObject* value) {
+bool check_keys(Operand& operand, Walk& walk, PyObject* value) {
   if (!PyDict_Check(value)) {
     return false;
   }
@@ -214,7 +221,7 @@ bool check_keys(Operand& operand, Walk&, PyObject* value) {
   if (version == operand.keys_version && !order_is_unversioned(value)) {
     return true;
   }
-  bool holds = has_keys(value, operand.object.get());
+  bool holds = has_keys(value, walk.program.lists[operand.number]);
   if (holds) {
     operand.keys_version = version;
   }
@@ -222,12 +229,11 @@ bool check_keys(Operand& operand, Walk&, PyObject* value) {
 }
 
 bool check_has_key(Operand& operand, Walk&, PyObject* value) {
-  return PyDict_Check(value) &&
-      operand.lookup.find(operand.object.get(), value) == Found::PRESENT;
+  return PyDict_Check(value) && find(operand, value) == Found::PRESENT;
 }
 
 bool check_no_key(Operand& operand, Walk&, PyObject* value) {
-  return PyDict_Check(value) && operand.lookup.find(operand.object.get(), value) == Found::ABSENT;
+  return PyDict_Check(value) && find(operand, value) == Found::ABSENT;
 }
 
 bool check_no_attr(Operand& operand, Walk& walk, PyObject* value) {
@@ -244,16 +250,17 @@ bool check_elements(Operand& operand, Walk& walk, PyObject* value) {
 }
 
 // Two equal sets may be iterated in different orders.
-bool check_elements_in_order(Operand& operand, Walk&, PyObject* value) {
-  PyObject* expected = operand.object.get();
-  if (!PyAnySet_Check(value) || PySet_GET_SIZE(value) != PyTuple_GET_SIZE(expected)) {
+bool check_elements_in_order(Operand& operand, Walk& walk, PyObject* value) {
+  const std::vector<Held>& expected = walk.program.lists[operand.number];
+  if (!PyAnySet_Check(value) || PySet_GET_SIZE(value) != static_cast<Py_ssize_t>(expected.size())) {
     return false;
   }
-  Py_ssize_t position = 0, n = 0;
+  Py_ssize_t position = 0;
+  size_t n = 0;
   PyObject* element;
   Py_hash_t hash;
   while (_PySet_NextEntry(value, &position, &element, &hash)) {
-    if (!same_constant(PyTuple_GET_ITEM(expected, n++), element)) {
+    if (!same_constant(element, expected[n++])) {
       return false;
     }
   }
@@ -261,7 +268,7 @@ bool check_elements_in_order(Operand& operand, Walk&, PyObject* value) {
 }
 
 bool check_code(Operand& operand, Walk&, PyObject* value) {
-  return PyFunction_Check(value) && PyFunction_GET_CODE(value) == operand.object.get();
+  return PyFunction_Check(value) && operand.object.is(PyFunction_GET_CODE(value));
 }
 
 bool check_empty_cell(Operand&, Walk&, PyObject* value) {
@@ -301,7 +308,7 @@ const CheckKind CHECKS[] = {
     {"IS", check_is, OperandKind::OBJECT, false, Lasts::WITH_VALUE},
     {"IS_NOT", check_is_not, OperandKind::OBJECT, false, Lasts::WITH_VALUE},
     {"TYPE", check_type, OperandKind::TYPE, false, Lasts::WITH_VALUE},
-    {"EQUAL", check_equal, OperandKind::OBJECT, false, Lasts::WITH_VALUE},
+    {"EQUAL", check_equal, OperandKind::VALUE, false, Lasts::WITH_VALUE},
     {"LEN", check_len, OperandKind::INDEX, false, Lasts::WITH_KEYS},
     {"NONEMPTY", check_nonempty, OperandKind::FLAG, false, Lasts::WITH_KEYS},
     {"KEYS", check_keys, OperandKind::TUPLE, false},

@@ -8,7 +8,8 @@ namespace framelift {
 // What kind of operand an access or a check takes.
 enum class OperandKind {
   NOTHING,
-  OBJECT,
+  OBJECT,  // compared by identity
+  VALUE,   // compared by value
   INDEX,
   FLAG,
   NAME,

@@ -13,6 +13,39 @@ namespace framelift {
 
 PyObject* missing = nullptr;
 
+// ---- the end of what is compared with ----
+
+namespace {
+
+struct Lapse {
+  bool happened = false;
+  int traverse(visitproc, void*) { return 0; }
+};
+
+// The callback of weak references; its own object is the Lapse of a program.
+PyObject* note_lapse(PyObject* self, PyObject*) {
+  Box<Lapse>::of(self).happened = true;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef note_lapse_method = {"note_lapse", note_lapse, METH_O, nullptr};
+
+PyType_Slot lapse_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(Box<Lapse>::dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(Box<Lapse>::traverse)},
+    {0, nullptr},
+};
+
+PyType_Spec lapse_spec = {
+    "framelift._guards.Lapse", sizeof(Box<Lapse>), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, lapse_slots};
+
+}  // namespace
+
+bool Program::has_lapsed() const {
+  return Box<Lapse>::of(lapse.get()).happened;
+}
+
 // ---- evaluation ----
 
 namespace {
@@ -23,21 +56,65 @@ PyObject* mro_name() {
   return name;
 }
 
+// The functions in a property, classmethod or staticmethod; empty for anything else.
+std::vector<PyRef> parts_of(PyObject* descriptor) {
+  std::vector<PyRef> parts;
+  if (Py_IS_TYPE(descriptor, &PyProperty_Type)) {
+    for (const char* name : {"fget", "fset", "fdel"}) {
+      parts.push_back(get_attribute(descriptor, name));
+    }
+  } else if (Py_IS_TYPE(descriptor, &PyClassMethod_Type) || Py_IS_TYPE(descriptor, &PyStaticMethod_Type)) {
+    parts.push_back(get_attribute(descriptor, "__func__"));
+  }
+  return parts;
+}
+
 }  // namespace
+
+bool ClassLookups::Expected::is(PyObject* found) const {
+  if (parts.empty()) {
+    return value.is(found);
+  }
+  if (found == nullptr || !value.is(reinterpret_cast<PyObject*>(Py_TYPE(found)))) {
+    return false;
+  }
+  std::vector<PyRef> others = parts_of(found);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].is(others[i].get())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool same_bases(PyObject* found, const std::vector<Held>& expected) {
+  if (found == nullptr || PyTuple_GET_SIZE(found) != static_cast<Py_ssize_t>(expected.size())) {
+    return false;
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].is(PyTuple_GET_ITEM(found, i))) {
+      return false;
+    }
+  }
+  return true;
+}
 
 PyObject* ClassLookups::first_difference() {
   auto* own_type = reinterpret_cast<PyTypeObject*>(type.get());
+  if (own_type == nullptr) {
+    return expected.empty() ? Py_None : expected[0].name.get();
+  }
   auto valid_version = [&] {
     return (own_type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? own_type->tp_version_tag : 0;
   };
   if (version != 0 && valid_version() == version) {
     return nullptr;
   }
-  if (mro && !same_constant(own_type->tp_mro, mro.get())) {
+  if (!mro.empty() && !same_bases(own_type->tp_mro, mro)) {
     return mro_name();
   }
   for (const Expected& lookup : expected) {
-    if (_PyType_Lookup(own_type, lookup.name.get()) != lookup.value.get()) {
+    if (!lookup.is(_PyType_Lookup(own_type, lookup.name.get()))) {
       return lookup.name.get();
     }
   }
@@ -162,18 +239,30 @@ bool Program::evaluate(
 
 int Program::traverse(visitproc visit, void* arg) {
   for (const Node& node : nodes) {
-    Py_VISIT(node.operand.object.get());
+    Py_VISIT(node.operand.object.owned());
   }
   for (const Check& check : checks) {
-    Py_VISIT(check.operand.object.get());
+    Py_VISIT(check.operand.object.owned());
   }
   for (const ClassLookups& lookups : classes) {
-    Py_VISIT(lookups.type.get());
-    Py_VISIT(lookups.mro.get());
+    Py_VISIT(lookups.type.owned());
+    for (const Held& base : lookups.mro) {
+      Py_VISIT(base.owned());
+    }
     for (const ClassLookups::Expected& lookup : lookups.expected) {
-      Py_VISIT(lookup.value.get());
+      Py_VISIT(lookup.value.owned());
+      for (const Held& part : lookup.parts) {
+        Py_VISIT(part.owned());
+      }
     }
   }
+  for (const std::vector<Held>& list : lists) {
+    for (const Held& item : list) {
+      Py_VISIT(item.owned());
+    }
+  }
+  Py_VISIT(lapse.get());
+  Py_VISIT(on_death.get());
   Py_VISIT(state.get());
   return 0;
 }
@@ -214,17 +303,40 @@ bool take_name(Operand& operand, PyObject* object) {
   if (!expect(PyUnicode_CheckExact(object), "a name", object)) {
     return false;
   }
-  operand.object = interned(object);
+  operand.object = Held::strongly(interned(object));
   return operand.lookup.prepare(operand.object.get());
 }
 
-bool take_member(Operand& operand, PyObject* object) {
+bool hold(Program& program, Held& held, PyObject* object) {
+  held = Held::weakly(object, program.on_death.get());
+  return bool(held);
+}
+
+// Where the slot is, and in the instances of which class: the descriptor would keep that alive.
+bool take_member(Program& program, Operand& operand, PyObject* object) {
   if (!expect(Py_IS_TYPE(object, &PyMemberDescr_Type), "a member descriptor", object)) {
     return false;
   }
   const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(object)->d_member;
   operand.number = member->offset;
-  return expect(member->type == T_OBJECT_EX, "the descriptor of a slot", object);
+  auto* owner = reinterpret_cast<PyObject*>(PyDescr_TYPE(object));
+  return hold(program, operand.object, owner) &&
+      expect(member->type == T_OBJECT_EX, "the descriptor of a slot", object);
+}
+
+bool take_list(Program& program, Operand& operand, PyObject* object) {
+  if (!expect(PyTuple_CheckExact(object), "a tuple", object)) {
+    return false;
+  }
+  std::vector<Held> items(PyTuple_GET_SIZE(object));
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!hold(program, items[i], PyTuple_GET_ITEM(object, i))) {
+      return false;
+    }
+  }
+  operand.number = static_cast<Py_ssize_t>(program.lists.size());
+  program.lists.push_back(std::move(items));
+  return true;
 }
 
 // An equal spec that the program has, if there is one: a model has many tensors and few kinds of them, and
@@ -247,10 +359,13 @@ PyObject* same_spec(Program& program, PyObject* object) {
 // Digests the operand of the node with this index.
 bool take_operand(
     Program& program, size_t node, OperandKind kind, PyObject* object, Operand& operand) {
-  operand.object = PyRef::borrow(object);
   switch (kind) {
     case OperandKind::NOTHING:
+      return true;
     case OperandKind::OBJECT:
+      return hold(program, operand.object, object);
+    case OperandKind::VALUE:
+      operand.object = Held::strongly(PyRef::borrow(object));
       return true;
     case OperandKind::INDEX:
       return take_number(operand, object, PY_SSIZE_T_MAX, "index");
@@ -262,19 +377,21 @@ bool take_operand(
     case OperandKind::NAME:
       return take_name(operand, object);
     case OperandKind::KEY:
-      return operand.lookup.prepare(object);
+      return hold(program, operand.object, object) && operand.lookup.prepare(object);
     case OperandKind::MEMBER:
-      return take_member(operand, object);
+      return take_member(program, operand, object);
     case OperandKind::TYPE:
-      return expect(PyType_Check(object), "a type", object);
+      return hold(program, operand.object, object) && expect(PyType_Check(object), "a type", object);
     case OperandKind::TUPLE:
-      return expect(PyTuple_CheckExact(object), "a tuple", object);
+      return take_list(program, operand, object);
     case OperandKind::TENSOR_SPEC:
-      operand.object = PyRef::borrow(same_spec(program, object));
+      operand.object = Held::strongly(PyRef::borrow(same_spec(program, object)));
       return expect(Box<TensorSpec>::is_exact(object), "a TensorSpec", object);
     case OperandKind::CALLABLE:
+      operand.object = Held::strongly(PyRef::borrow(object));
       return expect(PyCallable_Check(object), "a callable", object);
     case OperandKind::FROZENSET:
+      operand.object = Held::strongly(PyRef::borrow(object));
       if (!expect(PyFrozenSet_CheckExact(object), "a frozenset", object)) {
         return false;
       }
@@ -374,6 +491,31 @@ bool slots_are_filled(const Program& program) {
   return count == program.n_inputs;
 }
 
+bool hold_found(Program& program, ClassLookups::Expected& lookup, PyObject* found) {
+  std::vector<PyRef> parts = parts_of(found);
+  lookup.parts.resize(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i] || !hold(program, lookup.parts[i], parts[i].get())) {
+      return false;
+    }
+  }
+  PyObject* compared = parts.empty() ? found : reinterpret_cast<PyObject*>(Py_TYPE(found));
+  return hold(program, lookup.value, compared);
+}
+
+bool hold_bases(Program& program, ClassLookups& lookups, PyObject* bases) {
+  if (!expect(PyTuple_CheckExact(bases), "a tuple of classes", bases)) {
+    return false;
+  }
+  lookups.mro.resize(PyTuple_GET_SIZE(bases));
+  for (size_t i = 0; i < lookups.mro.size(); ++i) {
+    if (!hold(program, lookups.mro[i], PyTuple_GET_ITEM(bases, i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool add_class(Program& program, PyObject* item) {
   PyObject* type;
   PyObject* lookups;
@@ -381,7 +523,9 @@ bool add_class(Program& program, PyObject* item) {
     return false;
   }
   ClassLookups entry;
-  entry.type = PyRef::borrow(type);
+  if (!hold(program, entry.type, type)) {
+    return false;
+  }
   bool ok = for_each(lookups, "a class lookup (name, expected)", [&](PyObject* lookup) {
     PyObject* name;
     PyObject* expected;
@@ -389,12 +533,10 @@ bool add_class(Program& program, PyObject* item) {
       return false;
     }
     if (interned(name).get() == mro_name()) {
-      entry.mro = PyRef::borrow(expected);
-      return expect(PyTuple_CheckExact(expected), "a tuple of classes", expected);
+      return hold_bases(program, entry, expected);
     }
-    PyRef value = expected == missing ? PyRef() : PyRef::borrow(expected);
-    entry.expected.push_back({interned(name), std::move(value)});
-    return true;
+    entry.expected.push_back({interned(name), {}, {}});
+    return expected == missing || hold_found(program, entry.expected.back(), expected);
   });
   program.classes.push_back(std::move(entry));
   return ok;
@@ -459,7 +601,10 @@ PyObject* program_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
           &state, &types, &storages)) {
     return nullptr;
   }
-  bool ok =
+  program.lapse = PyRef::steal(Box<Lapse>::make({}));
+  program.on_death = PyRef::steal(
+      program.lapse ? PyCFunction_New(&note_lapse_method, program.lapse.get()) : nullptr);
+  bool ok = program.on_death &&
       for_each(nodes, "a node (parent, access, operand, checks, slot)",
                [&](PyObject* item) { return add_node(program, item); }) &&
       slots_are_filled(program) && set_state(program, state) && set_storages(program, storages);
@@ -566,7 +711,13 @@ PyMethodDef program_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+PyObject* program_has_lapsed(PyObject* self, void*) {
+  return PyBool_FromLong(ProgramBox::of(self).has_lapsed());
+}
+
 PyGetSetDef program_properties[] = {
+    {"has_lapsed", program_has_lapsed, nullptr,
+     "Whether an object is no more that it would have to find: it never holds again.", nullptr},
     {"n_inputs", program_n_inputs, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -600,7 +751,7 @@ bool add_constants(PyObject* module, const char* prefix, KindOf kind_of) {
 }  // namespace
 
 bool add_program_type(PyObject* module) {
-  return ProgramBox::add_type(module, program_spec) &&
+  return Box<Lapse>::add_type(module, lapse_spec) && ProgramBox::add_type(module, program_spec) &&
       add_constants(module, "ACCESS_", access_kind) && add_constants(module, "CHECK_", check_kind);
 }
 

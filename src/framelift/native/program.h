@@ -16,8 +16,8 @@ namespace framelift {
 
 // What an access or a check was given, digested.
 struct Operand {
-  PyRef object;
-  Py_ssize_t number = 0;  // an index, a length, a flag, a member's offset, a node, a set's index
+  Held object;
+  Py_ssize_t number = 0;  // an index, a length, a flag, a member's offset, a node, a set's or list's index
   DictLookup lookup;
   uint64_t keys_version = 0;  // of the dict whose keys were last found to be as expected
 };
@@ -114,10 +114,13 @@ struct Check {
 struct ClassLookups {
   struct Expected {
     PyRef name;
-    PyRef value;  // null: absent
+    Held value;               // nothing: absent
+    std::vector<Held> parts;  // of a property or its like, which can't be held weakly: then `value` is its type
+
+    bool is(PyObject* found) const;
   };
-  PyRef type;
-  PyRef mro;  // null: it does not matter
+  Held type;
+  std::vector<Held> mro;  // empty: it does not matter
   std::vector<Expected> expected;
   unsigned int version = 0;
 
@@ -147,6 +150,9 @@ struct Program {
   std::vector<Check> checks;
   std::vector<ElementIndex> element_sets;
   std::vector<PyObject*> specs;  // borrowed from checks: some that differ
+  std::vector<std::vector<Held>> lists;  // of keys or elements, in order
+  PyRef lapse;     // whether an object that something is compared with has died
+  PyRef on_death;  // what sets that
   std::vector<ClassLookups> classes;
   StorageGroups storages;
   ShapeFacts shapes;
@@ -154,6 +160,7 @@ struct Program {
   Steps steps;
   Doubts doubts;
   int n_inputs = 0;
+  bool has_lapsed() const;  // it will never hold again
   int n_kept = 0;  // how many references an evaluation may have to own
   bool runs_python = false;
 

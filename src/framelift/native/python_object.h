@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -38,6 +39,65 @@ class PyRef {
 
  private:
   PyObject* object_ = nullptr;
+};
+
+// What a guard compares with. Where the object can be weakly referenced it is: guards keep nothing of the
+// program alive, and an object that comes to lie at the address of a dead one is another one.
+class Held {
+ public:
+  Held() = default;
+  static Held strongly(PyRef object) {
+    Held held;
+    held.bits_ = reinterpret_cast<uintptr_t>(object.release());
+    return held;
+  }
+  // `lapsed` is called when the object dies. Empty with an exception set when there is no memory.
+  static Held weakly(PyObject* object, PyObject* lapsed) {
+    // Functions of C are often made when they are asked for, the types of C stay, and frozensets are
+    // compared by value.
+    auto* as_type = reinterpret_cast<PyTypeObject*>(object);
+    bool stays = PyCFunction_Check(object) || PyFrozenSet_CheckExact(object) ||
+        (PyType_Check(object) && !PyType_HasFeature(as_type, Py_TPFLAGS_HEAPTYPE));
+    if (stays || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+      return strongly(PyRef::borrow(object));
+    }
+    Held held = strongly(PyRef::steal(PyWeakref_NewRef(object, lapsed)));
+    held.bits_ |= held.bits_ == 0 ? 0 : WEAK;
+    return held;
+  }
+  Held(Held&& other) noexcept : bits_(std::exchange(other.bits_, 0)) {}
+  Held& operator=(Held&& other) noexcept {
+    PyRef old = PyRef::steal(owned());
+    bits_ = std::exchange(other.bits_, 0);
+    return *this;
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { Py_XDECREF(owned()); }
+
+  // Borrowed; null if it is dead, or nothing is held.
+  PyObject* get() const {
+    if ((bits_ & WEAK) == 0) {
+      return owned();
+    }
+    PyObject* object = PyWeakref_GET_OBJECT(owned());
+    return object == Py_None ? nullptr : object;
+  }
+  // Whether it is this object; null is what nothing is held of.
+  bool is(PyObject* object) const {
+    if ((bits_ & WEAK) == 0) {
+      return owned() == object;
+    }
+    // the object that is asked about is alive; a dead reference refers to None
+    return reinterpret_cast<PyWeakReference*>(owned())->wr_object == object && object != Py_None;
+  }
+  // The object that is owned: the reference if it is a weak one.
+  PyObject* owned() const { return reinterpret_cast<PyObject*>(bits_ & ~WEAK); }
+  explicit operator bool() const { return bits_ != 0; }
+
+ private:
+  static constexpr uintptr_t WEAK = 1;
+  uintptr_t bits_ = 0;
 };
 
 // An attribute, by an interned name: PyObject_GetAttrString makes a new string each time, and

@@ -198,11 +198,11 @@ Found search(PyObject* dict, PyObject* wanted, Py_hash_t wanted_hash, PyObject**
   return result;
 }
 
-bool has_keys_in_table_order(PyObject* dict, PyObject* expected) {
+bool has_keys_in_table_order(PyObject* dict, const std::vector<Held>& expected) {
   Py_ssize_t position = 0;
   PyObject* key;
-  for (Py_ssize_t i = 0; PyDict_Next(dict, &position, &key, nullptr); ++i) {
-    if (!same_constant(key, PyTuple_GET_ITEM(expected, i))) {
+  for (size_t i = 0; PyDict_Next(dict, &position, &key, nullptr); ++i) {
+    if (!same_constant(key, expected[i])) {
       return false;
     }
   }
@@ -210,7 +210,7 @@ bool has_keys_in_table_order(PyObject* dict, PyObject* expected) {
 }
 
 // An OrderedDict's C iterator hashes the keys on its way.
-bool has_keys_in_list_order(PyObject* dict, PyObject* expected) {
+bool has_keys_in_list_order(PyObject* dict, const std::vector<Held>& expected) {
   Py_ssize_t position = 0;
   PyObject* key;
   while (PyDict_Next(dict, &position, &key, nullptr)) {
@@ -219,9 +219,9 @@ bool has_keys_in_list_order(PyObject* dict, PyObject* expected) {
     }
   }
   PyRef iterator = PyRef::steal(PyODict_Type.tp_iter(dict));
-  for (Py_ssize_t i = 0; iterator && i < PyTuple_GET_SIZE(expected); ++i) {
+  for (size_t i = 0; iterator && i < expected.size(); ++i) {
     PyRef next = PyRef::steal(Py_TYPE(iterator.get())->tp_iternext(iterator.get()));
-    if (!next || !same_constant(next.get(), PyTuple_GET_ITEM(expected, i))) {
+    if (!next || !same_constant(next.get(), expected[i])) {
       PyErr_Clear();
       return false;
     }
@@ -312,8 +312,8 @@ bool order_is_unversioned(PyObject* dict) {
   return PyODict_Check(dict) && native_length(dict) > 1;
 }
 
-bool has_keys(PyObject* dict, PyObject* expected) {
-  if (native_length(dict) != PyTuple_GET_SIZE(expected)) {
+bool has_keys(PyObject* dict, const std::vector<Held>& expected) {
+  if (native_length(dict) != static_cast<Py_ssize_t>(expected.size())) {
     return false;
   }
   return order_is_unversioned(dict) ? has_keys_in_list_order(dict, expected)

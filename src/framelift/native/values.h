@@ -1,7 +1,7 @@
 // Looking at Python values without running any Python code.
 #pragma once
 
-#include <Python.h>
+#include "python_object.h"
 
 #include <cstdint>
 #include <utility>
@@ -28,6 +28,10 @@ inline uint64_t dict_version(PyObject* dict) {
 // Same exact type and the same value. Types not known to compare in C are the same only when
 // they are the same object. NaN equals itself and 0.0 differs from -0.0.
 bool same_constant(PyObject* a, PyObject* b);
+inline bool same_constant(PyObject* a, const Held& b) {
+  PyObject* expected = b.get();
+  return expected != nullptr && same_constant(a, expected);
+}
 
 // The length of a list, tuple, dict, set, frozenset, deque, str or bytes, subclasses included,
 // whatever their __len__ says; -1 for anything else.
@@ -87,7 +91,7 @@ class DictLookup {
 };
 
 // Whether the dict has exactly these keys in this order.
-bool has_keys(PyObject* dict, PyObject* expected_tuple);
+bool has_keys(PyObject* dict, const std::vector<Held>& expected);
 // Whether order is kept outside the dict's own table, where dict_version doesn't cover it.
 bool order_is_unversioned(PyObject* dict);
 

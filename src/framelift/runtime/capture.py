@@ -7,8 +7,10 @@ torch's global state is put back, and what the trace made is dropped.
 from __future__ import annotations
 
 import contextlib
+import linecache
 import logging
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType, TracebackType
@@ -16,13 +18,14 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
+import torch.fx.graph_module
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift import _frame, _guards
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, Place
+from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, CodeName, Place
 from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
@@ -269,12 +272,12 @@ class Trace:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
             region = generate(self.world, fn.__name__, self.result, self.switches, stopping)
         except Break as found:
-            found.stack = found.stack or [Place(fn.__code__, fn.__code__.co_firstlineno)]
+            found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
             raise
         program = guard_program(self.world, region, self.state)
         module = None
         if region.has_graph:
-            module = torch.fx.GraphModule(torch.nn.Module(), recorder.graph, class_name="Captured")
+            module = graph_module(recorder.graph)
         inputs = [as_input(given) for _, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
@@ -323,6 +326,19 @@ def where(machine: Machine) -> str:
         return ""
     code = frame.code.code
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
+
+
+def graph_module(graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """Its source, which torch registers for tracebacks, goes when it goes."""
+    made = torch.fx.GraphModule(torch.nn.Module(), graph, class_name="Captured")
+    code = type(made).forward.__code__
+    weakref.finalize(code, forget_source, code.co_filename).atexit = False
+    return made
+
+
+def forget_source(filename: str) -> None:
+    linecache.cache.pop(filename, None)
+    torch.fx.graph_module._loader.eval_cache.pop(filename, None)
 
 
 def guard_program(world: World, region: Region, state: Any) -> GuardProgram:

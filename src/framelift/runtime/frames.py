@@ -8,6 +8,7 @@ the reason kept, and the functions it calls are looked at on their own.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import threading
 import time
@@ -26,6 +27,7 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
+from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import recompiles
 from framelift.runtime.backends import Backend, compile_graph
@@ -49,26 +51,35 @@ class Compiled:
     graph_callable: Any
     backend_seconds: float
     entry: Any = None
+    number: int = field(default_factory=itertools.count().__next__)
 
     @property
     def hits(self) -> int:
         return self.entry.hits
 
 
-@dataclass(eq=False)
 class Record:
-    """What is known of a code object in one context."""
+    """What is known of a code object in one context. Nothing in here leads back to the code."""
 
-    code: CodeType
-    compiled: list[Compiled] = field(default_factory=list)
-    skipped: str | None = None
-    breaks: list[Break] = field(default_factory=list)
-    """Where captures of it ended, and what ruled the frame out."""
-    failures: int = 0
-    empty: int = 0
-    dynamism: Dynamism = field(default_factory=Dynamism)
-    recompiles: list[Recompilation] = field(default_factory=list)
-    """Why each entry but the first was made."""
+    def __init__(self, code: CodeType) -> None:
+        self.known_code = weakref.ref(code)
+        self.name, self.filename = code.co_qualname, code.co_filename
+        self.line, self.what = recompiles.first_line(code), recompiles.what(code)
+        self.cache = _guards.Cache()
+        """The entries; those whose guards can never hold again leave it by themselves."""
+        self.skipped: str | None = None
+        self.breaks: list[Break] = []
+        """Where captures of it ended, and what ruled the frame out."""
+        self.failures = 0
+        self.empty = 0
+        self.dynamism = Dynamism()
+        self.recompiles: list[Recompilation] = []
+        """Why each entry but the first was made."""
+        self.resumes: PerCode[Record] = PerCode()
+        self.resumed = resume.origin_of(code)
+        """Where the code comes from if it is a resume function's."""
+        self.lock = threading.RLock()
+        """Held while it is captured and compiled: threads that need the same wait for it."""
 
     @property
     def recompile_reasons(self) -> list[str]:
@@ -79,13 +90,53 @@ class Record:
         """Why an entry was made; None for the first."""
         return next((again for again in reversed(self.recompiles) if again.number == entry), None)
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while it is captured and compiled: threads that need the same wait for it."""
+    @property
+    def code(self) -> CodeType | None:
+        return self.known_code()
 
     @property
-    def resumed(self) -> Any:
-        """Where the code comes from if it is a resume function's."""
-        return resume.origin_of(self.code)
+    def compiled(self) -> list[Compiled]:
+        """What the entries are, the oldest first."""
+        return sorted((entry.info for entry in self.cache.entries()), key=lambda compiled: compiled.number)
+
+
+class Records:
+    """The records of one context, each for as long as its code lives. Those of resume functions are with that
+    of the original: their entries lead to their codes, so they would never go by themselves."""
+
+    def __init__(self) -> None:
+        self.originals: PerCode[Record] = PerCode()
+        self.lock = threading.RLock()
+
+    def of(self, code: CodeType) -> Record:
+        with self.lock:  # threads that need the same record must get the same one
+            found = self.get(code)
+            if found is None:
+                home = self.home(code)
+                found = Record(code)
+                if home is not None:  # else the function is gone, and this is the last that is seen of it
+                    home.set(code, found)
+            return found
+
+    def get(self, code: CodeType) -> Record | None:
+        home = self.home(code)
+        return None if home is None else home.get(code)
+
+    def home(self, code: CodeType) -> PerCode[Record] | None:
+        origin = resume.origin_of(code)
+        if origin is None:
+            return self.originals
+        original = origin.body.original()
+        return None if original is None else self.of(original).resumes
+
+    def values(self) -> list[Record]:
+        return [found for record in self.originals.values() for found in (record, *record.resumes.values())]
+
+    def clear(self) -> None:
+        self.originals.clear()
+
+    def __len__(self) -> int:
+        return len(self.values())
 
 
 @dataclass(eq=False)
@@ -104,7 +155,7 @@ class Context:
     """Neither counts what others have compiled against itself, nor the other way round."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What `compile` was called with."""
-    records: dict[CodeType, Record] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     places: set[Any] = field(default_factory=set)
     """Where there were breaks: each is told once."""
 
@@ -113,12 +164,12 @@ class Context:
             _contexts.add(self)
 
     def record(self, code: CodeType) -> Record:
-        found = self.records.get(code)
-        return self.records.setdefault(code, Record(code)) if found is None else found
+        return self.records.of(code)
 
     def forget(self) -> None:
-        for code in list(self.records):
-            _frame.set_cache(code, None, self)
+        for record in self.records.values():
+            if record.code is not None:
+                _frame.set_cache(record.code, None, self)
         self.records.clear()
         self.places.clear()
 
@@ -146,7 +197,6 @@ def reset() -> None:
     with _tracing:
         for context in contexts():
             context.forget()
-        resume.forget()
         counters.clear()
         compile_records.clear()
 
@@ -193,12 +243,10 @@ def compiled_frame(
     context: Context, record: Record, fn: FunctionType, arguments: list[Any]
 ) -> Replacement | Literal[False] | None:
     code = fn.__code__
-    cache = _frame.get_cache(code, context)
-    if cache is False:
+    cache = record.cache
+    if _frame.get_cache(code, context) is False:
         return None
-    if cache is None:
-        cache = _guards.Cache()
-        _frame.set_cache(code, cache, context)
+    _frame.set_cache(code, cache, context)
     full = recompiles.limit_reached(context, record, len(cache), entries_everywhere)
     if full is not None:
         recompiles.stop_at(context, record, full, fn, arguments)
@@ -264,8 +312,7 @@ def dynamism_of(context: Context, record: Record) -> Dynamism | None:
 @contextlib.contextmanager
 def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
     """A record of the attempt, whatever comes of it."""
-    code, line = record.code, recompiles.first_line(record.code)
-    note = CompileRecord("forward", code.co_qualname, code.co_filename, line, context.backend_name)
+    note = CompileRecord("forward", record.name, record.filename, record.line, context.backend_name)
     note.entries = len(record.compiled)
     if record.recompiles and note.entries:
         note.recompiled_because = str(record.recompiles[-1].reason)
@@ -322,7 +369,6 @@ def run_captured(
         broken(context, record, Break(breaks.INTERNAL, why))
         return None
     cache.add(compiled.entry)
-    record.compiled.append(compiled)
     if captured.ended_by is not None:
         note_break(context, record, captured.ended_by)
     counters["frames"]["ok"] += 1
@@ -340,8 +386,8 @@ def nothing_to_gain(context: Context, record: Record, captured: Captured) -> boo
     empty, and none not, it is left alone.
     """
     record.empty += 1
-    origin = record.resumed
-    whole = record if origin is None else context.record(origin.body.code)
+    original = None if record.resumed is None else record.resumed.body.original()
+    whole = record if original is None else context.record(original)
     if whole is not record:
         whole.empty += 1
     if captured.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(context, whole)):
@@ -360,8 +406,7 @@ def captures_anything(context: Context, whole: Record) -> bool:
     """Whether there is a graph in any stretch of a function."""
     return any(
         compiled.captured.graph is not None
-        for record in list(context.records.values())
-        if record is whole or (record.resumed is not None and record.resumed.body.code is whole.code)
+        for record in (whole, *whole.resumes.values())
         for compiled in record.compiled
     )
 
@@ -408,13 +453,14 @@ def note_break(context: Context, record: Record, found: Break) -> None:
     if place not in context.places:
         context.places.add(place)
         counters["graph_break"][found.reason.name] += 1
-        log.info("%s: %s", record.code.co_qualname, found)
+        log.info("%s: %s", record.name, found)
 
 
 def skip(context: Context, record: Record, why: str) -> None:
     record.skipped = why
-    if context.records.get(record.code) is record:  # or it was forgotten meanwhile
-        _frame.set_cache(record.code, False, context)
+    code = record.code
+    if code is not None and context.records.get(code) is record:  # or it was forgotten meanwhile
+        _frame.set_cache(code, False, context)
 
 
 _frame.set_callbacks(policy.decide, missed)

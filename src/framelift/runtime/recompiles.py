@@ -93,12 +93,12 @@ def note(context: Context, record: Record, found: Recompilation) -> None:
     """Keeps it, counts it and tells it; with `error_on_recompile` it is an error, and nothing is kept."""
     count = f"{found.number} of at most {limit(context, record)} entries"
     if config.error_on_recompile:
-        text = f"{what(record.code)} would be compiled again (config.error_on_recompile); it has {count}"
+        text = f"{record.what} would be compiled again (config.error_on_recompile); it has {count}"
         raise RecompileError(f"{text}\n{indented(found.lines())}")
     record.recompiles.append(found)
-    counters["recompiles"][f"{record.code.co_qualname}: {found.reason}"] += 1
+    counters["recompiles"][f"{record.name}: {found.reason}"] += 1
     if log.isEnabledFor(logging.INFO):
-        log.info("%s is compiled again; it has %s\n%s", what(record.code), count, indented(found.lines()))
+        log.info("%s is compiled again; it has %s\n%s", record.what, count, indented(found.lines()))
 
 
 def refuse(code: CodeType, found: Recompilation | None) -> RecompileError:
@@ -125,7 +125,7 @@ def limit_reached(
         name = "recompile_limit" if record.resumed is None else f"{RESUME_FACTOR} * recompile_limit"
         return f"{name} ({limit(context, record)} entries)"
     if not context.isolate_recompiles:
-        count = everywhere(record.code)
+        count = 0 if record.code is None else everywhere(record.code)
         if count >= config.accumulated_recompile_limit:
             return f"accumulated_recompile_limit ({count} entries in all compiled functions together)"
     return None
@@ -136,7 +136,7 @@ def stop_at(context: Context, record: Record, which: str, fn: Any, arguments: li
     fails = config.fail_on_recompile_limit_hit
     if record.skipped is not None and not (fails or context.fullgraph):
         return  # it has been told
-    text = f"{what(record.code)} has reached {which}"
+    text = f"{record.what} has reached {which}"
     told = indented(reasons_so_far(record, why_again(record, fn, arguments)))
     if fails:
         raise FailOnRecompileLimitHit(f"{text} (config.fail_on_recompile_limit_hit)\n{told}")

@@ -10,6 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
+import sys
 from types import CellType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
@@ -23,7 +24,7 @@ from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
 from framelift.world.dynamism import Dynamism, marks
 from framelift.world.guard import Check, ClassGuard, Guard
-from framelift.world.openers import IMMUTABLE_TYPE, OPENERS, open_opaque, opener_for
+from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
 from framelift.world.pending import Pending
 from framelift.world.plain import PlainWorld
 from framelift.world.shadows import Blind, Shadow
@@ -36,6 +37,10 @@ MRO: Any = vars(type)["__mro__"]
 def is_ours(cls: type) -> bool:
     """A class of Framelift's, such as what stands for a generator: no part of the program."""
     return cls.__module__.partition(".")[0] == "framelift"
+
+
+def is_imported(namespace: dict[str, Any], name: str) -> bool:
+    return getattr(sys.modules.get(name), "__dict__", None) is namespace
 
 
 class Known:
@@ -200,11 +205,7 @@ class Door(PlainWorld):
             if known.source is not source:
                 self.guard(source, Check.SAME_AS, known.source)
             return known.opened
-        cls = type(value)
-        opener = OPENERS.get(cls)
-        if opener is None:
-            opener = OPENERS[cls] = opener_for(cls)
-        return opener(self, value, source)
+        return opener_of(type(value))(self, value, source)
 
     def know(self, value: Any, opened: Any, source: Source) -> Any:
         self.known[id(value)] = Known(value, opened, source)
@@ -246,7 +247,7 @@ class Door(PlainWorld):
 
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""
-        return id(value) in self.known and OPENERS.get(type(value)) is open_opaque
+        return id(value) in self.known and opener_of(type(value)) is open_opaque
 
     def source_of(self, value: Any) -> Source | None:
         """Where an object that is not pending can be found at run time, if it is from outside."""
@@ -312,18 +313,22 @@ class Door(PlainWorld):
 
     # ---- names
 
-    def scope(self, namespace: dict[str, Any]) -> View:
+    def scope(self, namespace: dict[str, Any], fn: FunctionType | None = None) -> View:
         view = self.scopes.get(id(namespace))
         if view is None:
-            if namespace is self.frame_globals:
-                source = self.root.top
-            else:
-                source = self.root.constant(namespace, namespace.get("__name__") or "globals")
-            view = self.scopes[id(namespace)] = View(source, namespace)
+            view = self.scopes[id(namespace)] = View(self.scope_source(namespace, fn), namespace)
         return view
 
-    def names(self, scope: dict[str, Any]) -> dict[str, Any]:
-        return self.scope(scope).values
+    def scope_source(self, namespace: dict[str, Any], fn: FunctionType | None) -> Source:
+        """A namespace that is only a function's is found there: held itself it would keep that alive."""
+        if namespace is self.frame_globals:
+            return self.root.top
+        name = namespace.get("__name__") or "globals"
+        place = None if fn is None or is_imported(namespace, name) else self.function_source(fn)
+        return self.root.constant(namespace, name) if place is None else place.child(Access.SCOPE, name)
+
+    def names(self, scope: dict[str, Any], fn: FunctionType | None = None) -> dict[str, Any]:
+        return self.scope(scope, fn).values
 
     def load_global(self, scope: dict[str, Any], name: str) -> Any:
         view = self.scope(scope)

@@ -52,7 +52,7 @@ class Dynamism:
                     relied_on[guard.source] = guard.expected.sizes
                 elif guard.check is Check.EQUAL and type(guard.expected) in CHANGES:
                     relied_on[guard.source] = guard.expected
-                elif guard.check is Check.TYPE and guard.expected in CHANGES:
+                elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
                     relied_on.setdefault(guard.source, VARIES)
             for source, found in relied_on.items():
                 self.seen.setdefault(str(source), []).append(found)

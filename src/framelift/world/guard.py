@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.breaks import Place
-from framelift.world.source import Source, written
+from framelift.core.sentinels import MISSING, Sentinel
+from framelift.core.weakly import there, weakly
+from framelift.world.source import MemberName, Source, written
 
 
 class Check(enum.Enum):
@@ -71,6 +73,17 @@ class Guard:
     def user_place(self) -> Place | None:
         return self.caller or self.place
 
+    def let_go(self) -> None:
+        """What is kept of it is for people to read."""
+        expected = self.expected
+        if self.check in LISTS:
+            expected = tuple(map(weakly, expected))
+        elif self.check in OBJECTS:
+            expected = weakly(expected)
+        elif self.check is Check.NO_SLOT:
+            expected = MemberName(expected.__name__)
+        object.__setattr__(self, "expected", expected)
+
     def __str__(self) -> str:
         """As the user would write it; of a variable of an inner frame, with that function's name."""
         function = self.source.function
@@ -79,9 +92,13 @@ class Guard:
     @property
     def text(self) -> str:
         expected, text = self.expected, TEXTS[self.check]
+        if self.check in LISTS:
+            expected = tuple(map(there, expected))
+        elif self.check in OBJECTS:
+            expected = there(expected)
         if self.check in WRITTEN:
             expected = written(expected)
-            if self.check is Check.IS and type(self.expected) is bool:
+            if self.check is Check.IS and type(there(self.expected)) is bool:
                 text = TEXTS[Check.EQUAL]
         elif self.check is Check.KEYS:
             expected = f"[{', '.join(map(written, expected))}]"
@@ -93,18 +110,38 @@ WRITTEN |= {Check.ELEMENTS_IN_ORDER}
 """The checks whose operand is a value of the program's."""
 
 
+LISTS = frozenset({Check.KEYS, Check.ELEMENTS_IN_ORDER})
+OBJECTS = frozenset({Check.IS, Check.IS_NOT, Check.TYPE, Check.CODE, Check.HAS_KEY, Check.NO_KEY})
+"""What is expected is a list of objects of the program, or such an object."""
+
+
+class Described(str):
+    """What is kept of an object that was found on a class."""
+
+
+CONSTANTS = (type(None), bool, int, float, str)
+
+
 @dataclass(frozen=True)
 class ClassGuard:
     """A class lookup the trace relied on: `name` on `cls` finds this very object (or nothing)."""
 
-    cls: type
+    cls: Any
     name: str
     found: Any
 
-    def __str__(self) -> str:
-        from framelift.core.sentinels import MISSING
+    def let_go(self) -> None:
+        object.__setattr__(self, "cls", weakly(self.cls))
+        if type(self.found) not in (*CONSTANTS, Sentinel):
+            object.__setattr__(self, "found", Described(written(self.found)))
 
-        place = f"{self.cls.__module__}.{self.cls.__qualname__}"
+    @property
+    def place(self) -> str:
+        cls = there(self.cls)
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+    def __str__(self) -> str:
         if self.found is MISSING:
-            return f"{place} has no attribute {self.name!r}"
-        return f"{place}.{self.name} is {written(self.found)}"
+            return f"{self.place} has no attribute {self.name!r}"
+        found = self.found if type(self.found) is Described else written(self.found)
+        return f"{self.place}.{self.name} is {found}"

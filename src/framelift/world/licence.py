@@ -28,6 +28,7 @@ import torch
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Reason
+from framelift.core.per_code import PerCode
 
 
 class Looks(enum.Enum):
@@ -365,16 +366,22 @@ TORCH_TOP = {
 
 def licence_of(fn: Any) -> Licence | Refusal:
     """What may be done with a call of something that is not interpreted."""
-    try:
-        found = _judged.get(fn)
-        if found is None:
-            found = _judged[fn] = judge(fn)
-        return found
-    except TypeError:  # unhashable
+    if type(fn) in DESCRIPTORS or (type(fn) is types.BuiltinFunctionType and is_of_module(fn)):
+        return _of_c.get(fn) or _of_c.setdefault(fn, judge(fn))
+    if type(fn).__weakrefoffset__ == 0:
         return judge(fn)
+    return _judged.get(fn) or _judged.set(fn, judge(fn))
 
 
-_judged: dict[Any, Licence | Refusal] = {}
+DESCRIPTORS = frozenset(
+    {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
+)
+_of_c: dict[Any, Licence | Refusal] = {}
+_judged: PerCode[Licence | Refusal] = PerCode()
+
+
+def is_of_module(fn: Any) -> bool:
+    return fn.__self__ is None or isinstance(fn.__self__, types.ModuleType)
 
 
 def judge(fn: Any) -> Licence | Refusal:

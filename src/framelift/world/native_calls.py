@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from framelift import _frame
+from framelift.bytecode.resume import Callee
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.exposure import ATOMS, Seen
@@ -284,4 +285,5 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,
+    Callee: lambda world, fn, args, kwargs: fn(),
 }

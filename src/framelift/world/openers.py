@@ -21,6 +21,7 @@ import torch
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.core.per_code import PerCode
 from framelift.tensors.symbols import SYMBOLIC
 from framelift.world.guard import Check
 from framelift.world.shadows import container_base, shadow_of
@@ -106,7 +107,11 @@ def open_function(world: Door, value: Any, source: Source) -> Any:
     if "<locals>" not in value.__qualname__ or source.root.access is not Access.ARG or vars(value):
         return open_by_identity(world, value, source)
     world.guard(source, Check.CODE, value.__code__)
-    world.guard(source.child(Access.NATIVE_ATTR, "__globals__"), Check.IS, value.__globals__)
+    scope = source.child(Access.NATIVE_ATTR, "__globals__")
+    if value.__globals__ is world.frame_globals:
+        world.guard(scope, Check.SAME_AS, world.root.top)
+    else:
+        world.guard(scope, Check.IS, value.__globals__)
     for name, facts in (("__defaults__", Check.LEN), ("__kwdefaults__", Check.KEYS)):
         held, place = getattr(value, name), source.child(Access.NATIVE_ATTR, name)
         if held is None:
@@ -223,6 +228,13 @@ def opener_for(cls: type) -> Opener:
     if is_ordinary(cls):
         return open_instance
     return open_opaque
+
+
+_judged: PerCode[Opener] = PerCode()
+
+
+def opener_of(cls: type) -> Opener:
+    return OPENERS.get(cls) or _judged.get(cls) or _judged.set(cls, opener_for(cls))
 
 
 def is_made_in_c(cls: type) -> bool:

@@ -45,7 +45,7 @@ class PlainWorld:
 
     # ---- names
 
-    def names(self, scope: dict[str, Any]) -> dict[str, Any]:
+    def names(self, scope: dict[str, Any], fn: FunctionType | None = None) -> dict[str, Any]:
         """Where LOAD_GLOBAL looks first."""
         return scope
 

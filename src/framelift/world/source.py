@@ -11,6 +11,7 @@ import enum
 import types
 from typing import Any
 
+from framelift.core.weakly import there, weakly
 from framelift.world.hashing import COMMON_KEYS, hashes_itself
 from framelift.world.variables import Variable
 
@@ -21,6 +22,7 @@ class Access(enum.Enum):
     ARG = enum.auto()
     FUNC = enum.auto()
     GLOBALS = enum.auto()
+    SCOPE = enum.auto()
     CONST = enum.auto()
     ATTR = enum.auto()
     DICT = enum.auto()
@@ -45,6 +47,7 @@ TEXTS = {
     Access.ARG: "{k[1]}",
     Access.FUNC: "{k}",
     Access.GLOBALS: "globals()",
+    Access.SCOPE: "{k}",
     Access.CONST: "{k[0]}",
     Access.ATTR: "{b}.{k}",
     Access.DICT: "{b}.__dict__",
@@ -134,6 +137,16 @@ class Source:
             at = at.base
         return ""
 
+    def let_go(self) -> None:
+        """What is kept of it is for people to read."""
+        self.children = {}
+        if self.access is Access.CONST:
+            self.key = (self.key[0], weakly(self.key[1]))
+        elif self.access is Access.KEY:
+            self.key = weakly(self.key)
+        elif self.access is Access.SLOT:
+            self.key = MemberName(self.key.__name__)
+
     def __str__(self) -> str:
         """The expression that a user would write."""
         base = self.base
@@ -144,14 +157,14 @@ class Source:
             return str(held)  # the variable lives in a cell
         if self.access is Access.KEY and base is not None:
             if is_namespace(base):
-                return self.key if base.access is Access.GLOBALS else f"{base.key[0]}.{self.key}"
+                return self.key if base.access is Access.GLOBALS else f"{base}.{self.key}"
             owner = namespace_owner(base)
             if owner is not None and type(self.key) is str:
                 return member(owner, self.key)
-            return f"{base}[{written(self.key)}]"
+            return f"{base}[{written(there(self.key))}]"
         if self.access is Access.ATTR and base is not None:
             return member(base, self.key)
-        return TEXTS[self.access].format(b=base, k=self.key)
+        return TEXTS[self.access].format(b=base, k=there(self.key))
 
     def __repr__(self) -> str:
         return f"<source {self}>"
@@ -192,8 +205,15 @@ def written(value: Any) -> str:
     return f"<{cls.__qualname__} object>"
 
 
+class MemberName:
+    """What is kept of the descriptor of a slot, which has its class."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+
 def is_namespace(source: Source) -> bool:
-    return source.access is Access.GLOBALS or (
+    return source.access in (Access.GLOBALS, Access.SCOPE) or (
         source.access is Access.CONST and isinstance(source.key[1], dict)
     )
 
@@ -214,7 +234,7 @@ class Root:
         return self.top.child(Access.REGISTRATIONS)
 
     def constant(self, value: Any, name: str) -> Source:
-        """An object that the entry itself holds on to: its identity is fixed by other guards."""
+        """An object that the entry itself knows: its identity is fixed by other guards."""
         index = ("constant", id(value))
         found = self.top.children.get(index)
         if found is None:

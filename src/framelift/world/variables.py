@@ -10,7 +10,7 @@ from types import CodeType
 
 from framelift.bytecode import slot_names
 from framelift.bytecode.extend import FREE
-from framelift.bytecode.resume import INNER, MADE, Origin, origin_of
+from framelift.bytecode.resume import INNER, MADE, Origin, called_by, origin_of
 
 STACK = ".stack"
 
@@ -35,30 +35,31 @@ def make(name: str, function: str, inner: tuple[Variable, ...] = ()) -> Variable
 def variables(code: CodeType) -> list[str]:
     """The names of a function's slots."""
     origin = origin_of(code)
-    return slot_names(code) if origin is None else list(resumed(origin, ""))
+    return slot_names(code) if origin is None else list(resumed(code, origin, ""))
 
 
-def resumed(origin: Origin, function: str) -> tuple[Variable, ...]:
-    return tuple([variable(origin, name, function) for name in slot_names(origin.code)])
+def resumed(code: CodeType, origin: Origin, function: str) -> tuple[Variable, ...]:
+    return tuple([variable(code, origin, name, function) for name in slot_names(code)])
 
 
-def variable(origin: Origin, name: str, function: str) -> Variable:
-    if name == INNER and origin.inner is not None:
-        inner = origin_of(origin.inner)
-        name = f"<variables of {origin.inner.co_qualname}>"
-        return make(name, function, () if inner is None else resumed(inner, origin.inner.co_qualname))
+def variable(code: CodeType, origin: Origin, name: str, function: str) -> Variable:
+    called = called_by(code)
+    if name == INNER and called is not None:
+        inner, whose = origin_of(called.__code__), called.__code__.co_qualname
+        names = () if inner is None else resumed(called.__code__, inner, whose)
+        return make(f"<variables of {whose}>", function, names)
     if name.startswith(FREE):
         name = origin.body.code.co_freevars[int(name[len(FREE) :])]
     elif name == MADE:
         name = "<new object>"
     elif name.startswith(STACK):
-        name = about_to_be_stored(origin, name) or f"<unnamed value {name.removeprefix(STACK)}>"
+        name = about_to_be_stored(code, origin, name) or f"<unnamed value {name.removeprefix(STACK)}>"
     return make(name, function)
 
 
-def about_to_be_stored(origin: Origin, name: str) -> str | None:
+def about_to_be_stored(code: CodeType, origin: Origin, name: str) -> str | None:
     """The variable that takes what is on top of the stack: of a loop, say, whose next round begins."""
-    top = [name for name in slot_names(origin.code) if name.startswith(STACK)][-1]
+    top = [name for name in slot_names(code) if name.startswith(STACK)][-1]
     body, at = origin.body, origin.at
     if name != top or origin.waits or body.name(at) not in ("STORE_FAST", "STORE_DEREF"):
         return None
