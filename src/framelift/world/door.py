@@ -330,7 +330,7 @@ class Door(PlainWorld):
         made = self.shadow_cells.get(id(cell))
         if made is None:
             try:
-                value: Any = Pending(self, contents, cell.cell_contents)
+                value: Any = self.found_at(contents, cell.cell_contents)
                 shadow = CellType(value)
             except ValueError:
                 self.guard(source, Check.EMPTY_CELL, None)
