@@ -14,7 +14,7 @@ import keyword
 import operator
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.resume import TooLargeError, closure_of, generator_code
@@ -262,27 +262,63 @@ def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
 
 # ---- iterators
 
+TABLES = (dict, set, frozenset)
+
 
 def build_iterator_of_hashed(r: Rebuild, value: Any) -> str:
     """Over a dictionary or set: the reduce protocol would make a list's iterator of it."""
-    held = next((found for found in gc.get_referents(value) if isinstance(found, (dict, set, frozenset))), {})
-    over = r.variable(r.expression(held) if held else f"{r.constant(HASHED[type(value)][0])}()")
-    name = r.variable(f"{r.constant(iter)}({over}{HASHED[type(value)][1]})", value)
+    begin = HASHED[type(value)]
+    ended: Any = set() if begin is iterate_set else {}
+    held = next((held for held in gc.get_referents(value) if isinstance(held, TABLES)), ended)
     passed = len(held) - operator.length_hint(value)
+    if not is_alike(value, itertools.islice(begin(held), passed, None)):
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__name__} over what has changed", culprit=value)
+    name = r.variable(f"{r.constant(begin)}({r.variable(r.expression(held))})", value)
     if passed:
         r.say(f"{r.constant(next)}({r.constant(itertools.islice)}({name}, {passed - 1}, {passed}))")
     return name
 
 
-HASHED: dict[type, tuple[type, str]] = {
-    type(iter({})): (dict, ""),
-    type(iter({}.values())): (dict, ".values()"),
-    type(iter({}.items())): (dict, ".items()"),
-    type(iter(set())): (set, ""),
+def is_alike(iterator: Any, other: Iterator[Any]) -> bool:
+    """Whether two iterators over hash tables have the same before them.
+
+    One that will fail because the table's size is not what it was when it began has not.
+    """
+    try:
+        left = iterator.__reduce__()[1][0]
+    except RuntimeError:
+        return False
+    if type(iterator) is type(iter({}.items())):
+        left, other = itertools.chain(*left), itertools.chain(*other)
+    return all(one is another for one, another in itertools.zip_longest(left, other, fillvalue=UNSET))
+
+
+def iterate_set(held: Any) -> Iterator[Any]:
+    return (set if isinstance(held, set) else frozenset).__iter__(held)
+
+
+def iterate_values(held: dict[Any, Any]) -> Iterator[Any]:
+    return iter(dict.values(held))
+
+
+def iterate_items(held: dict[Any, Any]) -> Iterator[Any]:
+    return iter(dict.items(held))
+
+
+HASHED: dict[type, Callable[[Any], Iterator[Any]]] = {
+    type(iter({})): dict.__iter__,
+    type(iter({}.values())): iterate_values,
+    type(iter({}.items())): iterate_items,
+    type(iter(set())): iterate_set,
 }
-"""The iterators over hash tables: over what, and what of it."""
+"""The iterators over hash tables: how they begin, whatever a subclass says."""
 for _cls in HASHED:
     BUILDERS[_cls] = build_iterator_of_hashed
+
+LIVE: frozenset[type] = frozenset(
+    map(type, (iter(collections.OrderedDict()), reversed({}), reversed({}.values()), reversed({}.items())))
+)
+"""Iterators that notice a change too, but do not say where they are."""
 
 
 @builds(Generator)
@@ -424,7 +460,7 @@ def builder_for(cls: type) -> Builder | None:
     if container_base(cls) is not None:
         return build_container
     if cls.__module__ in ("builtins", "itertools") and {"__next__", "__reduce__"} <= vars(cls).keys():
-        return build_reduced
+        return build_reduced if cls not in LIVE else None
     if is_ordinary(cls):
         return build_instance
     if issubclass(cls, ATOMIC_BASES) and cls.__flags__ & HEAP_TYPE:
