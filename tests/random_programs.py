@@ -736,7 +736,7 @@ class Watch:
 
     def __call__(self, source: str) -> Finding:
         self.file.write_text(source)
-        faulthandler.dump_traceback_later(60, exit=True)
+        faulthandler.dump_traceback_later(300, exit=True)
         try:
             return check_program(source)
         finally:
