@@ -7,6 +7,7 @@ are asked for (`Rebuild.variable`) and filled after that (`Rebuild.fill`), so cy
 from __future__ import annotations
 
 import collections
+import ctypes
 import functools
 import gc
 import itertools
@@ -88,10 +89,6 @@ def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
     return name
 
 
-def same_order(made: Any, wanted: Any) -> bool:
-    return all(map(operator.is_, made, wanted))
-
-
 def check_hashes(keys: Iterable[Any], table: Any) -> None:
     """A table that is made anew hashes its keys once more, which the program would notice."""
     for key in keys:
@@ -99,29 +96,14 @@ def check_hashes(keys: Iterable[Any], table: Any) -> None:
             raise Break(breaks.UNREBUILDABLE, f"a table that {type(key).__qualname__} hashes", culprit=table)
 
 
-def check_order(value: set[Any] | frozenset[Any]) -> None:
-    """A set is iterated in an order that depends on how it came about: the new one must have it too."""
-    check_hashes(value, value)
-    if not same_order(set(list(value)), value):
-        raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
-
-
-def is_constant(value: Any) -> bool:
-    if type(value) in (tuple, frozenset):
-        return all(map(is_constant, value))
-    return type(value) in memory.ATOMS or type(value) is bytes
-
-
 @builds(set)
 def build_set(r: Rebuild, value: set[Any]) -> str:
-    if value and all(map(is_constant, value)) and same_order(value.copy(), value):
+    check_hashes(value, value)
+    if value and all(map(is_constant, value)) and slots(value.copy()) == slots(value):
         return r.variable(f"{r.constant(value)}.copy()")
-    check_order(value)
-    if not r.is_late(value) and value:
-        return r.variable(f"{{{r.listed(value)}}}")
     name = r.variable(f"{r.constant(set)}()", value)
-    if value:
-        r.fill(value, lambda: r.say(f"{name}.update([{r.listed(value)}])"))
+    if slots(value) != slots(set()):
+        r.fill(value, lambda: fill_set(r, name, value))
     return name
 
 
@@ -129,8 +111,52 @@ def build_set(r: Rebuild, value: set[Any]) -> str:
 def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
     if is_constant(value):
         return r.constant(value)
-    check_order(value)
+    check_hashes(value, value)
+    if not all(map(operator.is_, frozenset(list(value)), value)):
+        raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
     return r.variable(f"{r.constant(frozenset)}([{r.listed(value)}])")
+
+
+def fill_set(r: Rebuild, name: str, value: set[Any]) -> None:
+    """The order of a set depends on how it came about: the new one must have it, and go on having it."""
+    for form in (list, dict.fromkeys):  # for what is in a table there is room in advance
+        items = list(with_gaps(value))
+        made = set(form(items))
+        gaps = [item for item in items if item not in value]
+        for gap in gaps:
+            made.discard(gap)
+        if slots(made) == slots(value):
+            listed = f"[{r.listed(items)}]"
+            r.say(f"{name}.update({listed if form is list else f'{r.constant(form)}({listed})'})")
+            for gap in gaps:
+                r.say(f"{name}.discard({gap})")
+            return
+    raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
+
+
+def slots(table: set[Any]) -> list[int | None]:
+    """What a set has where: addresses of elements, of `REMOVED`, or nothing."""
+    _, _, mask, first = (ctypes.c_ssize_t * 4).from_address(id(table) + object.__basicsize__)
+    return (ctypes.c_void_p * (2 * mask + 2)).from_address(first)[::2]
+
+
+def with_gaps(table: set[Any]) -> Iterator[Any]:
+    """The elements, and numbers that go where an element has been."""
+    found, places = iter(table), slots(table)
+    for n, address in enumerate(places):
+        if address is not None:
+            yield n + (len(places) << 40) if address == REMOVED else next(found)
+
+
+_once = {1}
+_once.discard(1)
+REMOVED = slots(_once)[1]
+
+
+def is_constant(value: Any) -> bool:
+    if type(value) in (tuple, frozenset):
+        return all(map(is_constant, value))
+    return type(value) in memory.ATOMS or type(value) is bytes
 
 
 @builds(bytearray)

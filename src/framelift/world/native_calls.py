@@ -21,7 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.world.exposure import ATOMS, Seen
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
-from framelift.world.operations import COMPARING, MAPPINGS, TEXTS, Operations
+from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
 
 native = _frame.native
@@ -104,7 +104,7 @@ class NativeCalls(Operations):
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
-        return native(fn, *args, **kwargs)
+        return native(fn, *args, **kwargs) if kwargs else self.changing(fn, args)
 
     def moved(self, fn: Any, licence: Licence, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""
@@ -171,7 +171,7 @@ class NativeCalls(Operations):
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False
         served = self.machine.served if self.machine is not None else {}
-        return fn not in served and type(licence_of(fn)) is Licence
+        return fn not in served and fn not in CHANGING and type(licence_of(fn)) is Licence
 
 
 # ---- objects that read others' attributes when they are called

@@ -34,6 +34,8 @@ class Shadow:
     original: Any
     attributes: dict[str, Any] | None = None
     """What the shadow had at first beside its elements; None where there can't be anything."""
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    """What was done to a set, which decides its order."""
 
 
 @dataclass
@@ -62,7 +64,9 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     world.shadows[id(shadow)] = made
     if id(value) in world.blind:
         for method, (first, *rest) in world.blind.pop(id(value)).calls:
-            getattr(base, method)(shadow, first if base is list else world.key(first), *rest)
+            first = first if base is list else world.key(first)
+            made.calls.append((method, (first,)))
+            getattr(base, method)(shadow, first, *rest)
     if cls is not base:
         shadow_attributes(world, value, source, shadow)
     if cls is not base or base is collections.defaultdict:
@@ -252,11 +256,8 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def set_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    """Only what differs is touched: the order of what stays is then as eager leaves it."""
-    now, before = list(set.__iter__(made.shadow)), made.original
-    held, gone = {id(item) for item in before}, {id(item) for item in now}
-    removed = [("discard", (item,)) for item in before if id(item) not in gone]
-    return removed + [("add", (item,)) for item in now if id(item) not in held]
+    """The same again: where an element lands depends on all that was ever done to a set."""
+    return made.calls
 
 
 def mapping_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
