@@ -567,13 +567,6 @@ KNOWN = {
         items.append(u)
         return t[torch.tensor([n + 5])]
     """),
-    "the text of an error that a tensor's operation raises names what stood for the tensor": known("""
-        try:
-            t + 'text'
-        except TypeError as error:
-            table['text'] = error.args
-        return t * 2
-    """),
 }
 """What differs today -> the smallest program. Random ones do not show these."""
 

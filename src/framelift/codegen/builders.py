@@ -410,6 +410,7 @@ def build_atom(r: Rebuild, value: Any) -> str:
 
 
 def build_exception(r: Rebuild, value: BaseException) -> str:
+    r.world.looking_at(value)
     base = builtin_base(type(value))
     parts = [r.constant(type(value)), *map(r.expression, value.args)]
     name = r.variable(f"{r.constant(base)}.__new__({', '.join(parts)})", value)

@@ -22,7 +22,7 @@ from framelift import _frame, _guards
 from framelift.bytecode import slot_names
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, Place
+from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, Place
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame
@@ -75,9 +75,10 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
     began = time.perf_counter()
     restarts, lost = 0, 0.0
     end: Ending | None = None
+    catches = True
     while True:
         problem, kind = None, None
-        with TorchState() as switches, Trace(fn, arguments, switches, end) as trace:
+        with TorchState() as switches, Trace(fn, arguments, switches, end, catches) as trace:
             trace.run()
             if trace.ended_by is not None and whole:
                 raise trace.ended_by
@@ -89,9 +90,12 @@ def capture(fn: FunctionType, arguments: list[Any], whole: bool = False) -> Capt
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
-        if problem is not None and kind is not None and not whole:
+        again = catches and not whole and problem is not None and problem.reason is OPERATOR_ERROR
+        if again:
+            end, catches = None, False
+        elif problem is not None and kind is not None and not whole:
             end = birth(fn, arguments, kind, problem)
-        if end is None or restarts == RESTART_LIMIT:
+        if restarts == RESTART_LIMIT or (end is None and not again):
             raise problem or trace_again(end)
         restarts += 1
         lost = time.perf_counter() - began
@@ -130,7 +134,9 @@ class Trace:
         arguments: list[Any],
         switches: TorchState,
         end: Ending | None = None,
+        catches: bool = True,
     ) -> None:
+        """`catches`: the program may handle errors of operators, so long as it does not look at them."""
         self.fn = fn
         self.state = _guards.GlobalState()
         self.switches = switches
@@ -141,6 +147,7 @@ class Trace:
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame_function, world.frame_globals = fn, fn.__globals__
+        world.catches_operator_errors = catches
         names = slot_names(fn.__code__)
         pending = [
             Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)

@@ -10,7 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
-from types import CellType, FunctionType, GeneratorType, ModuleType
+from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
 from framelift.core import breaks
@@ -87,6 +87,10 @@ class Door(PlainWorld):
         self.frame_globals: dict[str, Any] | None = None
         self.frame_function: FunctionType | None = None
         self.broken: Break | None = None
+        self.operator_errors: dict[int, BaseException] = {}
+        """Errors that came from operators on fakes: they are eager's but for what they say."""
+        self.catches_operator_errors = True
+        """Whether the program may handle these; if not, the operators fail for real."""
         self.lost = False
         """Something could not be captured in a place that the program does not come to by itself."""
 
@@ -219,7 +223,18 @@ class Door(PlainWorld):
             error.stack = error.stack or self.stack()
         if self.broken is not None:
             return False
+        if came_through(error.__traceback__, OPERATING):
+            self.operator_errors[id(error)] = error
         return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
+
+    def catching(self, error: BaseException) -> None:
+        if not self.catches_operator_errors:
+            self.looking_at(error)
+
+    def looking_at(self, error: BaseException) -> None:
+        """Before anything but the class of an error is looked at."""
+        if id(error) in self.operator_errors:
+            self.refuse(breaks.OPERATOR_ERROR, type(error).__qualname__)
 
     def finalise(self, generator: Any) -> None:
         try:
@@ -364,6 +379,17 @@ class Door(PlainWorld):
                     bound[n] = Pending(self, source.child(Access.KWDEFAULT, name), keywords[name])
         return bound
 
+
+def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) -> bool:
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+OPERATING = frozenset({Recorder.call.__code__, Recorder.__torch_function__.__code__})
+"""What an operator on fakes is called by."""
 
 KEYED = frozenset(
     {Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS}
