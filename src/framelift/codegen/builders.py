@@ -119,10 +119,10 @@ def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
 
 def fill_set(r: Rebuild, name: str, value: set[Any]) -> None:
     """The order of a set depends on how it came about: the new one must have it, and go on having it."""
+    items = list(with_gaps(value))
+    gaps = [item for item in items if item not in value]
     for form in (list, dict.fromkeys):  # for what is in a table there is room in advance
-        items = list(with_gaps(value))
         made = set(form(items))
-        gaps = [item for item in items if item not in value]
         for gap in gaps:
             made.discard(gap)
         if slots(made) == slots(value):

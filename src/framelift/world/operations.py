@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import itertools
 import operator
 import types
 from collections.abc import Iterable
@@ -163,6 +164,8 @@ class Operations(Exposure):
         if getattr(type(target), method) is not vars(set)[method] and fn is not vars(set)[method]:
             return native(fn, *operands)  # the program's own operator, which does it in its own way
         kept = others if fn in SINGLE else [self.kept_operand(target, other) for other in others]
+        for key in others if fn in SINGLE else itertools.chain(*kept):
+            self.check_hash(key)
         result = native(fn, *operands)
         if result is not NotImplemented:
             self.shadows[id(target)].calls.append((method, tuple(kept)))
@@ -173,8 +176,6 @@ class Operations(Exposure):
         copy = OPERANDS.get(type(other)) if other is not target else None
         if copy is None or not all(map(operator.is_, kept := copy(other), other)):
             return self.refuse(breaks.SET_ORDER, f"{self.outside_sets[id(target)]}")
-        for key in kept:
-            self.check_hash(key)
         return kept
 
     def keep_order(self, fn: Any, operands: Iterable[Any]) -> None:

@@ -65,7 +65,9 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     if id(value) in world.blind:
         for method, (first, *rest) in world.blind.pop(id(value)).calls:
             first = first if base is list else world.key(first)
-            made.calls.append((method, (first,)))
+            if base is set:
+                made.calls.append((method, (first,)))
+                world.disordered.add(id(shadow))
             getattr(base, method)(shadow, first, *rest)
     if cls is not base:
         shadow_attributes(world, value, source, shadow)

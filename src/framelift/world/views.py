@@ -65,8 +65,8 @@ class View:
 def namespace_changes(before: dict[Any, Any], now: dict[Any, Any]) -> list[tuple[Any, Any]]:
     """The keys to delete (DELETED) and to set that lead from one state of a mapping to another, in order."""
     places = map(id, before)
+    # those that are still where they were: the others have gone, and come back as the last if at all
     kept = {id(key) for key in itertools.takewhile(lambda key: id(key) in places, now)}
-    """Those that are still where they were: the others have gone, and come back as the last if at all."""
     deleted = [(key, DELETED) for key in before if id(key) not in kept]
     return deleted + [
         (key, value) for key, value in now.items() if id(key) not in kept or not unchanged(value, before[key])
