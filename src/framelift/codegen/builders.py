@@ -412,8 +412,12 @@ def build_atom(r: Rebuild, value: Any) -> str:
 def build_exception(r: Rebuild, value: BaseException) -> str:
     r.world.looking_at(value)
     base = builtin_base(type(value))
-    parts = [r.constant(type(value)), *map(r.expression, value.args)]
-    name = r.variable(f"{r.constant(base)}.__new__({', '.join(parts)})", value)
+    args = value.args
+    if isinstance(value, BaseExceptionGroup):
+        args = (value.message, list(value.exceptions))  # the arguments may have changed since
+    name = r.variable(f"{r.constant(base)}.__new__({r.listed((type(value), *args))})", value)
+    if args is not value.args:
+        r.fill(value, lambda: r.say(f"{name}.args = {r.tuple_of(value.args)}"))
     r.fill(value, lambda: fill_exception(r, name, value))
     return name
 

@@ -283,6 +283,18 @@ def parts_of_a_group_are_other_ones_in_each_call(stop):
 
 
 @program
+def what_a_group_was_made_of_changes(stop):
+    def f(x, log):
+        errors = [ValueError(1), KeyError(2)]
+        group = ExceptionGroup("several", errors)
+        errors.clear()
+        log.append(stop(x * 2))
+        return [error.args for error in group.exceptions], group.args[1] is errors
+
+    return f, []
+
+
+@program
 def group_from_before_is_raised_in_parts(stop):
     def f(x, log):
         count = len(log)
