@@ -26,11 +26,10 @@ from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.tensors import memory
 from framelift.world.door import is_ours
 from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
-from framelift.world.shadows import container_base, slots_of
+from framelift.world.shadows import container_base, is_constant, slots_of
 
 if TYPE_CHECKING:
     from framelift.codegen.rebuild import Rebuild
@@ -151,12 +150,6 @@ def with_gaps(table: set[Any]) -> Iterator[Any]:
 _once = {1}
 _once.discard(1)
 REMOVED = slots(_once)[1]
-
-
-def is_constant(value: Any) -> bool:
-    if type(value) in (tuple, frozenset):
-        return all(map(is_constant, value))
-    return type(value) in memory.ATOMS or type(value) is bytes
 
 
 @builds(bytearray)

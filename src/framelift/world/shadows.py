@@ -9,11 +9,13 @@ subclasses of these are shadowed by instances of the same subclass, attributes i
 from __future__ import annotations
 
 import collections
+import itertools
 import operator
 import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from framelift.tensors import memory
 from framelift.world.guard import Check
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
@@ -258,8 +260,26 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def set_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    """The same again: where an element lands depends on all that was ever done to a set."""
-    return made.calls
+    """The same again: where an element lands depends on all that was ever done to a set.
+
+    What is hashed by its address lands anywhere: then it is only what differs.
+    """
+    given = [operand for _, operands in made.calls for operand in operands]
+    if all(map(is_constant, itertools.chain(*(each if type(each) in LISTED else (each,) for each in given)))):
+        return made.calls
+    now, before = list(set.__iter__(made.shadow)), made.original
+    held, gone = {id(item) for item in before}, {id(item) for item in now}
+    removed = [("discard", (item,)) for item in before if id(item) not in gone]
+    return removed + [("add", (item,)) for item in now if id(item) not in held]
+
+
+LISTED = frozenset({list, dict, set})
+
+
+def is_constant(value: Any) -> bool:
+    if type(value) in (tuple, frozenset):
+        return all(map(is_constant, value))
+    return type(value) in memory.ATOMS or type(value) is bytes
 
 
 def mapping_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
