@@ -374,7 +374,7 @@ class Everything(Comparison):
             assert a.__code__ is b.__code__, f"{at}: another function"
             cells = [[contents(cell) for cell in fn.__closure__ or ()] for fn in (a, b)]
             self.same((cells[0], a.__defaults__), (cells[1], b.__defaults__), f"{at} cells")
-        elif isinstance(a, types.GeneratorType):  # one that has lived across a break has a `gi_code` of its own
+        elif isinstance(a, types.GeneratorType):  # one from before a break has a `gi_code` of its own
             self.same(list(a), list(b), f"{at} (drained)")
         else:
             super().parts(a, b, at)
