@@ -628,7 +628,7 @@ if len(<l1>) > 2:
 ## slice assignment
 <l>[:1] = [<T>, <T>]
 ## slice assignment of ints
-<n>[1:2] = [<I>, <I>]
+<n>[1:3] = [<I>, <I>]
 ## shorten
 del <l>[4:]
 ## item assignment

@@ -329,7 +329,7 @@ WITHOUT_STEP = {
     "begins": "RESUME MAKE_CELL COPY_FREE_VARS",
     "returns": "RETURN_VALUE RETURN_CONST",
     "prefix": "EXTENDED_ARG KW_NAMES PRECALL",
-    "handles": "PUSH_EXC_INFO POP_EXCEPT CHECK_EG_MATCH",
+    "handles": "PUSH_EXC_INFO POP_EXCEPT",
     "suspends": "RETURN_GENERATOR YIELD_VALUE SEND END_SEND CLEANUP_THROW GET_YIELD_FROM_ITER ASYNC_GEN_WRAP",
     "awaits": "GET_AWAITABLE GET_AITER GET_ANEXT END_ASYNC_FOR BEFORE_ASYNC_WITH",
     "namespace": "LOAD_NAME STORE_NAME DELETE_NAME LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF LOAD_LOCALS "
@@ -337,7 +337,7 @@ WITHOUT_STEP = {
 }
 """Why no step function does them; class bodies, generators and coroutines are not stopped in."""
 
-STEPPED = {*resume.TAKES, *resume.ENDINGS}
+STEPPED = {*resume.TAKES, *resume.ENDINGS, "CHECK_EG_MATCH"}
 NOT_IN_FUNCTIONS = {"IMPORT_STAR": "modules", "PRINT_EXPR": "interactive"}
 
 

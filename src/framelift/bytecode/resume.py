@@ -15,6 +15,7 @@ Both have the name, the lines and the variables of the original.
 from __future__ import annotations
 
 import dis
+import sys
 import threading
 import weakref
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ class Outcome:
 
     @property
     def values(self) -> int:
-        return sum(kind == VALUE for kind in self.pushes)
+        return sum(kind in (VALUE, HANDLING) for kind in self.pushes)
 
 
 _origins: PerCode[Origin] = PerCode()
@@ -359,7 +360,11 @@ def step_code(point: Point, level: int) -> CodeType:
             asm.label(jumped)
             if point.body.name(point.at) == "FOR_ITER" and "END_FOR" in dis.opmap:
                 asm.emit("END_FOR")  # FOR_ITER jumps behind it
-        give_back(asm, there[: len(below) + outcome.keeps - base], outcome.values, level, n)
+        left = len(below) + outcome.keeps - base
+        if HANDLING in outcome.pushes:
+            push_handled(asm, len(outcome.pushes))
+            left += 1
+        give_back(asm, there[:left], outcome.values, level, n)
     if point.body.handler_of(point.at) is not None:
         # as much of the stack is left as it takes to undo what was pushed there
         depth = max((n + 1 for n, kind in enumerate(there) if kind == HANDLING), default=0)
@@ -367,6 +372,15 @@ def step_code(point: Point, level: int) -> CodeType:
         asm.label(raised)
         give_back(asm, there[:depth], 1, level, RAISED)
     return asm.finish(point.at)
+
+
+def push_handled(asm: Assembler, depth: int) -> None:
+    """The exception that is handled now, which an instruction has changed, below the others it gives."""
+    asm.emit("PUSH_NULL")
+    asm.load_const(sys.exception)
+    call(asm, 0)
+    for n in range(depth, 1, -1):
+        asm.emit("SWAP", n)
 
 
 def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType:
@@ -500,6 +514,9 @@ def how_it_ends(body: Body, at: int, depth: int) -> tuple[int, list[Outcome]]:
             Outcome(at + 1, depth + kept, (VALUE,) * come),
             Outcome(target, depth + kept_then, (VALUE,) * come_then),
         ]
+    if name == "CHECK_EG_MATCH":
+        # from what is handled - a part of it from here on - up: the whole, what was raised, the rest, a class
+        return 5, [Outcome(at + 1, depth - 5, (HANDLING, VALUE, VALUE, VALUE, VALUE))]
     takes = TAKES.get(plain_name(name))
     if takes is None:
         raise NoStepError(name)

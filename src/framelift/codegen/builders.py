@@ -7,6 +7,7 @@ are asked for (`Rebuild.variable`) and filled after that (`Rebuild.fill`), so cy
 from __future__ import annotations
 
 import collections
+import ctypes
 import functools
 import gc
 import itertools
@@ -14,7 +15,7 @@ import keyword
 import operator
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.resume import Like, TooLargeError, closure_of, generator_code
@@ -25,11 +26,10 @@ from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.tensors import memory
 from framelift.world.door import is_ours
 from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
-from framelift.world.shadows import container_base, slots_of
+from framelift.world.shadows import container_base, is_constant, slots_of
 
 if TYPE_CHECKING:
     from framelift.codegen.rebuild import Rebuild
@@ -88,10 +88,6 @@ def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
     return name
 
 
-def same_order(made: Any, wanted: Any) -> bool:
-    return all(map(operator.is_, made, wanted))
-
-
 def check_hashes(keys: Iterable[Any], table: Any) -> None:
     """A table that is made anew hashes its keys once more, which the program would notice."""
     for key in keys:
@@ -99,29 +95,14 @@ def check_hashes(keys: Iterable[Any], table: Any) -> None:
             raise Break(breaks.UNREBUILDABLE, f"a table that {type(key).__qualname__} hashes", culprit=table)
 
 
-def check_order(value: set[Any] | frozenset[Any]) -> None:
-    """A set is iterated in an order that depends on how it came about: the new one must have it too."""
-    check_hashes(value, value)
-    if not same_order(set(list(value)), value):
-        raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
-
-
-def is_constant(value: Any) -> bool:
-    if type(value) in (tuple, frozenset):
-        return all(map(is_constant, value))
-    return type(value) in memory.ATOMS or type(value) is bytes
-
-
 @builds(set)
 def build_set(r: Rebuild, value: set[Any]) -> str:
-    if value and all(map(is_constant, value)) and same_order(value.copy(), value):
+    check_hashes(value, value)
+    if value and all(map(is_constant, value)) and slots(value.copy()) == slots(value):
         return r.variable(f"{r.own(value)}.copy()")
-    check_order(value)
-    if not r.is_late(value) and value:
-        return r.variable(f"{{{r.listed(value)}}}")
     name = r.variable(f"{r.constant(set)}()", value)
-    if value:
-        r.fill(value, lambda: r.say(f"{name}.update([{r.listed(value)}])"))
+    if slots(value) != slots(set()):
+        r.fill(value, lambda: fill_set(r, name, value))
     return name
 
 
@@ -129,8 +110,46 @@ def build_set(r: Rebuild, value: set[Any]) -> str:
 def build_frozenset(r: Rebuild, value: frozenset[Any]) -> str:
     if is_constant(value):
         return r.own(value)
-    check_order(value)
+    check_hashes(value, value)
+    if not all(map(operator.is_, frozenset(list(value)), value)):
+        raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
     return r.variable(f"{r.constant(frozenset)}([{r.listed(value)}])")
+
+
+def fill_set(r: Rebuild, name: str, value: set[Any]) -> None:
+    """The order of a set depends on how it came about: the new one must have it, and go on having it."""
+    items = list(with_gaps(value))
+    gaps = [item for item in items if item not in value]
+    for form in (list, dict.fromkeys):  # for what is in a table there is room in advance
+        made = set(form(items))
+        for gap in gaps:
+            made.discard(gap)
+        if slots(made) == slots(value):
+            listed = f"[{r.listed(items)}]"
+            r.say(f"{name}.update({listed if form is list else f'{r.constant(form)}({listed})'})")
+            for gap in gaps:
+                r.say(f"{name}.discard({gap})")
+            return
+    raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
+
+
+def slots(table: set[Any]) -> list[int | None]:
+    """What a set has where: addresses of elements, of `REMOVED`, or nothing."""
+    _, _, mask, first = (ctypes.c_ssize_t * 4).from_address(id(table) + object.__basicsize__)
+    return (ctypes.c_void_p * (2 * mask + 2)).from_address(first)[::2]
+
+
+def with_gaps(table: set[Any]) -> Iterator[Any]:
+    """The elements, and numbers that go where an element has been."""
+    found, places = iter(table), slots(table)
+    for n, address in enumerate(places):
+        if address is not None:
+            yield n + (len(places) << 40) if address == REMOVED else next(found)
+
+
+_once = {1}
+_once.discard(1)
+REMOVED = slots(_once)[1]
 
 
 @builds(bytearray)
@@ -262,27 +281,63 @@ def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
 
 # ---- iterators
 
+TABLES = (dict, set, frozenset)
+
 
 def build_iterator_of_hashed(r: Rebuild, value: Any) -> str:
     """Over a dictionary or set: the reduce protocol would make a list's iterator of it."""
-    held = next((found for found in gc.get_referents(value) if isinstance(found, (dict, set, frozenset))), {})
-    over = r.variable(r.expression(held) if held else f"{r.constant(HASHED[type(value)][0])}()")
-    name = r.variable(f"{r.constant(iter)}({over}{HASHED[type(value)][1]})", value)
+    begin = HASHED[type(value)]
+    ended: Any = set() if begin is iterate_set else {}
+    held = next((held for held in gc.get_referents(value) if isinstance(held, TABLES)), ended)
     passed = len(held) - operator.length_hint(value)
+    if not is_alike(value, itertools.islice(begin(held), passed, None)):
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__name__} over what has changed", culprit=value)
+    name = r.variable(f"{r.constant(begin)}({r.variable(r.expression(held))})", value)
     if passed:
         r.say(f"{r.constant(next)}({r.constant(itertools.islice)}({name}, {passed - 1}, {passed}))")
     return name
 
 
-HASHED: dict[type, tuple[type, str]] = {
-    type(iter({})): (dict, ""),
-    type(iter({}.values())): (dict, ".values()"),
-    type(iter({}.items())): (dict, ".items()"),
-    type(iter(set())): (set, ""),
+def is_alike(iterator: Any, other: Iterator[Any]) -> bool:
+    """Whether two iterators over hash tables have the same before them.
+
+    One that will fail because the table's size is not what it was when it began has not.
+    """
+    try:
+        left = iterator.__reduce__()[1][0]
+    except RuntimeError:
+        return False
+    if type(iterator) is type(iter({}.items())):
+        left, other = itertools.chain(*left), itertools.chain(*other)
+    return all(one is another for one, another in itertools.zip_longest(left, other, fillvalue=UNSET))
+
+
+def iterate_set(held: Any) -> Iterator[Any]:
+    return (set if isinstance(held, set) else frozenset).__iter__(held)
+
+
+def iterate_values(held: dict[Any, Any]) -> Iterator[Any]:
+    return iter(dict.values(held))
+
+
+def iterate_items(held: dict[Any, Any]) -> Iterator[Any]:
+    return iter(dict.items(held))
+
+
+HASHED: dict[type, Callable[[Any], Iterator[Any]]] = {
+    type(iter({})): dict.__iter__,
+    type(iter({}.values())): iterate_values,
+    type(iter({}.items())): iterate_items,
+    type(iter(set())): iterate_set,
 }
-"""The iterators over hash tables: over what, and what of it."""
+"""The iterators over hash tables: how they begin, whatever a subclass says."""
 for _cls in HASHED:
     BUILDERS[_cls] = build_iterator_of_hashed
+
+LIVE: frozenset[type] = frozenset(
+    map(type, (iter(collections.OrderedDict()), reversed({}), reversed({}.values()), reversed({}.items())))
+)
+"""Iterators that notice a change too, but do not say where they are."""
 
 
 @builds(Generator)
@@ -349,9 +404,14 @@ def build_atom(r: Rebuild, value: Any) -> str:
 
 
 def build_exception(r: Rebuild, value: BaseException) -> str:
+    r.world.looking_at(value)
     base = builtin_base(type(value))
-    parts = [r.constant(type(value)), *map(r.expression, value.args)]
-    name = r.variable(f"{r.constant(base)}.__new__({', '.join(parts)})", value)
+    args = value.args
+    if isinstance(value, BaseExceptionGroup):
+        args = (value.message, list(value.exceptions))  # the arguments may have changed since
+    name = r.variable(f"{r.constant(base)}.__new__({r.listed((type(value), *args))})", value)
+    if args is not value.args:
+        r.fill(value, lambda: r.say(f"{name}.args = {r.tuple_of(value.args)}"))
     r.fill(value, lambda: fill_exception(r, name, value))
     return name
 
@@ -425,7 +485,7 @@ def builder_for(cls: type) -> Builder | None:
     if container_base(cls) is not None:
         return build_container
     if cls.__module__ in ("builtins", "itertools") and {"__next__", "__reduce__"} <= vars(cls).keys():
-        return build_reduced
+        return build_reduced if cls not in LIVE else None
     if is_ordinary(cls):
         return build_instance
     if issubclass(cls, ATOMIC_BASES) and cls.__flags__ & HEAP_TYPE:

@@ -231,10 +231,9 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
     cls = type(made.outside)
     statements = []
     for method, arguments in change.calls:
-        if made.base in HASHING and hashes_itself(arguments[0]) and not only_looks(arguments[0]):
-            raise Break(
-                breaks.EFFECT, f"{type(arguments[0]).__qualname__}.__hash__, of a key of {made.source}"
-            )
+        for key in arguments[:1] if made.base in HASHING else ():
+            if hashes_itself(key) and not only_looks(key):
+                raise Break(breaks.EFFECT, f"{type(key).__qualname__}.__hash__, of a key of {made.source}")
         given = [r.value(argument) for argument in arguments]
         if cls is not made.base:  # past the methods of the subclass, whose work is among the changes already
             statements.append(f"{r.constant(made.base)}.{method}({', '.join([target, *given])})")

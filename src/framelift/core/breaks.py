@@ -127,6 +127,11 @@ OUTSIDE_EXCEPTION = reason(
     "Raising an exception that was already there changes its traceback, which must happen at run time.",
     "Raise a new exception.",
 )
+OPERATOR_ERROR = reason(
+    "error of an operator",
+    "What an operator says that it can't do is said of real tensors, not of what stands for them in a trace.",
+    "Look at the operands before, rather than handle the error.",
+)
 UNRESUMABLE = reason(
     "place that can't be left",
     "The function has to be left here, and can't be resumed in this place.",

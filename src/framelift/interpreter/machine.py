@@ -220,6 +220,7 @@ class Machine:
         while True:
             entry = frame.code.handler_at(frame.ip)
             if entry is not None:
+                self.world.catching(error)
                 del frame.stack[entry.depth :]
                 frame.kwnames = ()  # those of a call that raised
                 if entry.push_lasti:

@@ -86,9 +86,14 @@ def is_iterable(value: Any) -> bool:
 
 def SET_UPDATE(f: Frame, n: int) -> None:
     stack = f.stack
+    value, target = opened(stack[-1]), opened(stack[-n - 1])
+    if isinstance(value, (set, frozenset)) or type(value) is dict:
+        # C makes room for all of them at once, which decides the order of the set
+        f.world.operate(set.update, target, dict.fromkeys(value) if type(value) is dict else value)
+        stack.pop()
+        return
     # an iterator has now given what it had: whoever does the update again must find that
-    values = stack[-1] = f.world.elements(opened(stack[-1]))
-    target = opened(stack[-n - 1])
+    values = stack[-1] = f.world.elements(value)
     for key in [f.world.key(value) for value in values]:
         f.world.operate(set.add, target, key)
     stack.pop()

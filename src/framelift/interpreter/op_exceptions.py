@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
@@ -107,7 +108,7 @@ def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
         match = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
         rest = None
     elif isinstance(error, BaseExceptionGroup):
-        match, rest = f.world.operate(error.split, classes)
+        match, rest = f.world.operate(operator.methodcaller("split", classes), error)
     else:
         match, rest = None, error
     if match is None:
@@ -121,12 +122,16 @@ def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
 
 
 def PREP_RERAISE_STAR(f: Frame, _: Any) -> None:
-    f.stack[-2:] = [to_reraise(*map(opened, f.stack[-2:]))]
+    original, results = map(opened, f.stack[-2:])
+    errors = [error for error in map(opened, results) if error is not None]
+    if errors and isinstance(original, BaseExceptionGroup):
+        for error in (original, *errors):
+            f.world.for_c(error)  # it will be looked into
+    f.stack[-2:] = [to_reraise(original, errors)]
 
 
-def to_reraise(original: BaseException, results: list[BaseException | None]) -> BaseException | None:
+def to_reraise(original: BaseException, errors: list[BaseException]) -> BaseException | None:
     """What is left to raise after all `except*` clauses: new exceptions, and what nobody handled."""
-    errors = [e for e in results if e is not None]
     if not errors:
         return None
     if not isinstance(original, BaseExceptionGroup):

@@ -25,7 +25,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 from framelift import _frame, _guards
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import GENERATOR_FRAME, UNRESUMABLE, Break, CodeName, Place
+from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
 from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
@@ -107,9 +107,10 @@ def capture(
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     end: Ending | None = None
+    catches = True
     while True:
         problem, kind = None, None
-        with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism) as trace:
+        with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism, catches) as trace:
             trace.run()
             if trace.ended_by is not None and whole:
                 raise trace.ended_by
@@ -121,12 +122,15 @@ def capture(
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
-        if problem is not None and kind is not None and not whole:
+        again = catches and not whole and problem is not None and problem.reason is OPERATOR_ERROR
+        if again:
+            end, catches = None, False
+        elif problem is not None and kind is not None and not whole:
             end = birth(fn, arguments, kind, problem, dynamism)
-        if end is None or restarts == RESTART_LIMIT:
+        if restarts == RESTART_LIMIT or (end is None and not again):
             raise problem or trace_again(end)
         restarts += 1
-        reasons.append(end.reason.reason.name)
+        reasons.append((problem if end is None else end.reason).reason.name)  # type: ignore[union-attr]
         lost = time.perf_counter() - began
     captured.restarts, captured.restart_reasons, captured.seconds_lost = restarts, reasons, lost
     captured.seconds = time.perf_counter() - began
@@ -166,7 +170,9 @@ class Trace:
         switches: TorchState,
         end: Ending | None = None,
         dynamism: Dynamism | None = None,
+        catches: bool = True,
     ) -> None:
+        """`catches`: the program may handle errors of operators, so long as it does not look at them."""
         self.fn = fn
         self.state = _guards.GlobalState()
         self.switches = switches
@@ -178,6 +184,7 @@ class Trace:
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame_function, world.frame_globals = fn, fn.__globals__
+        world.catches_operator_errors = catches
         names = variables(fn.__code__)
         pending = [
             Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)

@@ -86,6 +86,8 @@ class Attributes(Door):
             return self.class_of(obj)
         if self.is_opaque(obj):
             return self.opaque_attr(obj, cls, name)
+        if id(obj) in self.operator_errors:
+            self.looking_at(obj)
         return native(getattr, obj, name)
 
     def describes(self, kind: type, method: str) -> bool:

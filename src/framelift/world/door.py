@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from types import CellType, FunctionType, GeneratorType, ModuleType
+from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
 import torch
@@ -106,6 +106,10 @@ class Door(PlainWorld):
         self.users: dict[int, bool] = {}
         """id of a globals dictionary -> whether it is the user's."""
         self.broken: Break | None = None
+        self.operator_errors: dict[int, BaseException] = {}
+        """Errors that came from operators on fakes: they are eager's but for what they say."""
+        self.catches_operator_errors = True
+        """Whether the program may handle these; if not, the operators fail for real."""
         self.lost = False
         """Something could not be captured in a place that the program does not come to by itself."""
 
@@ -300,7 +304,18 @@ class Door(PlainWorld):
             error.stack = error.stack or self.stack()
         if self.broken is not None:
             return False
+        if came_through(error.__traceback__, OPERATING):
+            self.operator_errors[id(error)] = error
         return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
+
+    def catching(self, error: BaseException) -> None:
+        if not self.catches_operator_errors:
+            self.looking_at(error)
+
+    def looking_at(self, error: BaseException) -> None:
+        """Before anything but the class of an error is looked at."""
+        if id(error) in self.operator_errors:
+            self.refuse(breaks.OPERATOR_ERROR, type(error).__qualname__)
 
     def finalise(self, generator: Any) -> None:
         try:
@@ -415,7 +430,7 @@ class Door(PlainWorld):
         made = self.shadow_cells.get(id(cell))
         if made is None:
             try:
-                value: Any = Pending(self, contents, cell.cell_contents)
+                value: Any = self.found_at(contents, cell.cell_contents)
                 shadow = CellType(value)
             except ValueError:
                 self.guard(source, Check.EMPTY_CELL, None)
@@ -451,6 +466,17 @@ class Door(PlainWorld):
                     bound[n] = Pending(self, source.child(Access.KWDEFAULT, name), keywords[name])
         return bound
 
+
+def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) -> bool:
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+OPERATING = frozenset({Recorder.call.__code__, Recorder.__torch_function__.__code__})
+"""What an operator on fakes is called by."""
 
 KEYED = frozenset(
     {Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS}

@@ -293,6 +293,7 @@ def show_namespace(world: Exposure, value: Any, seen: Seen) -> Any:
 
 def show_exception(world: Exposure, value: BaseException, seen: Seen) -> Any:
     world.expose(value, type(value))
+    world.looking_at(value)
     world.shown(value.args, seen)
     return value
 

@@ -28,7 +28,7 @@ from framelift.world.exposure import ATOMS, Seen
 from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
-from framelift.world.operations import COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
+from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
 
@@ -137,7 +137,7 @@ class NativeCalls(Operations):
         if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
             self.guard_bases(args[0])
             self.guard_check(args[1], "__subclasscheck__")
-        result = native(fn, *args, **kwargs)
+        result = native(fn, *args, **kwargs) if kwargs else self.changing(fn, args)
         if getattr(fn, "__module__", None) == "_abc" and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
             self.guard(self.root.registrations(), Check.EQUAL, abc.get_cache_token())
@@ -226,7 +226,7 @@ class NativeCalls(Operations):
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False
         served = self.machine.served if self.machine is not None else {}
-        return fn not in served and type(licence_of(fn)) is Licence
+        return fn not in served and fn not in CHANGING and type(licence_of(fn)) is Licence
 
 
 # ---- objects that read others' attributes when they are called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import itertools
 import operator
 import types
 import typing
@@ -111,10 +112,21 @@ ORDERLESS = frozenset(
     | {frozenset.issubset, frozenset.issuperset, frozenset.isdisjoint, isinstance}
 )
 """What can be done with a set without its order showing."""
-GROWING = frozenset(
-    {set.add, set.update, set.symmetric_difference_update, set.__ior__, set.__ixor__}
-    | {operator.ior, operator.ixor}
-)
+SINGLE = {vars(set)[name]: name for name in ("add", "discard", "remove", "pop", "clear")}
+METHODS = "__init__ __ior__ __iand__ __isub__ __ixor__ update intersection_update difference_update"
+CHANGING: dict[Any, str] = {
+    **SINGLE,
+    **{vars(set)[name]: name for name in (*METHODS.split(), "symmetric_difference_update")},
+    **{getattr(operator, name): f"__{name}__" for name in ("ior", "iand", "isub", "ixor")},
+}
+"""What changes the set that it is given first -> by which of its methods."""
+
+OPERANDS: dict[type, Any] = {
+    **dict.fromkeys((set, frozenset), lambda other: set(list(other))),
+    **dict.fromkeys((list, tuple), list),
+    dict: dict.fromkeys,
+}
+"""What a set's method may be given -> what it looks at: there is room for what is in a table in advance."""
 
 
 class Operations(Exposure):
@@ -164,7 +176,30 @@ class Operations(Exposure):
         elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
-        return native(fn, *prepared)
+        return self.changing(fn, prepared)
+
+    def changing(self, fn: Any, operands: list[Any]) -> Any:
+        """C does it; what that does to an outside set is noted, to be done again."""
+        method = CHANGING.get(fn) if self.outside_sets and operands else None
+        if method is None or id(operands[0]) not in self.outside_sets:
+            return native(fn, *operands)
+        target, *others = operands
+        if getattr(type(target), method) is not vars(set)[method] and fn is not vars(set)[method]:
+            return native(fn, *operands)  # the program's own operator, which does it in its own way
+        kept = others if fn in SINGLE else [self.kept_operand(target, other) for other in others]
+        for key in others if fn in SINGLE else itertools.chain(*kept):
+            self.check_hash(key)
+        result = native(fn, *operands)
+        if result is not NotImplemented:
+            self.shadows[id(target)].calls.append((method, tuple(kept)))
+        return result
+
+    def kept_operand(self, target: Any, other: Any) -> Any:
+        """A copy of what an outside set's method goes over."""
+        copy = OPERANDS.get(type(other)) if other is not target else None
+        if copy is None or not all(map(operator.is_, kept := copy(other), other)):
+            return self.refuse(breaks.SET_ORDER, f"{self.outside_sets[id(target)]}")
+        return kept
 
     def keep_order(self, fn: Any, operands: Iterable[Any]) -> None:
         """Before an operation on outside sets: what enters one lands in a place that depends on the size of
@@ -173,10 +208,10 @@ class Operations(Exposure):
             return
         for n, value in enumerate(operands):
             if id(value) in self.outside_sets:
-                if n == 0 and fn in GROWING:
-                    self.disordered.add(id(value))
-                elif n == 0 and fn is set.pop and len(value) > 1:
+                if n == 0 and fn is set.pop and len(value) > 1:
                     self.refuse(breaks.SET_ORDER, f"{self.outside_sets[id(value)]}")
+                elif n == 0 and fn in CHANGING:
+                    self.disordered.add(id(value))
                 else:
                     self.refuse_disorder(value)
 

@@ -226,6 +226,9 @@ class PlainWorld:
     def raising(self, error: BaseException) -> None:
         """The program is about to raise an exception, perhaps not for the first time."""
 
+    def catching(self, error: BaseException) -> None:
+        """A handler of the program's is about to see the exception."""
+
     def catchable(self, error: BaseException) -> bool:
         """Whether the program's own handlers may see the exception."""
         return True

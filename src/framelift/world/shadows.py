@@ -9,6 +9,7 @@ subclasses of these are shadowed by instances of the same subclass, attributes i
 from __future__ import annotations
 
 import collections
+import itertools
 import operator
 import types
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors import memory
 from framelift.world.guard import Check
 from framelift.world.hashing import COMMON_KEYS
 from framelift.world.pending import Pending, unchanged
@@ -42,6 +44,8 @@ class Shadow:
     original: Any
     attributes: dict[str, Any] | None = None
     """What the shadow had at first beside its elements; None where there can't be anything."""
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    """What was done to a set, which decides its order."""
 
 
 @dataclass
@@ -70,7 +74,11 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     world.shadows[id(shadow)] = made
     if id(value) in world.blind:
         for method, (first, *rest) in world.blind.pop(id(value)).calls:
-            getattr(base, method)(shadow, first if base is list else world.key(first), *rest)
+            first = first if base is list else world.key(first)
+            if base is set:
+                made.calls.append((method, (first,)))
+                world.disordered.add(id(shadow))
+            getattr(base, method)(shadow, first, *rest)
     if cls is not base:
         shadow_attributes(world, value, source, shadow)
     if cls is not base or base is collections.defaultdict:
@@ -263,11 +271,26 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def set_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    """Only what differs is touched: the order of what stays is then as eager leaves it."""
+    """The same again: where an element lands depends on all that was ever done to a set.
+
+    What is hashed by its address lands anywhere: then it is only what differs.
+    """
+    given = [operand for _, operands in made.calls for operand in operands]
+    if all(map(is_constant, itertools.chain(*(each if type(each) in LISTED else (each,) for each in given)))):
+        return made.calls
     now, before = list(set.__iter__(made.shadow)), made.original
     held, gone = {id(item) for item in before}, {id(item) for item in now}
     removed = [("discard", (item,)) for item in before if id(item) not in gone]
     return removed + [("add", (item,)) for item in now if id(item) not in held]
+
+
+LISTED = frozenset({list, dict, set})
+
+
+def is_constant(value: Any) -> bool:
+    if type(value) in (tuple, frozenset):
+        return all(map(is_constant, value))
+    return type(value) in memory.ATOMS or type(value) is bytes
 
 
 def mapping_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:

@@ -7,6 +7,7 @@ itself while tracing.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from framelift.core.sentinels import MISSING, Sentinel
@@ -63,16 +64,10 @@ class View:
 
 def namespace_changes(before: dict[Any, Any], now: dict[Any, Any]) -> list[tuple[Any, Any]]:
     """The keys to delete (DELETED) and to set that lead from one state of a mapping to another, in order."""
-    deleted = [key for key in before if key not in now]
-    kept = [key for key in before if key in now]
-    order = list(now)
-    if order[: len(kept)] != kept:
-        # from the first that is out of place on, all have to be set again
-        same = next(n for n, key in enumerate(kept) if order[n] != key)
-        deleted += kept[same:]
-        kept = kept[:same]
-    set_again = {*order[len(kept) :]}
-    changed = [
-        (key, value) for key, value in now.items() if key in set_again or not unchanged(value, before[key])
+    places = map(id, before)
+    # those that are still where they were: the others have gone, and come back as the last if at all
+    kept = {id(key) for key in itertools.takewhile(lambda key: id(key) in places, now)}
+    deleted = [(key, DELETED) for key in before if id(key) not in kept]
+    return deleted + [
+        (key, value) for key, value in now.items() if id(key) not in kept or not unchanged(value, before[key])
     ]
-    return [(key, DELETED) for key in deleted] + changed

@@ -296,3 +296,15 @@ def cells_hold_containers(stop):
         return items, table, items[0] is items[2]
 
     return f
+
+
+@program
+def cell_is_empty_now_and_then(stop):
+    def f(x, log, counts):
+        for cell in range(counts.pop()):
+            log.append((lambda: cell)())
+        stop(x)
+        log.append("cell" in locals())
+        return x * 2
+
+    return f, [], [0, 0, 1]

@@ -268,6 +268,54 @@ def exception_group_from_the_break():
 
 
 @program
+def parts_of_a_group_are_other_ones_in_each_call(stop):
+    def f(x, box):
+        box.count += 1
+        try:
+            raise ExceptionGroup("several", [ValueError(box.count), KeyError(stop(1))])
+        except* ValueError as group:
+            box.seen = group.exceptions[0].args
+        except* LookupError:
+            pass
+        return x + 1
+
+    return case(f, Box(count=0), inputs=values() * 2)
+
+
+@program
+def what_a_group_was_made_of_changes(stop):
+    def f(x, log):
+        errors = [ValueError(1), KeyError(2)]
+        group = ExceptionGroup("several", errors)
+        errors.clear()
+        log.append(stop(x * 2))
+        return [error.args for error in group.exceptions], group.args[1] is errors
+
+    return f, []
+
+
+@program
+def group_from_before_is_raised_in_parts(stop):
+    def f(x, log):
+        count = len(log)
+        try:
+            try:
+                group = ExceptionGroup("several", [ValueError(count), TypeError(count), KeyError(count)])
+                stop(x)
+                raise group
+            except* ValueError:
+                stop(x)
+                raise
+            except* TypeError:
+                log.append(stop(count))
+        except ExceptionGroup as left:
+            log.append([error.args for error in left.exceptions])
+        return x + count
+
+    return f, []
+
+
+@program
 def plain_exception_is_caught_by_a_group_handler(stop):
     def f(x, log):
         try:

@@ -172,6 +172,24 @@ def torch_raises_after_the_break(stop):
 
 
 @program
+def tensor_operation_raises_and_its_text_is_read():
+    def multiply(y, log):
+        log.append(y)
+        return y @ torch.ones(5, 5)
+
+    def f(x, log):
+        y = x * 2
+        for operation in (lambda: multiply(y, log), lambda: y + "text", lambda: torch.cat([y, y[None]])):
+            try:
+                operation()
+            except (RuntimeError, TypeError) as error:
+                log.append(str(error))
+        return y + 1
+
+    return f, []
+
+
+@program
 def tensor_operation_raises_on_data():
     def f(x, log):
         y = x * 2

@@ -60,6 +60,56 @@ def over_items_values_and_keys(stop):
 
 
 @program
+def over_a_dictionary_that_grows(stop):
+    def f(x, table, log):
+        try:
+            for key in table:
+                table["new"] = x * 2
+                log.append(stop(key))
+        except RuntimeError as error:
+            log.append(error.args)
+        return x + len(table)
+
+    return f, {"a": 1, "b": 2}, []
+
+
+@program
+def over_a_dictionary_that_changes_behind_its_iterator(stop):
+    def f(x, table, log):
+        for n, pair in zip(range(5), table.items()):
+            last = table.pop("c", x)
+            log.append((n, stop(pair)))
+            table["c"] = last
+        for key in (own := {"a": 1, "b": 2, "c": 3}):
+            if key != "c":
+                own["a"] = own.pop("a")
+                log.append(stop(key))
+        return x + len(table)
+
+    return f, {"a": 1, "b": 2, "c": 3}, []
+
+
+@program
+def over_what_is_empty_at_first_and_what_shrinks(stop):
+    def f(x, log):
+        table, numbers, ordered = {}, {1, 2}, collections.OrderedDict(a=1, b=2)
+        iterators = [iter(table), iter(table.values()), iter(numbers), reversed(ordered)]
+        next(iterators[2]), next(iterators[3])
+        stop(x)
+        table["new"] = x * 2
+        numbers.discard(1)
+        del ordered["a"]
+        for iterator in iterators:
+            try:
+                log.append(next(iterator))
+            except (RuntimeError, StopIteration) as error:
+                log.append(error.args)
+        return x + 1
+
+    return f, []
+
+
+@program
 def over_a_range(stop):
     def f(x):
         for n in range(1, 8, 3):
