@@ -252,9 +252,9 @@ def f(x):
             return x + sum(1 for flag in flags if flag)
         """,
         read=[
-            "switch(lambda on: setattr(torch.backends.cudnn, 'enabled', on), False, True)",
-            "switch(lambda on: setattr(torch.backends.cudnn, 'deterministic', on), True, False)",
-            "switch(lambda on: setattr(torch.backends.cudnn, 'benchmark', on), True, False)",
+            "switch(lambda on: torch._C._set_cudnn_enabled(on), False, True)",
+            "switch(lambda on: torch._C._set_cudnn_deterministic(on), True, False)",
+            "switch(lambda on: torch._C._set_cudnn_benchmark(on), True, False)",
             "switch(lambda on: setattr(torch.backends.cuda.matmul, 'allow_tf32', on), True, False)",
             "switch(torch._C._set_mkldnn_enabled, False, True)",
         ],
