@@ -84,7 +84,7 @@ def counted(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for name, operation in vars(PlainWorld).items():
-    if inspect.isfunction(operation) and name != "catchable":
+    if inspect.isfunction(operation) and name not in ("catchable", "catching"):
         setattr(Breaking, name, counted(name, operation))
 
 

@@ -128,6 +128,16 @@ PyObject* access_grad(Operand&, Walk& walk, PyObject* parent) {
   return is_tensor(parent) ? walk.keep(grad_of(parent)) : nullptr;
 }
 
+// What a class has under a name itself (borrowed). CPython 3.12 keeps the dicts of its own classes elsewhere.
+PyObject* own_attribute(PyTypeObject* type, PyObject* name) {
+#if PY_VERSION_HEX < 0x030C0000
+  return PyDict_GetItemWithError(type->tp_dict, name);
+#else
+  PyRef dict = PyRef::steal(PyType_GetDict(type));
+  return dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+#endif
+}
+
 // The descriptor of an attribute that C implements, whatever a Python class derived from there says.
 PyObject* native_descriptor(PyTypeObject* type, PyObject* name) {
   PyObject* mro = type->tp_mro;
@@ -135,7 +145,7 @@ PyObject* native_descriptor(PyTypeObject* type, PyObject* name) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     bool fixed = !PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE) ||
         PyType_HasFeature(base, Py_TPFLAGS_IMMUTABLETYPE);
-    PyObject* found = fixed ? PyDict_GetItemWithError(base->tp_dict, name) : nullptr;
+    PyObject* found = fixed ? own_attribute(base, name) : nullptr;
     if (found != nullptr) {
       bool native = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
       return native ? found : nullptr;
