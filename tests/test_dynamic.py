@@ -290,6 +290,32 @@ def a_flag(x, flag):
     return x + 1 if flag else x - 1
 
 
+@PROGRAMS.add(rows_and((5, 7), (5, -8), (5, 9), (5, -1), (5, 1)))
+def a_number_divided(x, n):
+    return x + n, n // 3, n % 3, n // -2, n % -2, n / 4, -n // 5, (n * 6) // 6, (n * n) // 7
+
+
+@PROGRAMS.add(rows_and((5, 7), (5, 8), (5, 0), (5, -3)), captures=4)
+def divided_by_a_number(x, n):
+    try:
+        return x + n, 0 // n, 12 % n, 5 / n, (n * 3) // n
+    except ZeroDivisionError as error:
+        return x, str(error)
+
+
+@PROGRAMS.add(rows_and((5, 4), (5, 6), (5, 3), (5, -2)), captures=4)
+def shifted_by_a_number(x, n):
+    try:
+        return x + n, 1 << n, 256 >> n, 2**n, n**2, n**3, n << 2
+    except ValueError as error:
+        return x, str(error)
+
+
+@PROGRAMS.add(rows_and((5, 0.7), (5, 0.3), (5, 0.11), (5, 1e300), (5, -0.0)), captures=5)
+def floats_in_pythons_order(x, f):
+    return x * f, f * 0.1 * 3, f + f + f, (f + 0.1) - 0.1, f / 3 * 3, f * 0, f - f, 1 - f, f**2
+
+
 class Box:
     def __init__(self, n):
         self.n = n
@@ -339,8 +365,8 @@ def divided_by_it(x):
 def sizes_that_do_not_fit(x, y):
     try:
         return x + y
-    except RuntimeError as error:
-        return str(error)
+    except RuntimeError:
+        return "they do not fit"
 
 
 def outcome(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -34,7 +34,7 @@ SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, c
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 KEYS = frozenset({str, int, bytes, bool, type(None)})
 TEXTS = frozenset({repr, str, format, ascii})
-SEQUENCES = (list, tuple, torch.Size)
+SEQUENCES = (list, tuple)
 
 IN_PLACE = {
     getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
@@ -152,12 +152,14 @@ class Operations(Exposure):
             return fn(*operands) if not tensors else native(fn, *operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
+        if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
+            return fn(*map(self.for_torch, operands))  # a size takes numbers, and symbols, only
         return self.operate_shown(fn, operands)
 
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on numbers, or sizes, some of which are symbols."""
         numbers = all(type(operand) in NUMBERS for operand in operands)
-        if fn in (ARITHMETIC if numbers else OF_SIZES):
+        if fn in (ARITHMETIC if numbers else OF_SIZES) and not (numbers and is_delicate(fn, operands)):
             try:
                 with torch._C.DisableTorchFunction(), data_dependence():
                     return simplest(fn(*operands))
@@ -524,6 +526,30 @@ def protocols_in(classes: Any) -> list[type]:
     if isinstance(classes, tuple):
         return [protocol for item in classes for protocol in protocols_in(item)]
     return [classes] if getattr(classes, "_is_protocol", False) and isinstance(classes, type) else []
+
+
+def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
+    """Whether symbols would not do exactly what numbers do. With integers they do, but that they know of no
+    error; with floats they may compute in another order, so only one step is left to them."""
+    if any(type(operand) is torch.SymFloat for operand in operands):
+        plain = [operand for operand in operands if type(operand) is not torch.SymFloat]
+        symbols = [operand for operand in operands if type(operand) is torch.SymFloat]
+        exact = (
+            fn in FLOAT_STEPS and len(plain) <= 1 and all(type(p) in (int, float) and p != 0 for p in plain)
+        )
+        return not (exact and len(symbols) == 1 and symbols[0].node.expr.is_Symbol)
+    if fn in DIVIDING:
+        return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
+    return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
+
+
+DIVIDING = frozenset({operator.floordiv, operator.mod, operator.truediv})
+DIVIDING |= {operator.ifloordiv, operator.imod, operator.itruediv}
+POWERS = frozenset({operator.pow, operator.ipow, operator.lshift, operator.rshift})
+POWERS |= {operator.ilshift, operator.irshift}
+FLOAT_STEPS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
+FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
+FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
 
 
 def is_checked_by_class(classes: Any) -> bool:
