@@ -28,6 +28,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.recorder import as_input
+from framelift.tensors.symbols import SYMBOLIC
 from framelift.tensors.torch_state import TorchState
 from framelift.world.hashing import hashes_itself, only_looks
 from framelift.world.shadows import Change
@@ -232,7 +233,7 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
     statements = []
     for method, arguments in change.calls:
         for key in arguments[:1] if made.base in HASHING else ():
-            if hashes_itself(key) and not only_looks(key):
+            if is_hashed_with_effects(key):
                 raise Break(breaks.EFFECT, f"{type(key).__qualname__}.__hash__, of a key of {made.source}")
         given = [r.value(argument) for argument in arguments]
         if cls is not made.base:  # past the methods of the subclass, whose work is among the changes already
@@ -242,6 +243,11 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
         else:
             statements.append(f"{target}.{method}({', '.join(given)})")
     return statements + attribute_statements(target, cls, change.attributes, r)
+
+
+def is_hashed_with_effects(key: Any) -> bool:
+    """A symbol is a number by the time that it is hashed."""
+    return type(key) not in SYMBOLIC and hashes_itself(key) and not only_looks(key)
 
 
 HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})

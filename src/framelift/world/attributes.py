@@ -453,7 +453,8 @@ class Attributes(Door):
             if cls is FakeTensor:
                 return self.store_tensor_attr(obj, name, value)
             self.class_attribute(cls, "__setattr__")
-            self.class_attribute(cls, name)
+            if type(self.class_attribute(cls, name)) is GetSetDescriptorType:
+                value = self.for_c(value)  # C takes it: a function's name must be a string
             native(setattr, obj, name, value)
             return None
         if view is None:
