@@ -15,6 +15,8 @@ from framelift.world.source import MemberName, Source, written
 class Check(enum.Enum):
     """The kinds of facts; each has a native counterpart `CHECK_<NAME>`."""
 
+    __hash__ = object.__hash__  # Enum's own is Python code that hashes the name
+
     IS = enum.auto()
     IS_NOT = enum.auto()
     TYPE = enum.auto()

@@ -19,6 +19,8 @@ from framelift.world.variables import Variable
 class Access(enum.Enum):
     """How a value is reached."""
 
+    __hash__ = object.__hash__  # Enum's own is Python code that hashes the name
+
     ARG = enum.auto()
     FUNC = enum.auto()
     GLOBALS = enum.auto()
