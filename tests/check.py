@@ -16,7 +16,7 @@ import copy
 import dataclasses
 import io
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -272,3 +272,45 @@ STATE: dict[type, tuple[str, ...]] = {
 C_MODULES = ("functools", "torch._C")
 PARTS = (dict, list, tuple, collections.deque, set, frozenset, types.FunctionType, types.MethodType)
 PARTS += (collections.abc.Iterator,)
+
+
+class Bag:
+    """A container as a program may have one of its own; it counts how often it is read."""
+
+    def __init__(self) -> None:
+        self.items: dict[Any, Any] = {}
+        self.reads = 0
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.items[key] = value
+
+    def __getitem__(self, key: Any) -> Any:
+        self.reads += 1
+        return self.items[key]
+
+    def __delitem__(self, key: Any) -> None:
+        del self.items[key]
+
+    def __contains__(self, key: Any) -> bool:
+        self.reads += 1
+        return key in self.items
+
+    def __len__(self) -> int:
+        self.reads += 1
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.reads += 1
+        yield from self.items
+
+    def __iadd__(self, other: Any) -> Bag:
+        self.items.update(other)
+        return self
+
+    def __call__(self, value: Any) -> Any:
+        self.reads += 1
+        return value
+
+    def __bool__(self) -> bool:
+        self.reads += 1
+        return True

@@ -39,6 +39,7 @@ import pytest
 import torch
 from torch import nn
 
+from check import Bag
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter import machine
@@ -712,48 +713,6 @@ def counters() -> Made:
         return x * counts["a"]
 
     return fn, [collections.Counter("aab"), x3()]
-
-
-class Bag:
-    """A container of the user's own."""
-
-    def __init__(self) -> None:
-        self.items: dict[Any, Any] = {}
-        self.reads = 0
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.items[key] = value
-
-    def __getitem__(self, key: Any) -> Any:
-        self.reads += 1
-        return self.items[key]
-
-    def __delitem__(self, key: Any) -> None:
-        del self.items[key]
-
-    def __contains__(self, key: Any) -> bool:
-        self.reads += 1
-        return key in self.items
-
-    def __len__(self) -> int:
-        self.reads += 1
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[Any]:
-        self.reads += 1
-        yield from self.items
-
-    def __iadd__(self, other: Any) -> Bag:
-        self.items.update(other)
-        return self
-
-    def __call__(self, value: Any) -> Any:
-        self.reads += 1
-        return value
-
-    def __bool__(self) -> bool:
-        self.reads += 1
-        return True
 
 
 @program

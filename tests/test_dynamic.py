@@ -316,6 +316,16 @@ def floats_in_pythons_order(x, f):
     return x * f, f * 0.1 * 3, f + f + f, (f + 0.1) - 0.1, f / 3 * 3, f * 0, f - f, 1 - f, f**2
 
 
+@PROGRAMS.add(rows_and((5, 7), (5, 8), (5, 9)))
+def an_offset_beside_a_number(x, n):
+    return x + n, x.storage_offset(), x[1:].storage_offset(), x.is_leaf
+
+
+@PROGRAMS.add(rows_and((5, 0.7), (5, 0.3), (5, 0.11)), captures=3)
+def sums_of_floats(x, f):
+    return x * f, sum([f, 0.1, f]), math.prod([f, 0.1, 3.0]), max(f, 0.2), int(f), abs(f), float(f)
+
+
 class Box:
     def __init__(self, n):
         self.n = n

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import framelift
+from check import Bag
 from test_outputs import State, alike, check_calls, x2
 
 
@@ -71,28 +72,6 @@ class Positive:
 
 class Measured:
     size = Positive()
-
-
-class Bag:
-    """A user container."""
-
-    def __init__(self) -> None:
-        self.items: dict[str, Any] = {}
-        self.reads = 0
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.items[key] = value
-
-    def __getitem__(self, key: str) -> Any:
-        self.reads += 1
-        return self.items[key]
-
-    def __delitem__(self, key: str) -> None:
-        del self.items[key]
-
-    def __iadd__(self, other: Any) -> Bag:
-        self.items.update(other)
-        return self
 
 
 class Names(list):

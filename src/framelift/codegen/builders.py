@@ -27,7 +27,7 @@ from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.world.door import is_ours
-from framelift.world.hashing import hashes_itself, only_looks
+from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
 
@@ -91,7 +91,7 @@ def build_dict(r: Rebuild, value: dict[Any, Any]) -> str:
 def check_hashes(keys: Iterable[Any], table: Any) -> None:
     """A table that is made anew hashes its keys once more, which the program would notice."""
     for key in keys:
-        if hashes_itself(key) and not only_looks(key):
+        if is_hashed_with_effects(key):
             raise Break(breaks.UNREBUILDABLE, f"a table that {type(key).__qualname__} hashes", culprit=table)
 
 

@@ -162,7 +162,7 @@ class Rebuild:
         symbols = self.world.recorder.symbols
         assert symbols is not None
         for symbol in value.node.expr.free_symbols:
-            read = symbols.read_for(symbol)
+            read = symbols.reads.get(symbol)
             if read is None:
                 self.outputs.setdefault(symbol, (str(symbol), symbol))
                 continue

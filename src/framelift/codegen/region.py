@@ -27,10 +27,9 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
-from framelift.tensors.recorder import as_input
-from framelift.tensors.symbols import SYMBOLIC
+from framelift.tensors.graph import as_input
 from framelift.tensors.torch_state import TorchState
-from framelift.world.hashing import hashes_itself, only_looks
+from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.shadows import Change
 from framelift.world.source import Source
 from framelift.world.views import DELETED
@@ -243,11 +242,6 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
         else:
             statements.append(f"{target}.{method}({', '.join(given)})")
     return statements + attribute_statements(target, cls, change.attributes, r)
-
-
-def is_hashed_with_effects(key: Any) -> bool:
-    """A symbol is a number by the time that it is hashed."""
-    return type(key) not in SYMBOLIC and hashes_itself(key) and not only_looks(key)
 
 
 HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})

@@ -10,21 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from framelift.core.explained import Explained, Registry
 
-@dataclass(frozen=True)
-class Reason:
-    name: str
-    explanation: str
-    hint: str
-
-
-REASONS: dict[str, Reason] = {}
-
-
-def reason(name: str, explanation: str, hint: str) -> Reason:
-    made = REASONS[name] = Reason(name, explanation, hint)
-    return made
-
+Reason = Explained
+REASONS = Registry()
+reason = REASONS.add
 
 DATA_DEPENDENT_BRANCH = reason(
     "data-dependent branch",
@@ -95,11 +85,6 @@ SET_ORDER = reason(
     "order of a set",
     "The order in which a set is iterated depends on its history, and a set made anew has another.",
     "Use a list or a dict, or sort the elements.",
-)
-FRAME_OBJECT = reason(
-    "frame object",
-    "Code that looks at real frames (sys._getframe, inspect.currentframe) would see Framelift's.",
-    "Move the call out of the compiled function.",
 )
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",

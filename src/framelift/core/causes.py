@@ -8,21 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framelift.core.explained import Explained, Registry
 
-@dataclass(frozen=True)
-class Cause:
-    name: str
-    explanation: str
-    hint: str
-
-
-CAUSES: dict[str, Cause] = {}
-
-
-def cause(name: str, explanation: str, hint: str) -> Cause:
-    made = CAUSES[name] = Cause(name, explanation, hint)
-    return made
-
+Cause = Explained
+CAUSES = Registry()
+cause = CAUSES.add
 
 SIZE = cause(
     "tensor size",

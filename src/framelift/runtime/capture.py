@@ -34,7 +34,8 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Position, decoded
 from framelift.interpreter.points import chain
 from framelift.interpreter.torch_calls import TracingMachine
-from framelift.tensors.recorder import Recorder, as_input
+from framelift.tensors.graph import as_input
+from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
 from framelift.world.dynamism import Dynamism
@@ -179,7 +180,8 @@ class Trace:
         self.ended_by: Break | None = None
         self.recorder = Recorder(lambda: where(self.machine), lambda: self.world.place())
         self.world = world = World(self.recorder)
-        world.dynamism = dynamism
+        if dynamism is not None:
+            world.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end

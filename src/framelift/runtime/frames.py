@@ -215,6 +215,8 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     if torch._C._len_torch_dispatch_stack():
         return None  # such modes would not: what they make of an operator's result is not known
     record = context.record(fn.__code__)
+    if recompiles.has_stopped(context, record, entries_everywhere):
+        return None
     with record.lock:
         return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
 

@@ -131,11 +131,16 @@ def limit_reached(
     return None
 
 
+def has_stopped(context: Context, record: Record, everywhere: Callable[[CodeType], int]) -> bool:
+    """Whether a limit was reached, and told, before: then calls that no entry fits should cost little."""
+    if record.skipped is None or context.fullgraph or config.fail_on_recompile_limit_hit:
+        return False
+    return limit_reached(context, record, len(record.cache), everywhere) is not None
+
+
 def stop_at(context: Context, record: Record, which: str, fn: Any, arguments: list[Any]) -> None:
     """The entries there are stay in use; what none of them fits runs as plain Python, or is an error."""
     fails = config.fail_on_recompile_limit_hit
-    if record.skipped is not None and not (fails or context.fullgraph):
-        return  # it has been told
     text = f"{record.what} has reached {which}"
     told = indented(reasons_so_far(record, why_again(record, fn, arguments)))
     if fails:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any, NamedTuple
 
@@ -86,27 +87,39 @@ class Fakes(FakeTensorMode):
 
     def of(self, tensor: torch.Tensor) -> FakeTensor:
         """A fake of a real tensor."""
-        inference = tensor.is_inference()
-        if inference is not torch.is_inference_mode_enabled():
-            with torch.inference_mode(inference):  # the tensor is what it is, wherever it is first used
-                return self.of(tensor)
-        if not is_plain(tensor):
-            with _disable_current_modes():  # this mode would take the parts of the tensor for its own
-                return self.from_tensor(tensor, static_shapes=True)
-        meta = _guards.empty_meta(tuple(tensor.shape), tensor.stride(), tensor.dtype)
-        if tensor.storage_offset() or nbytes(tensor) != nbytes(meta):
-            meta = self.inside_storage(tensor)
-        fake = self.wrap(meta, tensor.device, tensor.requires_grad)
-        if tensor.requires_grad and not tensor.is_leaf:
-            _guards.fake_history(fake)
-        if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True
-        return fake
+        with as_it_was_made(tensor):
+            if not is_plain(tensor):
+                with _disable_current_modes():  # this mode would take the parts of the tensor for its own
+                    return self.from_tensor(tensor, static_shapes=True)
+            sizes, strides = tuple(tensor.shape), tensor.stride()
+            meta = _guards.empty_meta(sizes, strides, tensor.dtype)
+            if tensor.storage_offset() or nbytes(tensor) != nbytes(meta):
+                meta = inside_storage(tensor, nbytes(tensor) // tensor.element_size(), sizes, strides)
+            fake = self.wrap(meta, tensor.device, tensor.requires_grad)
+            take_after(fake, tensor)
+            return fake
 
-    def inside_storage(self, tensor: torch.Tensor) -> torch.Tensor:
-        """On the meta device, the part of its storage that a tensor is."""
-        whole = _guards.empty_meta((nbytes(tensor) // tensor.element_size(),), (1,), tensor.dtype)
-        return _guards.view_meta(whole, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
+
+def as_it_was_made(tensor: torch.Tensor) -> contextlib.AbstractContextManager[Any]:
+    """A tensor is one of inference mode or not, wherever it is first used."""
+    inference = tensor.is_inference()
+    if inference is torch.is_inference_mode_enabled():
+        return contextlib.nullcontext()
+    return torch.inference_mode(inference)
+
+
+def inside_storage(tensor: torch.Tensor, elements: Any, sizes: Any, strides: Any) -> torch.Tensor:
+    """On the meta device, the part of a storage of so many elements that a tensor is."""
+    whole = _guards.empty_meta((elements,), (1,), tensor.dtype)
+    return _guards.view_meta(whole, sizes, strides, int(tensor.storage_offset()))
+
+
+def take_after(fake: Any, tensor: torch.Tensor) -> None:
+    """What autograd knows of a tensor, and that it is a parameter."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        _guards.fake_history(fake)
+    if isinstance(tensor, torch.nn.Parameter):
+        fake._is_param = True
 
 
 def nbytes(tensor: torch.Tensor) -> int:

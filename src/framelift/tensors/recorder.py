@@ -10,9 +10,8 @@ recorder does not know is an unguarded read: a break, never baked in.
 from __future__ import annotations
 
 import gc
-import operator
 from collections.abc import Callable
-from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+from types import GetSetDescriptorType, MethodWrapperType
 from typing import Any
 
 import torch
@@ -37,11 +36,10 @@ from framelift.tensors.functions import (
     QUERIES,
     REFUSED,
     SPARSE_FACTS,
-    SPELLINGS,
     SWITCHES,
 )
-from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, settled, simplest
-from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
+from framelift.tensors.graph import GraphWriter, describe
+from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
 
 Tensor = torch.Tensor
 
@@ -66,46 +64,24 @@ METADATA = frozenset(
 FACTS = frozenset({"is_leaf", "storage_offset"})
 """What is guarded of an input only if the program has asked for it."""
 
-METHODS = {
-    member: name
-    for name, member in reversed(list(vars(Tensor).items()))
-    if getattr(member, "__module__", None) == "torch._tensor" and callable(member)
-}
-"""Tensor methods that are written in Python -> how they are called; their own names may be others."""
 
-
-class Recorder(TorchFunctionMode):
-    """The graph of one trace. `where()` gives the stack trace for a new node."""
+class Recorder(GraphWriter, TorchFunctionMode):
+    """What torch does in one trace."""
 
     def __init__(
         self,
         where: Callable[[], str],
         place: Callable[[], Place | None] = lambda: None,
     ) -> None:
-        super().__init__()
-        self.where = where
-        self.place = place
-        self.symbols: Symbols | None = None
-        """Made when there is something for them to stand for."""
-        self.terms: dict[Any, torch.fx.Node] = {}
-        """Symbolic expression -> its node."""
-        self.graph = torch.fx.Graph()
+        super().__init__(where, place)
         self.fakes = Fakes()
         self.keys = memory.Keys(self.fakes)
-        self.nodes: dict[int, torch.fx.Node] = {}
-        self.kept: list[Any] = []
-        """Every fake that was ever known, so that ids stay theirs."""
-        self.inputs: list[tuple[torch.fx.Node, Any, Any]] = []
-        """Node, what comes in, and what stands for it: tensors, and numbers that are symbols."""
         self.input_of: dict[int, int] = {}
         """id of an input's fake -> its place among the inputs."""
-        self.impure: set[torch.fx.Node] = set()
         self.mutated: dict[int, FakeTensor] = {}
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as `kept` has been gone through."""
         self.indexed = 0
-        self.classes: dict[int, type] = {}
-        self.calls = 0
         self.contexts: list[tuple[Any, torch.fx.Node, Any]] = []
         """Contexts that are open: the program's manager, the node that enters it, and what stands for the
         manager while tracing."""
@@ -212,47 +188,16 @@ class Recorder(TorchFunctionMode):
         self.inputs.append((node, tensor, fake))
         return fake
 
-    def placeholder(self) -> torch.fx.Node:
-        with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
-            return self.graph.placeholder(f"arg{len(self.inputs)}_1")
-
     def symbolic(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> FakeTensor:
         symbols = self.symbolise()
-        fake = symbols.fake(self.fakes, symbols.tensor(node, tensor, dims))
-        if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True
-        return fake
-
-    def number(self, value: int | float) -> Any:
-        """A number becomes a placeholder."""
-        node = self.placeholder()
-        with torch._C.DisableTorchFunction():
-            symbol = self.symbolise().number(node, value)
-        self.inputs.append((node, value, symbol))
-        if type(value) is float:
-            with self.graph.inserting_after(node):
-                node = self.add_node("call_method", "item", (node,))
-        self.terms[symbol.node.expr] = node
-        node.meta["example_value"] = symbol
-        return symbol
+        return symbols.fake(self.fakes, symbols.tensor(node, tensor, dims))
 
     def symbolise(self) -> Symbols:
         if self.symbols is None:
-            self.symbols = Symbols(self.place)
-            self.fakes.shape_env = self.symbols.env
+            self.fakes.shape_env = super().symbolise().env
             self.fakes.static_shapes = False
             self.fakes.cache_enabled = False  # with symbols it takes longer than what it saves
-        return self.symbols
-
-    def know(self, fake: FakeTensor, node: torch.fx.Node) -> None:
-        self.nodes[id(fake)] = node
-        self.kept.append(fake)
-
-    def class_of(self, fake: FakeTensor) -> type:
-        found = self.classes.get(id(fake))
-        if found is None:
-            return torch.nn.Parameter if getattr(fake, "_is_param", False) else torch.Tensor
-        return found
+        return super().symbolise()
 
     # ---- calls
 
@@ -365,7 +310,7 @@ class Recorder(TorchFunctionMode):
         if name not in FACTS:
             return
         with torch._C.DisableTorchFunction():
-            for _, tensor, known in self.inputs:
+            for _, tensor, known in map(self.inputs.__getitem__, self.input_of.values()):
                 # the offset of a view tells where its base begins
                 same_memory = name == "storage_offset" and memory.storage(known) == memory.storage(fake)
                 if known is fake or same_memory:
@@ -392,190 +337,11 @@ class Recorder(TorchFunctionMode):
                 self.mutated[id(fake)] = fake
         return bool(changed)
 
-    # ---- nodes
-
-    def record(
-        self,
-        func: Any,
-        args: Any,
-        kwargs: dict[str, Any],
-        out: Any,
-        pure: bool,
-    ) -> None:
-        if pure and type(out) is FakeTensor and id(out) in self.nodes:
-            return  # the function gave back its argument
-        node = self.node(func, args, kwargs)
-        node.meta["stack_trace"] = self.where()
-        self.calls += 1
-        if not pure:
-            self.impure.add(node)
-        self.name_outputs(out, node)
-        if self.symbols is not None:
-            self.bind(out, node)
-
-    def bind(self, out: Any, node: torch.fx.Node) -> None:
-        """Symbols for what only the data decides come from the node that looks at it."""
-        assert self.symbols is not None
-        for symbol, part, dim in self.symbols.brought_about(out):
-            if symbol not in self.terms:
-                found = node if part is out else self.nodes[id(part)]
-                if dim is not None:
-                    found = self.add_node("call_function", PROPERTIES["size"], (found, dim))
-                self.terms[symbol] = found
-        bindings = self.symbols.bindings(out)
-        if bindings:
-            node.meta["unbacked_bindings"] = bindings
-            node.meta["example_value"] = out
-
-    def name_outputs(self, out: Any, node: torch.fx.Node) -> None:
-        if type(out) is FakeTensor:
-            node.meta["example_value"] = out
-            self.know(out, node)
-        elif isinstance(out, (tuple, list)):
-            for n, item in enumerate(out):
-                self.name_item(item, node, n)
-        elif isinstance(out, dict):
-            for key, item in out.items():
-                self.name_item(item, node, key)
-
-    def name_item(self, item: Any, node: torch.fx.Node, key: Any) -> None:
-        cls = type(item)
-        if (cls is FakeTensor and id(item) not in self.nodes) or isinstance(item, (tuple, list, dict)):
-            made = self.add_node("call_function", operator.getitem, (node, key))
-            made.meta["stack_trace"] = node.meta["stack_trace"]
-            self.name_outputs(item, made)
-
-    def node(self, func: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:
-        arguments = tuple([self.argument(func, a) for a in args])
-        keywords = {k: self.argument(func, v) for k, v in kwargs.items()} if kwargs else {}
-        cls = type(func)
-        if cls is MethodDescriptorType or cls is WrapperDescriptorType:
-            name = func.__name__
-            spelled = SPELLINGS.get(name)
-            if spelled is not None and not keywords and len(arguments) <= 3:
-                return self.add_node("call_function", spelled, arguments)
-            if arguments and getattr(Tensor, name, None) is func:
-                return self.add_node("call_method", name, arguments, keywords)
-        elif cls is MethodWrapperType:
-            return self.add_node("call_function", getattr, (arguments[0], func.__self__.__name__))
-        elif getattr(func, "__module__", None) == "torch._tensor":
-            name = METHODS.get(func, "")
-            spelled = SPELLINGS.get(name)
-            if spelled is not None and not keywords and len(arguments) <= 3:
-                return self.add_node("call_function", spelled, arguments)
-            if name:
-                return self.add_node("call_method", name, arguments, keywords)
-        return self.add_node("call_function", func, arguments, keywords)
-
-    def add_node(
-        self, op: str, target: Any, args: Any, kwargs: dict[str, Any] | None = None
-    ) -> torch.fx.Node:
-        """As `Graph.create_node` does it, which given the arguments at once would search them for symbolic
-        numbers, and given no name would derive it anew; that is two thirds of its time."""
-        name = target if op == "call_method" else getattr(target, "__name__", "")
-        node = self.graph.create_node(op, target, name=name if name.islower() and name[0] != "_" else None)
-        node.args = args
-        if kwargs:
-            node.kwargs = kwargs
-        return node
-
-    def argument(self, func: Any, value: Any) -> Any:
-        cls = type(value)
-        if cls is FakeTensor:
-            node = self.nodes.get(id(value))
-            if node is None:
-                raise Break(breaks.UNKNOWN_TENSOR, describe(func))
-            return node
-        if cls in memory.ATOMS or cls is bytes:
-            return value
-        if cls is tuple or cls is list:
-            return cls([self.argument(func, v) for v in value])
-        if cls is torch.Size:
-            return tuple([self.argument(func, size) for size in value])
-        if cls in SYMBOLIC:
-            return self.term(value)
-        if cls is slice:
-            return slice(*[self.argument(func, v) for v in (value.start, value.stop, value.step)])
-        if cls is dict:
-            return {k: self.argument(func, v) for k, v in value.items()}
-        if cls is range:
-            return list(value)
-        if isinstance(value, torch.Tensor):
-            raise Break(breaks.UNKNOWN_TENSOR, describe(func))
-        if isinstance(value, tuple):
-            return tuple([self.argument(func, v) for v in value])
-        for plain in (int, float, str):
-            if isinstance(value, plain):  # of a subclass, such as an enumeration's
-                make: Any = plain.__new__
-                return make(plain, value)
-        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
-            return value
-        raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
-
-    # ---- symbols
-
-    def assume(self, condition: Any) -> None:
-        """A condition on symbols holds from here on; the graph makes sure of it."""
-        with torch._C.DisableTorchFunction():
-            torch._check(condition)
-        node = self.add_node("call_function", torch._check, (self.term(condition),))
-        node.meta["stack_trace"] = self.where()
-        self.impure.add(node)
-
-    def term(self, value: Any) -> Any:
-        """A symbolic number as an argument of a call: nodes that compute it from the inputs."""
-        expression = value.node.expr
-        found = self.terms.get(expression)
-        if found is None:
-            names = {str(symbol): symbol for symbol in expression.free_symbols}
-            try:
-                found = fold(text_of(expression), lambda n: n, lambda n: self.symbol(names[n]), self.apply)
-            except UnknownTerm:
-                return settled(value)
-            if isinstance(found, torch.fx.Node):
-                self.terms[expression] = found
-                found.meta["example_value"] = value
-        return found
-
-    def apply(self, operation: str, operands: list[Any]) -> Any:
-        target = TARGETS.get(operation)
-        if target is None:
-            raise UnknownTerm(operation)
-        if not any(isinstance(operand, torch.fx.Node) for operand in operands):
-            return target(*operands)
-        return self.add_node("call_function", target, tuple(operands))
-
-    def symbol(self, symbol: Any) -> torch.fx.Node:
-        """The node that gives the value of a symbol. It is right behind the inputs: later on the program
-        may change the shape of one."""
-        found = self.terms.get(symbol)
-        if found is None:
-            assert self.symbols is not None
-            read = self.symbols.read_for(symbol)
-            if read is None:
-                raise UnknownTerm(str(symbol))
-            with self.graph.inserting_after(self.inputs[-1][0]):
-                tensor = self.symbols.inputs[read.input].node
-                found = self.add_node("call_function", PROPERTIES[read.kind], (tensor, read.dim))
-            self.terms[symbol] = found
-        return found
-
     # ---- the end
 
     def finish(self, outputs: list[Any]) -> None:
-        """Closes the graph: gives it its outputs and drops what nobody uses."""
-        self.graph.output(
-            tuple(self.nodes[id(out)] if type(out) is FakeTensor else self.symbol(out) for out in outputs)
-        )
-        for node in reversed(list(self.graph.nodes)):
-            if node.op in ("placeholder", "output") or node.users or node in self.impure:
-                continue
-            self.graph.erase_node(node)
+        super().finish(outputs)
         self.drop_switches()
-        for node, _, _ in self.inputs:
-            if not node.users:
-                self.graph.erase_node(node)  # only looked at: guarded, but no input of the graph
-        self.inputs = [found for found in self.inputs if found[0].users]
 
     def drop_switches(self) -> None:
         """A switch that the next one overrules, or that says what holds already, does nothing."""
@@ -598,22 +364,6 @@ class Recorder(TorchFunctionMode):
         """Whether the graph switches something in torch on its way."""
         return any(node.target in SWITCHES or node.target in CONTEXTS for node in self.graph.nodes)
 
-    @property
-    def empty(self) -> bool:
-        return not any(node.op.startswith("call") for node in self.graph.nodes)
-
-
-def as_input(value: Any) -> Any:
-    """What a graph is given for an input: code generators know no floats that vary, but tensors."""
-    return torch.scalar_tensor(value, dtype=torch.float64) if type(value) is float else value
-
-
-PROPERTIES = {
-    "size": torch.ops.aten.sym_size.int,
-    "stride": torch.ops.aten.sym_stride.int,
-    "offset": torch.ops.aten.sym_storage_offset.default,
-}
-
 
 def gather(value: Any, into: list[torch.Tensor]) -> bool:
     """Collects the tensors in nested containers; whether there are any."""
@@ -634,13 +384,3 @@ def is_plain_result(value: Any) -> bool:
     if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
         return True
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
-
-
-def describe(func: Any) -> str:
-    if type(func) is MethodWrapperType:
-        return f"Tensor.{func.__self__.__name__}"  # type: ignore[attr-defined]
-    if type(func) in (MethodDescriptorType, WrapperDescriptorType):
-        return f"Tensor.{func.__name__}"
-    module = getattr(func, "__module__", None)
-    name = getattr(func, "__name__", None) or repr(func)
-    return f"{module}.{name}" if module else name

@@ -27,13 +27,13 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
     StrictMinMaxConstraint,
 )
-from torch.utils._mode_utils import no_dispatch
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
+from framelift.tensors.fakes import as_it_was_made, inside_storage, take_after
 
 SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBool})
 PLAIN = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -137,7 +137,7 @@ class Symbols:
         )
         self.inputs: list[Input] = []
         self.reads: dict[Any, Read] = {}
-        """Symbol -> what of the inputs it stands for."""
+        """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
         self.places: dict[Any, Place | None] = {}
 
     # ---- inputs
@@ -174,10 +174,6 @@ class Symbols:
         self.note_read(symbol, Read(len(self.inputs), "number", 0))
         self.inputs.append(Input(node, value, symbol))
         return symbol
-
-    def read_for(self, symbol: Any) -> Read | None:
-        """What of the inputs a symbol stands for; None for one that the graph itself brings about."""
-        return self.reads.get(symbol)
 
     # ---- what only the data decides
 
@@ -249,7 +245,7 @@ class Symbols:
         """The facts with the places that they come from, written the same way."""
         printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
         for expression, place in reversed(self.places.items()):
-            with contextlib.suppress(Exception):  # a symbol that has gone: the fact is not written
+            with contextlib.suppress(AssertionError):  # about what only the data decides: no guard says that
                 text = printer.doprint(expression)
                 if not expression.is_Symbol:
                     yield names(text), place  # several facts about one size become a range
@@ -310,22 +306,17 @@ class Symbols:
 
     def fake(self, mode: FakeTensorMode, entry: Input) -> FakeTensor:
         """A fake of a tensor with symbols in it."""
-        tensor = entry.real
-        inference = tensor.is_inference()
-        if inference is not torch.is_inference_mode_enabled():
-            with torch.inference_mode(inference):  # the tensor is what it is, wherever it is first used
-                return self.fake(mode, entry)
-        with torch._C.DisableTorchFunction(), no_dispatch():
-            meta = torch.empty_strided(entry.sizes, entry.strides, dtype=tensor.dtype, device="meta")
+        tensor, sizes, strides = entry.real, entry.sizes, entry.strides
+        with as_it_was_made(tensor), torch._C.DisableTorchFunction():
             offset = tensor.storage_offset()
             if offset:
-                whole = torch.empty((offset + spread(entry),), dtype=tensor.dtype, device="meta")
-                meta = whole.as_strided(entry.sizes, entry.strides, offset)
-        fake = FakeTensor(mode, meta, tensor.device)
-        fake.requires_grad_(tensor.requires_grad)
-        if tensor.requires_grad and not tensor.is_leaf:
-            _guards.fake_history(fake)
-        return fake
+                meta = inside_storage(tensor, offset + spread(entry), sizes, strides)
+            else:
+                meta = _guards.empty_meta(sizes, strides, tensor.dtype)
+            fake = FakeTensor(mode, meta, tensor.device)
+            fake.requires_grad_(tensor.requires_grad)
+            take_after(fake, tensor)
+            return fake
 
 
 def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[Fact]]:

@@ -22,7 +22,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
-from framelift.world.dynamism import Dynamism, marks
+from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
 from framelift.world.pending import Pending
@@ -71,8 +71,8 @@ class Door(PlainWorld):
         self.guards: dict[Any, Guard] = {}
         self.class_guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
-        self.dynamism: Dynamism | None = None
-        """Which sizes and numbers are symbols; none unless there is reason to think so."""
+        self.dynamism = Dynamism(False)
+        """Which sizes and numbers are symbols."""
         self.numbers: dict[Source, Any] = {}
         """Source of a number -> the symbol for it."""
         self.number_inputs: dict[torch.fx.Node, Source] = {}
@@ -187,7 +187,7 @@ class Door(PlainWorld):
             found = super().class_attribute(cls, name)
             if cls in self.inside_classes:
                 self.guard_inherited(cls, name)
-                return found  # for now: the program may change the class
+                return found  # not kept: the program that made the class may change it
             self.found[index] = found
             if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
                 self.class_guards[index] = ClassGuard(cls, name, found)
@@ -227,11 +227,7 @@ class Door(PlainWorld):
 
     def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
-        if source.access is Access.CONST:
-            return {}
-        if self.dynamism is not None:
-            return self.dynamism.dims(source, tensor)
-        return {n: dim for n, dim in marks(tensor).items() if dim is not None} if tensor.__dict__ else {}
+        return {} if source.access is Access.CONST else self.dynamism.dims(source, tensor)
 
     def input_source(self, node: torch.fx.Node, value: Any) -> Source:
         """Where an input of the graph is found."""

@@ -26,7 +26,7 @@ from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.attributes import Attributes
 from framelift.world.guard import Check
-from framelift.world.hashing import hashes_itself, only_looks
+from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending
 from framelift.world.source import Access
@@ -131,7 +131,7 @@ class Exposure(Attributes):
 
     def check_hash(self, key: Any) -> None:
         """A shadow's keys are hashed while the trace runs, which the program must not notice."""
-        if hashes_itself(key) and not only_looks(key):
+        if is_hashed_with_effects(key):
             self.refuse(breaks.EFFECT, f"{type(key).__qualname__}.__hash__")
 
     def fix(self, seen: Seen) -> None:

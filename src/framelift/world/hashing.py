@@ -12,12 +12,18 @@ import types
 from typing import Any
 
 from framelift.core import policy
+from framelift.tensors.symbols import SYMBOLIC
 
 COMMON_KEYS = frozenset({str, int, bool, type(None), float, bytes})
 QUESTIONS = frozenset(
     {hash, isinstance, len, id, type, tuple, frozenset, str, repr, bool, int, NotImplemented}
 )
 WRITES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_SUBSCR")
+
+
+def is_hashed_with_effects(key: Any) -> bool:
+    """Whether hashing a key once more could be noticed. A symbol is a number by then."""
+    return type(key) not in SYMBOLIC and hashes_itself(key) and not only_looks(key)
 
 
 def hashes_itself(key: Any) -> bool:

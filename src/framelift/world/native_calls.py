@@ -72,10 +72,12 @@ _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 def are_numbers(args: list[Any]) -> bool:
-    """Whether there are symbols among some numbers, or in a sequence of them, and nothing else."""
+    """Whether there are symbols among some numbers, or in a sequence of them, and nothing else. Of several
+    floats symbols would make the sum in another order than Python does."""
     if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size):
         args = list(args[0])
-    return all(type(arg) in NUMBERS for arg in args) and any(map(is_symbolic, args))
+    numbers = all(type(arg) in NUMBERS for arg in args) and any(map(is_symbolic, args))
+    return numbers and (len(args) == 1 or not any(type(arg) is torch.SymFloat for arg in args))
 
 
 class NativeCalls(Operations):

@@ -53,7 +53,7 @@ def opens(*classes: type) -> Callable[[Opener], Opener]:
 
 @opens(int, float)
 def open_number(world: Door, value: Any, source: Source) -> Any:
-    if world.dynamism is not None and world.dynamism.number(source, value):
+    if world.dynamism.number(source, value):
         return world.symbolic_number(value, source)
     return open_constant(world, value, source)
 

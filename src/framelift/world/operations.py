@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
 import itertools
 import operator
 import types
@@ -160,11 +161,10 @@ class Operations(Exposure):
         """An operator on numbers, or sizes, some of which are symbols."""
         numbers = all(type(operand) in NUMBERS for operand in operands)
         if fn in (ARITHMETIC if numbers else OF_SIZES) and not (numbers and is_delicate(fn, operands)):
-            try:
-                with torch._C.DisableTorchFunction(), data_dependence():
-                    return simplest(fn(*operands))
-            except (ArithmeticError, ValueError, NotImplementedError, RuntimeError):
-                pass  # division by zero, say: what Python makes of it, and says about it
+            # an operator that symbols do not have is one that numbers may have all the same
+            missing = contextlib.suppress(TypeError, NotImplementedError)
+            with missing, torch._C.DisableTorchFunction(), data_dependence():
+                return simplest(fn(*operands))
         return fn(*map(settled, operands))
 
     def operate_shown(self, fn: Any, operands: tuple[Any, ...]) -> Any:
@@ -531,13 +531,11 @@ def protocols_in(classes: Any) -> list[type]:
 def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
     """Whether symbols would not do exactly what numbers do. With integers they do, but that they know of no
     error; with floats they may compute in another order, so only one step is left to them."""
-    if any(type(operand) is torch.SymFloat for operand in operands):
-        plain = [operand for operand in operands if type(operand) is not torch.SymFloat]
-        symbols = [operand for operand in operands if type(operand) is torch.SymFloat]
-        exact = (
-            fn in FLOAT_STEPS and len(plain) <= 1 and all(type(p) in (int, float) and p != 0 for p in plain)
-        )
-        return not (exact and len(symbols) == 1 and symbols[0].node.expr.is_Symbol)
+    floats = [operand for operand in operands if type(operand) is torch.SymFloat]
+    if floats:
+        others = [operand for operand in operands if type(operand) is not torch.SymFloat]
+        one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
+        return not (one_step and all(type(other) in (int, float) and other != 0 for other in others))
     if fn in DIVIDING:
         return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
     return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
