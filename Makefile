@@ -14,7 +14,7 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench test-random test-memory test-torchless setup clean distclean
+.PHONY: help demo test lint bench test-random test-memory test-cpython test-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
+	@echo "make test-cpython    CPython's own tests, interpreted and captured: the share that behaves as natively"
 	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
 	@echo "make clean           remove builds and caches; make distclean: the environments too"
 
@@ -43,6 +44,10 @@ test-random: setup
 
 test-memory: setup
 	@$(BIN)/python tests/memory_rounds.py $(MEMORY_ROUNDS)
+
+test-cpython: setup
+	@$(BIN)/python tests/cpython --mode interpreted $(CPYTHON)
+	$(BIN)/python tests/cpython --mode captured $(CPYTHON)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

@@ -1,0 +1,122 @@
+"""Python as its reference describes it: every program of `conformance_programs/`, eagerly and compiled.
+
+A program is called three times with tensors of different values. After each call all that can be seen of it
+is compared: result, exception, output, warnings, arguments. One that is expected to be captured whole runs
+with `fullgraph=True`; one that is expected to break must break for the reasons it names, and no others.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import importlib
+import io
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from conformance_programs import CATALOGUE, Program  # noqa: E402
+
+import framelift  # noqa: E402
+from check import entries, reasons  # noqa: E402
+from sameness import DRAINED, Sameness  # noqa: E402
+
+for path in sorted((HERE / "conformance_programs").glob("[!_]*.py")):
+    importlib.import_module(f"conformance_programs.{path.stem}")
+
+KNOWN: dict[str, str] = {}
+"""Program -> how it differs today."""
+
+
+# Running
+
+
+@dataclass
+class Outcome:
+    result: Any
+    error: BaseException | None
+    printed: str
+    warned: list[tuple[type, str]]
+
+
+class Side:
+    """One run of a program: its function, and arguments of its own."""
+
+    def __init__(self, program: Program, wrap: Callable[[Any], Any] = lambda fn: fn) -> None:
+        self.fn, self.given = wrap(program.fn), program.given()
+        self.calls: list[tuple[torch.Tensor, Outcome]] = []
+
+    def call(self, x: torch.Tensor) -> None:
+        printed, result, error = io.StringIO(), None, None
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                result = self.fn(x, *self.given)
+            except Exception as raised:
+                error = raised
+        notices = [(w.category, str(w.message)) for w in warned]
+        self.calls.append((x, Outcome(result, error, printed.getvalue(), notices)))
+
+    def seen(self) -> Any:
+        return [(x, vars(outcome)) for x, outcome in self.calls], self.given
+
+
+def tensors() -> list[torch.Tensor]:
+    rows = ([1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [0.5, -0.5, 0.0])
+    return [torch.tensor(row) for row in rows]
+
+
+def lockstep(program: Program) -> Any:
+    """Runs the program both ways, compares after each call, and gives the compiled function."""
+    compile = lambda fn: framelift.compile(fn, backend="eager", fullgraph=not program.breaks)
+    eager, other = Side(program), Side(program, compile)
+    for n, (x, y) in enumerate(zip(tensors(), tensors(), strict=True)):
+        eager.call(x)
+        other.call(y)
+        expected, found = eager.calls[-1][1], other.calls[-1][1]
+        if expected.error is None and found.error is not None:
+            raise found.error
+        Sameness().same(eager.seen(), other.seen(), f"after call {n}: (calls, given)")
+    return other.fn
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    framelift.reset()
+    yield
+    framelift.reset()
+    DRAINED.clear()
+
+
+# The programs
+
+
+def marked() -> list[Any]:
+    failing = lambda name: [pytest.mark.xfail(reason=KNOWN[name])] if name in KNOWN else []
+    return [pytest.param(name, marks=failing(name)) for name in CATALOGUE]
+
+
+@pytest.mark.parametrize("name", marked())
+def test_compiled_as_eagerly(name: str) -> None:
+    program = CATALOGUE[name]
+    compiled = lockstep(program)
+    assert set(reasons(compiled)) == program.breaks
+    assert entries(compiled), "the function has no graph"
+
+
+# The catalogue
+
+
+def test_size_of_the_catalogue() -> None:
+    chapters = collections.Counter(name.partition("::")[0] for name in CATALOGUE)
+    assert sum(chapters.values()) >= 4, chapters
+    assert set(KNOWN) <= set(CATALOGUE)

@@ -1,0 +1,146 @@
+"""Whether two runs of a program could be told apart by anything that can be seen of them.
+
+More than `check` needs: exceptions with their tracebacks, functions, gradients, memory, classes that a
+program makes, iterators (which are drained by it, up to a limit).
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import fractions
+import functools
+import itertools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import framelift
+from check import Comparison
+
+
+class Sameness(Comparison):
+    """Of more than `check` needs: exceptions, functions, gradients, memory, classes that a case makes."""
+
+    def same(self, a: Any, b: Any, at: str) -> None:
+        if isinstance(a, type) and isinstance(b, type) and a is not b:
+            self.classes(a, b, at)
+        elif isinstance(a, types.ModuleType) and isinstance(b, types.ModuleType) and a is not b:
+            self.same(plain_names(vars(a)), plain_names(vars(b)), f"{at}.__dict__")
+        elif type(a) is not type(b) and own(type(a)):
+            self.classes(type(a), type(b), f"type of {at}")
+            if not self.paired(a, b, at):
+                self.parts(a, b, at)
+        else:
+            super().same(a, b, at)
+
+    def classes(self, a: type, b: type, at: str) -> None:
+        assert own(a) and own(b) and a.__qualname__ == b.__qualname__, f"{at}: {b} instead of {a}"
+        if not self.paired(a, b, at):
+            self.same(a.__mro__[1:], b.__mro__[1:], f"{at}.__mro__")
+            self.same(plain_names(vars(a)), plain_names(vars(b)), f"{at}.__dict__")
+
+    def paired(self, a: Any, b: Any, at: str) -> bool:
+        """Which of two equal immutable values is which can't be relied on."""
+        return not isinstance(a, IMMUTABLE) and super().paired(a, b, at)
+
+    def tensors(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
+        super().tensors(a, b, at)
+        for name in ("is_inference", "is_conj", "_is_view"):
+            assert getattr(a, name)() == getattr(b, name)(), f"{at}.{name}()"
+        assert type(a.grad_fn) is type(b.grad_fn), f"{at}.grad_fn: {b.grad_fn} instead of {a.grad_fn}"
+        if a.is_leaf:
+            self.same(a.grad, b.grad, f"{at}.grad")
+        if a.numel():
+            self.memory(a, b, at)
+
+    def memory(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
+        """Which tensors share their memory, and where in it they are."""
+        assert a.storage_offset() == b.storage_offset(), f"{at}: offset"
+        x, y = (("storage", t.untyped_storage().data_ptr()) for t in (a, b))
+        assert self.left.setdefault(x, y) == y and self.right.setdefault(y, x) == x, f"{at}: memory sharing"
+
+    def parts(self, a: Any, b: Any, at: str) -> None:
+        for kind, taken in PARTS.items():
+            if isinstance(a, kind):
+                return self.same(taken(a), taken(b), f"parts of {at}")
+        return super().parts(a, b, at)
+
+
+IMMUTABLE = (
+    *(tuple, frozenset, datetime.date, datetime.timedelta),
+    *(decimal.Decimal, fractions.Fraction),
+)
+
+
+def own(cls: type) -> bool:
+    """Whether the class was made by a program, or by a function under test."""
+    return "<locals>" in cls.__qualname__
+
+
+def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in names.items() if not name.startswith("_")}
+
+
+def error_parts(error: BaseException) -> Any:
+    return (
+        error.args,
+        getattr(error, "name", None),
+        dict(vars(error)),
+        entries(error.__traceback__),
+        error.__cause__,
+        error.__context__,
+        error.__suppress_context__,
+        getattr(error, "exceptions", None),
+    )
+
+
+def entries(traceback: types.TracebackType | None) -> list[tuple[str, int]]:
+    """Function and line of the traceback's entries, those of the programs only."""
+    found = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if Path(code.co_filename).parent.name.endswith("_programs"):
+            found.append((code.co_name, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return found
+
+
+def function_parts(fn: types.FunctionType) -> Any:
+    cells = [contents(cell) for cell in fn.__closure__ or ()]
+    return fn.__code__, cells, fn.__defaults__, fn.__kwdefaults__, fn.__name__, dict(vars(fn))
+
+
+def contents(cell: types.CellType) -> Any:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return "empty"
+
+
+DRAINED: dict[int, tuple[Any, Any]] = {}
+"""What was left in each iterator that was compared."""
+
+
+def drained(iterator: Any) -> Any:
+    if id(iterator) not in DRAINED:
+        left = list(itertools.islice(iterator, 100))
+        DRAINED[id(iterator)] = iterator, (left, dict(getattr(iterator, "__dict__", ())))
+    return DRAINED[id(iterator)][1]
+
+
+PARTS: dict[Any, Callable[[Any], Any]] = {
+    BaseException: error_parts,
+    types.FunctionType: function_parts,
+    types.CellType: contents,
+    functools.partial: lambda p: (p.func, p.args, p.keywords),
+    types.MappingProxyType: dict,
+    collections.OrderedDict: lambda d: list(d.items()),
+    torch.Generator: lambda g: g.get_state(),
+    Iterator: drained,
+    type(framelift.compile(print)._framelift_context): lambda context: None,
+}
