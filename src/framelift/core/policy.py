@@ -9,10 +9,14 @@ together with everything below it.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import _frame
+
+OWN_FILES = str(Path(__file__).parents[1])
+"""What the names of Framelift's own files begin with."""
 
 LEAVES = {
     "framelift": "the interpreter must not interpret itself",
@@ -56,6 +60,9 @@ INLINED = (
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
     "torch.amp.autocast_mode",
+    "torch.autograd.function",
+    "torch.autograd.profiler",
+    "torch.utils._foreach_utils",
     "torch.testing",
     "torch.backends.mha",
 )

@@ -18,6 +18,7 @@ import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.profiler import record_function
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
@@ -397,10 +398,17 @@ def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]
     return None
 
 
-@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__)
+@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__, record_function.__exit__)
 def serve_exit_context(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     f.world.recorder.exit_context(opened(args[0]))  # type: ignore[attr-defined]
     return None
+
+
+@serve(record_function.__enter__)
+def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager = opened(args[0])
+    f.world.recorder.enter_range(manager)  # type: ignore[attr-defined]
+    return manager
 
 
 @serve(torch.device.__enter__)

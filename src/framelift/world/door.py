@@ -22,6 +22,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
+from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
@@ -298,6 +299,9 @@ class Door(PlainWorld):
         if isinstance(error, Break) and self.broken is None:
             self.broken = error
             error.stack = error.stack or self.stack()
+        elif self.broken is None and faults.is_own(error):
+            self.broken = faults.as_break(error)
+            self.broken.stack = self.stack()
         if self.broken is not None:
             return False
         if came_through(error.__traceback__, OPERATING):

@@ -137,6 +137,8 @@ def items_of(world: World, value: Any, source: Source, access: Access) -> list[P
 def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
+    if getattr(cls, "n_fields", None) == len(items):  # a structure of C's, such as torch.return_types.max
+        return cls(items), None
     return (tuple(items) if cls is tuple else tuple.__new__(cls, items)), None
 
 
