@@ -620,6 +620,32 @@ class Unhashed:
         return isinstance(other, Unhashed)
 
 
+class Moody:
+    """Hashes until it is told not to."""
+
+    refuses = False
+
+    def __hash__(self) -> int:
+        if self.refuses:
+            raise LookupError("moody")
+        return 5
+
+
+def test_a_key_that_does_not_hash_any_more():
+    def fn(x, table):
+        key = Moody()
+        table[key] = x + 1
+        key.refuses = True
+        try:
+            table[key]
+        except LookupError:
+            return len(table)
+
+    (table,), (eager,) = [{}], [{}]
+    assert framelift.compile(fn, backend="eager")(x2(), table) == fn(x2(), eager) == 1
+    assert [type(key) for key in table] == [Moody]
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_set(name):
     check_calls(lambda: (SETS[name], x2(), {1, 2, 3}))

@@ -210,9 +210,9 @@ class Trace:
             self.disturbed = world.broken is not found or has_disturbed(found.__traceback__)
             found.let_go()
             world.broken = world.broken or found
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if world.is_users_interrupt(error):
+                raise
             if world.broken is None:
                 raise EscapedError(error) from error
             self.disturbed = True

@@ -108,6 +108,8 @@ class Door(PlainWorld):
         self.broken: Break | None = None
         self.operator_errors: dict[int, BaseException] = {}
         """Errors that came from operators on fakes: they are eager's but for what they say."""
+        self.own_interrupts: dict[int, BaseException] = {}
+        """Those KeyboardInterrupts that the program has raised itself."""
         self.catches_operator_errors = True
         """Whether the program may handle these; if not, the operators fail for real."""
         self.lost = False
@@ -293,6 +295,8 @@ class Door(PlainWorld):
     def raising(self, error: BaseException) -> None:
         if id(error) in self.known:
             self.refuse(breaks.OUTSIDE_EXCEPTION, type(error).__qualname__)
+        if isinstance(error, KeyboardInterrupt):
+            self.own_interrupts[id(error)] = error
 
     def catchable(self, error: BaseException) -> bool:
         if isinstance(error, Break) and self.broken is None:
@@ -302,7 +306,11 @@ class Door(PlainWorld):
             return False
         if came_through(error.__traceback__, OPERATING):
             self.operator_errors[id(error)] = error
-        return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
+        return not self.is_users_interrupt(error)
+
+    def is_users_interrupt(self, error: BaseException) -> bool:
+        """Whether it came from the keyboard: a KeyboardInterrupt that the program raises is its own."""
+        return isinstance(error, KeyboardInterrupt) and id(error) not in self.own_interrupts
 
     def catching(self, error: BaseException) -> None:
         if not self.catches_operator_errors:

@@ -47,7 +47,14 @@ def only_looks(key: Any) -> bool:
     if type(key) in (tuple, frozenset):
         return all(map(only_looks, key))
     methods: list[Any] = [method for method in (type(key).__hash__, type(key).__eq__) if is_programs(method)]
-    return all(map(has_no_effects, methods))
+    return all(map(has_no_effects, methods)) and not may_refuse(type(key).__hash__)
+
+
+def may_refuse(method: Any) -> bool:
+    """Whether a hash raises, when the object is in some state: the next time may be after the program's."""
+    return is_programs(method) and any(
+        step.opname == "RAISE_VARARGS" for step in dis.get_instructions(method)
+    )
 
 
 def has_no_effects(fn: types.FunctionType) -> bool:

@@ -174,7 +174,7 @@ def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> dict[Any, Any]:
+def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> list[tuple[Any, Any]]:
     keys = tuple(base.__iter__(value))
     if keys:
         world.guard(source, Check.KEYS, keys)
@@ -187,7 +187,7 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
         if type(key) not in COMMON_KEYS and dict.get(value, key, MISSING) is not item.value:
             world.refuse(breaks.OPAQUE_OBJECT, f"a key of {source} whose hash is not what it was")
         base.__setitem__(shadow, world.fixed(key, source), item)
-    return {key: dict.__getitem__(shadow, key) for key in base.__iter__(shadow)}
+    return items_in_order(base, shadow)
 
 
 def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
@@ -247,9 +247,9 @@ def change_of(made: Shadow) -> Change:
     compare = COMPARED.get(made.base)
     calls = compare(made) if compare is not None else []
     before = made.attributes
-    return Change(
-        made, calls, [] if before is None else namespace_changes(before, attributes_of(made.shadow))
-    )
+    if before is None:
+        return Change(made, calls, [])
+    return Change(made, calls, namespace_changes(before.items(), attributes_of(made.shadow).items()))
 
 
 def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
@@ -294,12 +294,18 @@ def is_constant(value: Any) -> bool:
 
 
 def mapping_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    own = collections.OrderedDict if issubclass(made.base, collections.OrderedDict) else dict
-    now = {key: dict.__getitem__(made.shadow, key) for key in own.__iter__(made.shadow)}
     return [
         ("__delitem__", (key,)) if value is DELETED else ("__setitem__", (key, value))
-        for key, value in namespace_changes(made.original, now)
+        for key, value in namespace_changes(made.original, items_in_order(made.base, made.shadow))
     ]
+
+
+def items_in_order(base: type, mapping: Any) -> list[tuple[Any, Any]]:
+    """What a mapping holds, with no key hashed: that may be the program's code."""
+    if base is not collections.OrderedDict:
+        return list(dict.items(mapping))
+    held = {id(key): item for key, item in dict.items(mapping)}
+    return [(key, held[id(key)]) for key in collections.OrderedDict.__iter__(mapping)]
 
 
 COMPARED: dict[type, Any] = {
