@@ -47,14 +47,19 @@ def only_looks(key: Any) -> bool:
     if type(key) in (tuple, frozenset):
         return all(map(only_looks, key))
     methods: list[Any] = [method for method in (type(key).__hash__, type(key).__eq__) if is_programs(method)]
-    return all(map(has_no_effects, methods)) and not may_refuse(type(key).__hash__)
+    return all(map(has_no_effects, methods)) and not may_raise(type(key).__hash__)
 
 
-def may_refuse(method: Any) -> bool:
-    """Whether a hash raises, when the object is in some state: the next time may be after the program's."""
+def may_raise(method: Any) -> bool:
+    """Whether a method of the program's raises where it finds its object in some state."""
     return is_programs(method) and any(
         step.opname == "RAISE_VARARGS" for step in dis.get_instructions(method)
     )
+
+
+def may_be_called_again(method: Any) -> bool:
+    """Whether the program would not notice that a method is called once more than it has called it."""
+    return not is_programs(method) or (has_no_effects(method) and not may_raise(method))
 
 
 def has_no_effects(fn: types.FunctionType) -> bool:

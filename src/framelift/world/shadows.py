@@ -137,7 +137,20 @@ def items_of(world: World, value: Any, source: Source, access: Access) -> list[P
 def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
+    if hasattr(cls, "n_sequence_fields"):
+        return record_of(cls, items, unlisted(world, value, source)), None
     return (tuple(items) if cls is tuple else tuple.__new__(cls, items)), None
+
+
+def record_of(cls: Any, items: list[Any], others: dict[str, Any]) -> Any:
+    """An instance of a C class whose fields have names, as `time.struct_time` is one."""
+    return cls(items, others) if others else cls(items)
+
+
+def unlisted(world: World, value: Any, source: Source) -> dict[str, Any]:
+    """The fields of such a record that are not among its items."""
+    others = value.__reduce__()[1][1] if value.n_fields > value.n_sequence_fields else {}
+    return {name: world.load(item, source.child(Access.NATIVE_ATTR, name)) for name, item in others.items()}
 
 
 def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
