@@ -695,6 +695,17 @@ def test_deque(name, maxlen):
     check_calls(lambda: (DEQUES[name], x2(), collections.deque([1, 2, 3, 4], maxlen)))
 
 
+def test_an_iterator_over_a_deque_does_not_mind_other_items():
+    def fn(x, q):
+        q[1] = x + 1
+        q[2] = 5
+
+    q = collections.deque([1, 2, 3])
+    held = iter(q)
+    framelift.compile(fn, backend="eager")(x2(), q)
+    assert [type(item) for item in held] == [int, torch.Tensor, int]
+
+
 # ---- scopes
 
 counter = 0

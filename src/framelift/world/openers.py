@@ -51,9 +51,13 @@ def opens(*classes: type) -> Callable[[Opener], Opener]:
     return register
 
 
+MANY_NUMBERS = 32
+"""So many numbers may be symbols: what torch does with them takes long, and more of them are data."""
+
+
 @opens(int, float)
 def open_number(world: Door, value: Any, source: Source) -> Any:
-    if world.dynamism.number(source, value):
+    if len(world.numbers) < MANY_NUMBERS and world.dynamism.number(source, value):
         return world.symbolic_number(value, source)
     return open_constant(world, value, source)
 

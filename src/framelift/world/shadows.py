@@ -68,6 +68,8 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     """The shadow of an outside container, guarded as far as any use of it needs."""
     cls = type(value)
     world.guard(source, Check.TYPE, cls)
+    if cls is not base and world.class_attribute(cls, "__del__") is not MISSING:
+        world.refuse(breaks.FINALISER, f"{cls.__qualname__}, as what stands for one would be finalised too")
     shadow, original = SHADOWED[base](world, value, source, cls)
     made = Shadow(source, value, shadow, base, original)
     world.know(value, shadow, source)
@@ -79,9 +81,9 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
                 made.calls.append((method, (first,)))
                 world.disordered.add(id(shadow))
             getattr(base, method)(shadow, first, *rest)
-    if cls is not base:
+    if cls is not base or base is collections.OrderedDict:
         shadow_attributes(world, value, source, shadow)
-    if cls is not base or base is collections.defaultdict:
+    if cls is not base or base in (collections.defaultdict, collections.OrderedDict):
         made.attributes = attributes_of(shadow)
     return shadow
 
@@ -273,7 +275,7 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
     if start == len(before):
         return [("extend", (now[start:],))] if start < len(now) else []
     if made.base is collections.deque:
-        return [("clear", ()), ("extend", (now,))]
+        return deque_calls(now, before)
     end = 0
     while end < min(len(now), len(before)) - start and unchanged(now[-end - 1], before[-end - 1]):
         end += 1
@@ -281,6 +283,14 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
     if len(now) == start + end:
         return [("__delitem__", (part,))]
     return [("__setitem__", (part, now[start : len(now) - end]))]
+
+
+def deque_calls(now: list[Any], before: list[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Iterators notice when anything comes or goes, but not that another thing is in its place."""
+    if len(now) != len(before):
+        return [("clear", ()), ("extend", (now,))]
+    pairs = enumerate(zip(now, before, strict=True))
+    return [("__setitem__", (n, item)) for n, (item, held) in pairs if not unchanged(item, held)]
 
 
 def set_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
