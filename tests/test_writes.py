@@ -620,6 +620,40 @@ class Unhashed:
         return isinstance(other, Unhashed)
 
 
+GONE = []
+
+
+class Finalised(dict):
+    def __del__(self) -> None:
+        GONE.append(self.get("n"))
+
+
+def test_what_stands_for_a_container_is_not_finalised():
+    def fn(x, table):
+        table["n"] = 2
+        return x + table["n"]
+
+    GONE.clear()
+    table = Finalised(n=1)
+    assert framelift.compile(fn, backend="eager")(x2(), table).tolist() == (x2() + 2).tolist()
+    assert GONE == []
+    del table
+    assert GONE == [2]
+
+
+def test_attributes_of_an_ordered_dictionary():
+    def fn(x, table):
+        table.seen = table.seen + 1
+        table.copied = x + table.seen
+
+    def made():
+        table = collections.OrderedDict(a=1)
+        table.seen = 0
+        return fn, x2(), table
+
+    check_calls(made)
+
+
 class Moody:
     """Hashes until it is told not to."""
 

@@ -247,14 +247,14 @@ def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
 
 @builds(types.MethodType)
 def build_method(r: Rebuild, value: types.MethodType) -> str:
-    if isinstance(value.__self__, Suspended):
+    if issubclass(type(value.__self__), Suspended):
         return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 
 @builds(types.BuiltinFunctionType, types.MethodWrapperType)
 def build_builtin_method(r: Rebuild, value: Any) -> str:
-    if isinstance(value.__self__, types.ModuleType) or value.__self__ is None:
+    if issubclass(type(value.__self__), types.ModuleType) or value.__self__ is None:
         return r.constant(value)
     this = r.variable(r.expression(value.__self__))
     if isinstance(value, types.MethodWrapperType):
@@ -289,7 +289,7 @@ def build_iterator_of_hashed(r: Rebuild, value: Any) -> str:
     """Over a dictionary or set: the reduce protocol would make a list's iterator of it."""
     begin = HASHED[type(value)]
     ended: Any = set() if begin is iterate_set else {}
-    held = next((held for held in gc.get_referents(value) if isinstance(held, TABLES)), ended)
+    held = next((held for held in gc.get_referents(value) if issubclass(type(held), TABLES)), ended)
     passed = len(held) - operator.length_hint(value)
     if not is_alike(value, itertools.islice(begin(held), passed, None)):
         raise Break(breaks.UNREBUILDABLE, f"a {type(value).__name__} over what has changed", culprit=value)

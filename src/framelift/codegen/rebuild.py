@@ -134,9 +134,9 @@ class Rebuild:
             return self.input(source)
         if cls in CONSTANTS:
             return self.own(value)
-        if isinstance(value, enum.Enum):
+        if issubclass(type(value), enum.Enum):
             return self.constant(value)
-        if isinstance(value, (type, types.FunctionType)) and not self.world.is_inside(value):
+        if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
             return self.constant(value)  # found on a class, and guarded there
         name = self.made.get(id(value))
         if name is not None:

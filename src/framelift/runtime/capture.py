@@ -265,7 +265,7 @@ class Trace:
             if cls is FakeTensor:
                 found = kind == (FakeTensor, self.recorder.class_of(value))
             elif kind is type:
-                found = isinstance(value, type) and world.is_inside(value)
+                found = issubclass(type(value), type) and world.is_inside(value)
             else:
                 found = cls is kind and world.source_of(value) is None
             if found:

@@ -239,7 +239,7 @@ class Door(PlainWorld):
     def is_inside(self, value: Any) -> bool:
         """Whether a function or class was made by the trace."""
         return id(value) in self.inside_functions or (
-            isinstance(value, type) and value in self.inside_classes
+            issubclass(type(value), type) and value in self.inside_classes
         )
 
     def refuse_disorder(self, value: Any) -> None:
@@ -257,12 +257,12 @@ class Door(PlainWorld):
         if shadow is not None:
             return shadow.source
         view = self.views.get(id(value))
-        if view is not None and not isinstance(value, ModuleType):
+        if view is not None and not issubclass(type(value), ModuleType):
             return view.source
         known = self.known.get(id(value))
         if known is not None:
             return known.source
-        if isinstance(value, (type, FunctionType)):
+        if issubclass(type(value), (type, FunctionType)):
             # found on the way: through a class, say
             return None if self.is_inside(value) else self.root.constant(value, value.__qualname__)
         return None
@@ -289,7 +289,7 @@ class Door(PlainWorld):
             self.refuse(breaks.FINALISER, cls.__qualname__)
 
     def dropping(self, value: Any) -> None:
-        if isinstance(value.value, GeneratorType) and value.value.gi_suspended:
+        if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             self.refuse(breaks.FINALISER, "a generator that is left in the middle")
 
     def raising(self, error: BaseException) -> None:

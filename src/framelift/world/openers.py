@@ -166,7 +166,7 @@ def open_method(world: Door, value: Any, source: Source) -> Any:
 def open_builtin(world: Door, value: Any, source: Source) -> Any:
     """A function of C is itself; a method of C is had again from the object that it is bound to."""
     this = value.__self__
-    if isinstance(this, (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
+    if issubclass(type(this), (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
         return open_by_identity(world, value, source)
     world.guard(source, Check.TYPE, type(value))
     world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)

@@ -111,7 +111,7 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
 def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
     found = dict(getattr(value, "__dict__", ()))
-    if isinstance(value, collections.defaultdict):
+    if issubclass(type(value), collections.defaultdict):
         found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):
         try:
