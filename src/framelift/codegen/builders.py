@@ -27,7 +27,7 @@ from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.world.door import is_ours
-from framelift.world.hashing import is_hashed_with_effects
+from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
 
@@ -176,7 +176,8 @@ def build_container(r: Rebuild, value: Any) -> str:
     base = container_base(cls)
     assert base is not None
     if hasattr(cls, "n_sequence_fields"):  # torch.return_types and its like
-        return r.variable(f"{r.constant(cls)}({r.tuple_of(tuple.__iter__(value))})")
+        items, others = value.__reduce__()[1]
+        return r.variable(f"{r.constant(cls)}({r.tuple_of(items)}, {r.dict_of(others.items())})")
     parts = [r.constant(cls)]
     if base is tuple:
         parts.append(r.tuple_of(tuple.__iter__(value)))
@@ -246,14 +247,14 @@ def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
 
 @builds(types.MethodType)
 def build_method(r: Rebuild, value: types.MethodType) -> str:
-    if isinstance(value.__self__, Suspended):
+    if issubclass(type(value.__self__), Suspended):
         return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 
 @builds(types.BuiltinFunctionType, types.MethodWrapperType)
 def build_builtin_method(r: Rebuild, value: Any) -> str:
-    if isinstance(value.__self__, types.ModuleType) or value.__self__ is None:
+    if issubclass(type(value.__self__), types.ModuleType) or value.__self__ is None:
         return r.constant(value)
     this = r.variable(r.expression(value.__self__))
     if isinstance(value, types.MethodWrapperType):
@@ -288,7 +289,7 @@ def build_iterator_of_hashed(r: Rebuild, value: Any) -> str:
     """Over a dictionary or set: the reduce protocol would make a list's iterator of it."""
     begin = HASHED[type(value)]
     ended: Any = set() if begin is iterate_set else {}
-    held = next((held for held in gc.get_referents(value) if isinstance(held, TABLES)), ended)
+    held = next((held for held in gc.get_referents(value) if issubclass(type(held), TABLES)), ended)
     passed = len(held) - operator.length_hint(value)
     if not is_alike(value, itertools.islice(begin(held), passed, None)):
         raise Break(breaks.UNREBUILDABLE, f"a {type(value).__name__} over what has changed", culprit=value)
@@ -363,6 +364,10 @@ def build_generator(r: Rebuild, value: Generator) -> str:
 # ---- instances
 
 
+ASKED = ("__iter__", "__len__")
+"""What an iterator asks those that it goes over as it is made."""
+
+
 def build_reduced(r: Rebuild, value: Any) -> str:
     """Through `__reduce__`: callable, arguments, state."""
     with warnings.catch_warnings():
@@ -372,6 +377,9 @@ def build_reduced(r: Rebuild, value: Any) -> str:
         raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value)
     r.kept.append(reduced)
     maker, args, *state = reduced
+    for name in ASKED:
+        if not all(may_be_called_again(getattr(type(arg), name, None)) for arg in args):
+            raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__} that asks {name}", culprit=value)
     name = r.variable(f"{r.constant(maker)}({r.listed(args)})", value)
     if state and state[0] is not None:
         r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(state[0])})"))

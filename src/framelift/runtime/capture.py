@@ -210,9 +210,9 @@ class Trace:
             self.disturbed = world.broken is not found or has_disturbed(found.__traceback__)
             found.let_go()
             world.broken = world.broken or found
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if world.is_users_interrupt(error):
+                raise
             if world.broken is None:
                 raise EscapedError(error) from error
             self.disturbed = True
@@ -265,7 +265,7 @@ class Trace:
             if cls is FakeTensor:
                 found = kind == (FakeTensor, self.recorder.class_of(value))
             elif kind is type:
-                found = isinstance(value, type) and world.is_inside(value)
+                found = issubclass(type(value), type) and world.is_inside(value)
             else:
                 found = cls is kind and world.source_of(value) is None
             if found:

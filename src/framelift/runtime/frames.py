@@ -307,7 +307,7 @@ def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     if context.dynamic is None and not (record.compiled and config.automatic_dynamic):
         return None
     record.dynamism.mode = context.dynamic
-    record.dynamism.learn(compiled.captured.program.guards for compiled in record.compiled)
+    record.dynamism.learn(compiled.captured.program.relied_on for compiled in record.compiled)
     return record.dynamism
 
 

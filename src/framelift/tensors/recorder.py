@@ -118,12 +118,20 @@ class Recorder(GraphWriter, TorchFunctionMode):
 
     def __exit__(self, *raised: Any) -> None:
         """Leaves no mode and no context behind, wherever the trace ended."""
+        try:
+            self.leave_contexts()
+        finally:  # a mode that stayed would record whatever comes
+            self.leave_modes()
+
+    def leave_contexts(self) -> None:
         with torch._C.DisableTorchFunction():
             for _, node, entered in reversed(self.contexts):
                 if node is not None:
                     CONTEXTS[node.target](entered)
         self.unfinished = [(manager, node) for manager, node, _ in self.contexts]
         self.contexts.clear()
+
+    def leave_modes(self) -> None:
         self.modes_left = _get_current_function_mode_stack()
         while _get_current_function_mode_stack():
             _pop_mode()

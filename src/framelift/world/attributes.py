@@ -3,6 +3,9 @@
 On an outside instance the lookup is done here step by step - class, data descriptor, instance
 dictionary, other descriptor, `__getattr__` - so that each step is guarded and reads see what the
 trace has written. On inside objects CPython does it, with the class's part guarded.
+
+What an object is is asked of its type (`issubclass(type(obj), ...)`): `isinstance` would ask the object
+too, whose `__class__` may be the program's code.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from framelift.world.views import DELETED, View
 native = _frame.native
 
 IMPORTER = builtins.__import__
+CLASS = vars(object)["__class__"]
+"""What says of what class an object is, unless its class has something else to say."""
 CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
@@ -53,7 +58,7 @@ class Attributes(Door):
             obj = obj.open()
         view = self.views.get(id(obj))
         if view is not None:
-            if isinstance(obj, type):
+            if issubclass(type(obj), type):
                 return self.class_attr(obj, name)
             if type(obj) is types.ModuleType:
                 return self.module_attr(view, obj, name)
@@ -65,7 +70,7 @@ class Attributes(Door):
             return getattr(settled(obj), name)
         if cls is super:
             return self.super_attr(obj, name)
-        if isinstance(obj, type):
+        if issubclass(type(obj), type):
             return self.class_attr(obj, name)
         if cls is MethodType and (name == "__doc__" or self.plain_attribute(cls, name) is MISSING):
             return self.load_attr(obj.__func__, name)  # as C does it, which asks the function itself
@@ -82,7 +87,7 @@ class Attributes(Door):
             ):
                 return self.bound(found, obj, cls, name)  # the class's, which may be from outside
             self.class_attribute(cls, "__getattr__")
-        if name == "__class__":
+        if name == "__class__" and self.plain_attribute(cls, name) is CLASS:
             return self.class_of(obj)
         if self.is_opaque(obj):
             return self.opaque_attr(obj, cls, name)
@@ -123,7 +128,7 @@ class Attributes(Door):
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
-        if cls is not super and not isinstance(obj, type):
+        if cls is not super and not issubclass(type(obj), type):
             found = self.class_attribute(cls, name)
             if type(found) is FunctionType or (
                 type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
@@ -232,7 +237,12 @@ class Attributes(Door):
         """What a descriptor gives; those that C implements only bind."""
         if type(getter) is FunctionType:
             return self.invoke(getter, self.descriptor(found, cls), obj, cls)
-        return native(getter, found, obj, cls)
+        given = native(getter, found, obj, cls)
+        if given is not found or cls in self.inside_classes:
+            return given
+        return self.load(
+            found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
 
     def descriptor(self, found: Any, cls: type) -> Any:
         """What a class has found, as its own methods may look at it: through the door."""
@@ -459,8 +469,8 @@ class Attributes(Door):
             return None
         if view is None:
             return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
-        if isinstance(obj, (type, types.ModuleType)):
-            if isinstance(obj, type):
+        if issubclass(type(obj), (type, types.ModuleType)):
+            if issubclass(type(obj), type):
                 return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
             view.write(name, value)
             return None
@@ -496,7 +506,7 @@ class Attributes(Door):
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
-        if view is None or isinstance(obj, (type, types.ModuleType)):
+        if view is None or issubclass(type(obj), (type, types.ModuleType)):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
             return
         deleter = self.class_attribute(type(obj), "__delattr__")
@@ -521,7 +531,7 @@ class Attributes(Door):
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
-        if isinstance(obj, (type, FunctionType, types.ModuleType)):
+        if issubclass(type(obj), (type, FunctionType, types.ModuleType)):
             return not self.is_inside(obj)  # even if it was not had through the door, but from a class, say
         known = self.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.shadows

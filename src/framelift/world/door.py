@@ -109,6 +109,8 @@ class Door(PlainWorld):
         self.broken: Break | None = None
         self.operator_errors: dict[int, BaseException] = {}
         """Errors that came from operators on fakes: they are eager's but for what they say."""
+        self.own_interrupts: dict[int, BaseException] = {}
+        """Those KeyboardInterrupts that the program has raised itself."""
         self.catches_operator_errors = True
         """Whether the program may handle these; if not, the operators fail for real."""
         self.lost = False
@@ -238,7 +240,7 @@ class Door(PlainWorld):
     def is_inside(self, value: Any) -> bool:
         """Whether a function or class was made by the trace."""
         return id(value) in self.inside_functions or (
-            isinstance(value, type) and value in self.inside_classes
+            issubclass(type(value), type) and value in self.inside_classes
         )
 
     def refuse_disorder(self, value: Any) -> None:
@@ -256,12 +258,12 @@ class Door(PlainWorld):
         if shadow is not None:
             return shadow.source
         view = self.views.get(id(value))
-        if view is not None and not isinstance(value, ModuleType):
+        if view is not None and not issubclass(type(value), ModuleType):
             return view.source
         known = self.known.get(id(value))
         if known is not None:
             return known.source
-        if isinstance(value, (type, FunctionType)):
+        if issubclass(type(value), (type, FunctionType)):
             # found on the way: through a class, say
             return None if self.is_inside(value) else self.root.constant(value, value.__qualname__)
         return None
@@ -288,12 +290,14 @@ class Door(PlainWorld):
             self.refuse(breaks.FINALISER, cls.__qualname__)
 
     def dropping(self, value: Any) -> None:
-        if isinstance(value.value, GeneratorType) and value.value.gi_suspended:
+        if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             self.refuse(breaks.FINALISER, "a generator that is left in the middle")
 
     def raising(self, error: BaseException) -> None:
         if id(error) in self.known:
             self.refuse(breaks.OUTSIDE_EXCEPTION, type(error).__qualname__)
+        if isinstance(error, KeyboardInterrupt):
+            self.own_interrupts[id(error)] = error
 
     def catchable(self, error: BaseException) -> bool:
         if isinstance(error, Break) and self.broken is None:
@@ -306,7 +310,11 @@ class Door(PlainWorld):
             return False
         if came_through(error.__traceback__, OPERATING):
             self.operator_errors[id(error)] = error
-        return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
+        return not self.is_users_interrupt(error)
+
+    def is_users_interrupt(self, error: BaseException) -> bool:
+        """Whether it came from the keyboard: a KeyboardInterrupt that the program raises is its own."""
+        return isinstance(error, KeyboardInterrupt) and id(error) not in self.own_interrupts
 
     def catching(self, error: BaseException) -> None:
         if not self.catches_operator_errors:

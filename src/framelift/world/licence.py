@@ -381,7 +381,7 @@ _judged: PerCode[Licence | Refusal] = PerCode()
 
 
 def is_of_module(fn: Any) -> bool:
-    return fn.__self__ is None or isinstance(fn.__self__, types.ModuleType)
+    return fn.__self__ is None or issubclass(type(fn.__self__), types.ModuleType)
 
 
 def judge(fn: Any) -> Licence | Refusal:
@@ -448,7 +448,7 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
     if fn is torch._C._set_grad_enabled:
         return Licence(Looks.RECORDED, "a switch that the graph holds")
     owner = fn.__self__
-    if module == "torch" and not isinstance(owner, types.ModuleType):
+    if module == "torch" and not issubclass(type(owner), types.ModuleType):
         return Licence(Looks.RECORDED, "a torch operator")
     if module in TORCH_OPERATORS:
         return Licence(Looks.RECORDED, "a torch operator")
@@ -456,13 +456,13 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
         return Licence(Looks.CLASS, "class registrations, which are read as facts")
     if module in PURE_MODULES:
         return Licence(Looks.DEEP, PURE_MODULES[module])
-    if isinstance(owner, type):
+    if issubclass(type(owner), type):
         if issubclass(owner, datetime.date) and fn.__name__ in CLOCKS:
             return Refusal(breaks.EFFECT, f"{owner.__qualname__}.{fn.__name__}")
         # a class method of C, had through a subclass that may have one of its own by that name
         method = types.ClassMethodDescriptorType
         owner = next((base for base in owner.__mro__ if type(vars(base).get(fn.__name__)) is method), owner)
-    if isinstance(owner, type) and owner in PURE_TYPES:
+    if issubclass(type(owner), type) and owner in PURE_TYPES:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 

@@ -95,7 +95,7 @@ class NativeCalls(Operations):
         )
         if served is not None:
             return served(self, fn, args, kwargs or {})
-        if type(fn) in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+        if type(fn) in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
             method = self.plain_attribute(type(fn.__self__), fn.__name__)
             if method is not MISSING:
                 fn, args = method, [fn.__self__, *args]
@@ -136,7 +136,7 @@ class NativeCalls(Operations):
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
-        if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
+        if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
             self.guard_bases(args[0])
             self.guard_check(args[1], "__subclasscheck__")
         result = native(fn, *args, **kwargs) if kwargs else self.changing(fn, args)
@@ -161,7 +161,11 @@ class NativeCalls(Operations):
 
     def pairs(self, value: Any) -> Any:
         """What `dict` takes: a mapping, or an iterable of keys and values."""
-        if isinstance(value, dict) or hasattr(type(value), "keys") or not hasattr(type(value), "__iter__"):
+        if (
+            issubclass(type(value), dict)
+            or hasattr(type(value), "keys")
+            or not hasattr(type(value), "__iter__")
+        ):
             return value
         pairs = []
         for item in self.elements(value):
@@ -200,7 +204,11 @@ class NativeCalls(Operations):
     def guard_state(self, value: Any) -> None:
         """Python code that is not interpreted reads the attributes of what it is given as it likes."""
         view = self.views.get(id(value))
-        if view is None or isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
+        if (
+            view is None
+            or issubclass(type(value), (type, types.ModuleType))
+            or not hasattr(value, "__dict__")
+        ):
             return
         self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
         for name in list(vars(value)):
@@ -223,7 +231,7 @@ class NativeCalls(Operations):
 
     def stays_inside(self, fn: Any, cls: type) -> bool:
         """Whether C may call another C function itself."""
-        if cls in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+        if cls in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
             return False  # what it is bound to may hold something pending
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False

@@ -301,9 +301,9 @@ class Operations(Exposure):
 
     def guard_check(self, classes: Any, method: str) -> None:
         """That a metaclass has, or has not, an answer of its own to `isinstance` and `issubclass`."""
-        if isinstance(classes, types.UnionType):
+        if issubclass(type(classes), types.UnionType):
             classes = classes.__args__
-        if isinstance(classes, tuple):
+        if issubclass(type(classes), tuple):
             for item in classes:
                 self.guard_check(item, method)
         elif not type(classes).__flags__ & IMMUTABLE_TYPE:
@@ -381,7 +381,7 @@ class Operations(Exposure):
             return self.invoke(method, container, key)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__missing__")
-        if isinstance(container, type):
+        if issubclass(type(container), type):
             self.class_attribute(container, "__class_getitem__")
         return native(operator.getitem, self.glimpsed(container), self.key(key))
 
@@ -425,7 +425,7 @@ class Operations(Exposure):
         cls = type(container)
         if cls in MAPPINGS and type(value) in KEYS:
             return value in container
-        if isinstance(container, (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
+        if issubclass(type(container), (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
             return native(operator.contains, container, self.key(value))
         return self.operate(operator.contains, container, value)
 
@@ -521,11 +521,11 @@ PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 
 def protocols_in(classes: Any) -> list[type]:
     """The protocols among what `isinstance` is asked about."""
-    if isinstance(classes, types.UnionType):
+    if issubclass(type(classes), types.UnionType):
         classes = classes.__args__
-    if isinstance(classes, tuple):
+    if issubclass(type(classes), tuple):
         return [protocol for item in classes for protocol in protocols_in(item)]
-    return [classes] if getattr(classes, "_is_protocol", False) and isinstance(classes, type) else []
+    return [classes] if getattr(classes, "_is_protocol", False) and issubclass(type(classes), type) else []
 
 
 def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
@@ -551,6 +551,6 @@ FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
 
 
 def is_checked_by_class(classes: Any) -> bool:
-    if isinstance(classes, tuple):
+    if issubclass(type(classes), tuple):
         return all(map(is_checked_by_class, classes))
     return type(classes).__instancecheck__ in CHECKED_BY_CLASS
