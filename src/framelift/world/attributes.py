@@ -229,7 +229,7 @@ class Attributes(Door):
             return found.__func__
         if self.describes(kind, "__get__"):
             return self.got(kind.__get__, found, obj, cls)
-        if cls in self.inside_classes:
+        if self.is_made_for(cls, found):
             return found
         return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
@@ -246,10 +246,19 @@ class Attributes(Door):
 
     def descriptor(self, found: Any, cls: type) -> Any:
         """What a class has found, as its own methods may look at it: through the door."""
-        if cls in self.inside_classes or not is_ordinary(type(found)):
+        if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
         return self.load(
             found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
+
+    def is_made_for(self, cls: type, found: Any) -> bool:
+        """Whether the trace has made the class that has what was found: a base of it may be from outside."""
+        return cls in self.inside_classes and any(
+            found is own
+            for base in cls.__mro__
+            if base in self.inside_classes
+            for own in vars(base).values()
         )
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -322,11 +331,12 @@ class Attributes(Door):
         return Pending(self, place.child(Access.NATIVE_ATTR, name), native(getattr, cls, name))
 
     def class_item(self, cls: type, name: str) -> Any:
-        """What a class's own dictionary has: functions and descriptors as they are."""
+        """What a class's own dictionary has: functions and descriptors are opened, since C looks at them."""
         found = self.class_attribute(cls, name)
+        place = self.root.constant(found, f"{cls.__qualname__}.{name}")
         if self.describes(type(found), "__get__"):
-            return found
-        return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
+            return self.load(found, place)
+        return Pending(self, place, found)
 
     def super_attr(self, obj: Any, name: str) -> Any:
         this, start, cls = obj.__self__, obj.__thisclass__, obj.__self_class__

@@ -423,23 +423,43 @@ def judge_method(fn: Any) -> Licence | Refusal:
 def judge_class(cls: type) -> Licence | Refusal:
     module = cls.__module__
     init: Any = cls.__init__  # type: ignore[misc]
-    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType:
-        if policy.is_leaf(module) and not policy.within(module, TORCH_PYTHON):
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(module):
+        if not policy.within(module, TORCH_PYTHON):
             return Refusal(breaks.UNLICENSED_CALL, describe(cls))
-        if policy.is_leaf(module):
-            return Licence(
-                Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
-            )
+        return Licence(
+            Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
+        )
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and made_without_a_look(cls):
         return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
     if issubclass(cls, BaseException):
-        if issubclass(cls, (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)):
+        if issubclass(cls, LOOKING_EXCEPTIONS):
             return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
-    if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
-        return Licence(Looks.SHALLOW, "a builtin type")
-    if cls.__flags__ & (1 << 9) and init is object.__init__:
+    base = next((base for base in cls.__mro__[:-1] if base in PURE_TYPES), None)
+    if module in PURE_MODULES or base is not None:
+        deep = base in PURE_BUILTINS and base not in SHALLOW
+        return Licence(Looks.DEEP if deep else Looks.SHALLOW, "a builtin type")
+    if cls.__flags__ & (1 << 9) and init is object.__init__ and made_without_a_look(cls):
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+
+
+LOOKING_EXCEPTIONS = (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)
+LEAVING_TO_INIT = frozenset(
+    {object, list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
+)
+"""Types whose `__new__` does nothing with its arguments."""
+
+
+def made_without_a_look(cls: type) -> bool:
+    """Whether C's `__new__`, where that is what makes the instances, does not look at its arguments."""
+    new: Any = cls.__new__
+    maker = getattr(new, "__self__", None)
+    if not isinstance(maker, type):
+        return True  # Python's, which comes back through the hook
+    if issubclass(maker, BaseException):
+        return not issubclass(maker, LOOKING_EXCEPTIONS)
+    return maker in LEAVING_TO_INIT
 
 
 def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
