@@ -30,6 +30,7 @@ from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
     CONTEXTS,
     EFFECTS,
+    GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
     PLAIN_RESULTS,
@@ -37,6 +38,7 @@ from framelift.tensors.functions import (
     REFUSED,
     SPARSE_FACTS,
     SWITCHES,
+    is_foreign,
 )
 from framelift.tensors.graph import GraphWriter, describe
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
@@ -242,6 +244,8 @@ class Recorder(GraphWriter, TorchFunctionMode):
             if id(tensor) not in self.nodes:
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         if keyed is None:
+            if func in GIVING_UP and any(map(is_foreign, args)):
+                return NotImplemented
             for argument in (*args, *kwargs.values()):
                 self.argument(func, argument)  # or C would call methods of what a graph can't hold
         self.fakes.drew_random = False

@@ -22,7 +22,7 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
-from framelift.world.door import Door
+from framelift.world.door import Door, is_ours
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
@@ -35,6 +35,8 @@ IMPORTER = builtins.__import__
 CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
+
+CLASS = vars(object)["__class__"]
 
 UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
@@ -82,7 +84,7 @@ class Attributes(Door):
             ):
                 return self.bound(found, obj, cls, name)  # the class's, which may be from outside
             self.class_attribute(cls, "__getattr__")
-        if name == "__class__":
+        if name == "__class__" and (is_ours(cls) or self.class_attribute(cls, name) is CLASS):
             return self.class_of(obj)
         if self.is_opaque(obj):
             return self.opaque_attr(obj, cls, name)
@@ -145,8 +147,18 @@ class Attributes(Door):
         cls = type(obj)
         getattribute = self.class_attribute(cls, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return self.invoke(getattribute, obj, name)
+            return self.by_getattribute(getattribute, obj, name)
         return self.generic_attr(view, obj, name)
+
+    def by_getattribute(self, getattribute: FunctionType, obj: Any, name: str) -> Any:
+        """A class's own way of finding attributes; where it finds nothing `__getattr__` is asked."""
+        getter = self.class_attribute(type(obj), "__getattr__")
+        try:
+            return self.invoke(getattribute, obj, name)
+        except AttributeError:
+            if getter is MISSING:
+                raise
+        return self.invoke(getter, obj, name)
 
     def generic_attr(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
@@ -284,7 +296,7 @@ class Attributes(Door):
             self.guard(self.root.constant(cls, cls.__qualname__), Check.TYPE, meta)
         getattribute = self.class_attribute(meta, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return self.invoke(getattribute, cls, name)
+            return self.by_getattribute(getattribute, cls, name)
         of_meta = self.class_attribute(meta, name)
         if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
             if type(of_meta) is property:

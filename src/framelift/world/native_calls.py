@@ -193,8 +193,9 @@ class NativeCalls(Operations):
         elif fn in COMPARING and len(shown) > 1:
             self.keep_apart(shown[0], shown[1])
         elif fn in TEXTS or fn in FORMATTERS:
+            formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
-                self.refuse_addresses(seen, fn)
+                self.refuse_addresses(seen, format if formats else fn)
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:

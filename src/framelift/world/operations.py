@@ -7,6 +7,7 @@ import collections
 import contextlib
 import itertools
 import operator
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -35,6 +36,8 @@ SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, c
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 KEYS = frozenset({str, int, bytes, bool, type(None)})
 TEXTS = frozenset({repr, str, format, ascii})
+TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
+"""What shows a value's text, rather than its number, where `%` formats it."""
 SEQUENCES = (list, tuple)
 
 IN_PLACE = {
@@ -175,7 +178,7 @@ class Operations(Exposure):
             self.keep_order(fn, prepared)
         if fn in COMPARING:
             self.keep_apart(shown[0], shown[1])
-        elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str):
+        elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str and TEXT_FIELD.search(prepared[0])):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
         return self.changing(fn, prepared)
