@@ -289,6 +289,29 @@ def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
     return own
 
 
+CACHED = functools._lru_cache_wrapper
+
+
+@serve(CACHED)
+def serve_cached(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A memoising function that the trace makes is its own: it may keep what it likes."""
+    made: Any = _frame.native(CACHED, *map(opened, args), **{k: opened(v) for k, v in kwargs.items()})
+    f.world.inside_caches[id(made)] = made  # type: ignore[attr-defined]
+    return made
+
+
+def serve_cache_method(method: Any) -> None:
+    @serve(method)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if args and id(args[0]) in f.world.inside_caches:  # type: ignore[attr-defined]
+            return method(*args, **kwargs)
+        return f.world.call_native(f, method, args, kwargs)
+
+
+for _name in ("cache_info", "cache_clear"):
+    serve_cache_method(vars(CACHED)[_name])
+
+
 FORMATTER = string.Formatter()
 VFORMAT: Any = string.Formatter.vformat
 

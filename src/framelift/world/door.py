@@ -93,6 +93,10 @@ class Door(PlainWorld):
         """Classes whose special methods C may have looked up: all of these are guarded."""
         self.inside_classes: set[type] = set()
         self.inside_functions: dict[int, FunctionType] = {}
+        self.inside_caches: dict[int, Any] = {}
+        """Memoising functions that the trace has made."""
+        self.memo: dict[Any, Any] = {}
+        """What those from outside have given in the trace."""
         self.inlined: dict[int, FunctionType] = {}
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []

@@ -134,7 +134,7 @@ PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
 """Functions that take a mapping, or an iterable of pairs -> how many arguments come before that."""
 
 PURE_BUILTINS = {
-    *(issubclass, sys.exc_info, sys.exception, dict.fromkeys),
+    *(aiter, anext, issubclass, sys.exc_info, sys.exception, dict.fromkeys),
     *(operator.attrgetter, operator.methodcaller, os.fspath, sys.intern),
     *(
         abs,
@@ -257,6 +257,7 @@ PURE_TYPES = {
         type(iter({})),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
+    type(functools.cmp_to_key(len)),
 }
 """Builtin types whose methods look at nothing but their arguments."""
 
@@ -385,7 +386,7 @@ def is_of_module(fn: Any) -> bool:
 
 
 def judge(fn: Any) -> Licence | Refusal:
-    refused = REFUSED.get(fn) if fn.__hash__ else None
+    refused = REFUSED.get(fn)
     if refused is not None:
         return refused
     if fn in MOVING:

@@ -99,14 +99,34 @@ class NativeCalls(Operations):
             method = self.plain_attribute(type(fn.__self__), fn.__name__)
             if method is not MISSING:
                 fn, args = method, [fn.__self__, *args]
+        if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
+            fn, args = type(fn).__call__, [fn, *args]
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
         return self.licensed(fn, licence, args, kwargs or {})  # type: ignore[arg-type]
 
     def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-        """A memoising function would keep fakes: what it wraps is called instead."""
-        return self.invoke(fn.__wrapped__, *args, **(kwargs or {}))
+        """A memoising function from outside would keep fakes: what it wraps is called instead, once in a trace."""
+        args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
+        if id(fn) in self.inside_caches:
+            return native(fn, *map(self.key, args), **{k: self.key(v) for k, v in kwargs.items()})
+        unhashable = next((x for x in (*args, *kwargs.values()) if type(x).__hash__ is None), None)
+        if unhashable is not None:
+            raise TypeError(f"unhashable type: '{type(unhashable).__name__}'")
+        index = self.memo_index(fn, args, kwargs)
+        if index is None:
+            return self.invoke(fn.__wrapped__, *args, **kwargs)
+        if index not in self.memo:
+            self.memo[index] = self.invoke(fn.__wrapped__, *args, **kwargs)
+        return self.memo[index]
+
+    def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a memoising function would remember a call by; None where that is asked of the program's objects."""
+        parameters = vars(fn)["cache_parameters"]() if "cache_parameters" in vars(fn) else {"maxsize": 0}
+        if parameters["maxsize"] == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
+            return None
+        return id(fn), functools._make_key(tuple(args), kwargs, parameters["typed"])  # type: ignore[attr-defined]
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
@@ -154,7 +174,7 @@ class NativeCalls(Operations):
         """The first few arguments are looked at: a container, and an index or key."""
         args = list(args)
         for n in range(min(licence.first, len(args))):
-            args[n] = self.key(args[n]) if n else self.glimpsed(args[n])
+            args[n] = self.index(args[0], args[n]) if n else self.glimpsed(args[n])
         if len(args) == 3 and type(args[1]) is slice:
             args[2] = self.glimpsed(args[2])
         return args
