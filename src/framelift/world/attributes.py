@@ -465,12 +465,12 @@ class Attributes(Door):
             if cls is FakeTensor:
                 return self.store_tensor_attr(obj, name, value)
             self.class_attribute(cls, "__setattr__")
-            if type(self.class_attribute(cls, name)) is GetSetDescriptorType:
+            if isinstance(obj, type) or type(self.class_attribute(cls, name)) is GetSetDescriptorType:
                 value = self.for_c(value)  # C takes it: a function's name must be a string
             native(setattr, obj, name, value)
             return None
         if view is None:
-            return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
+            return self.store_fixed(obj, name, value)
         if isinstance(obj, (type, types.ModuleType)):
             if isinstance(obj, type):
                 return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
@@ -482,6 +482,17 @@ class Attributes(Door):
         else:
             self.generic_store(view, obj, name, value)
         return None
+
+    def store_fixed(self, obj: Any, name: str, value: Any) -> None:
+        """An attribute of an outside function, class or descriptor: a metaclass may have its own way to set
+        one, and what it is anyway may be set."""
+        setter = self.class_attribute(type(obj), "__setattr__")
+        if type(setter) is FunctionType:
+            return self.invoke(setter, obj, name, value)
+        value = opened(value)
+        if type(obj) is FunctionType and type(value) is str and opened(self.function_attr(obj, name)) == value:
+            return None
+        return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
 
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
         """`object.__setattr__` on an outside instance."""
@@ -507,6 +518,10 @@ class Attributes(Door):
         view = self.views.get(id(obj))
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
+            return
+        deleter = self.class_attribute(type(obj), "__delattr__") if isinstance(obj, type) else None
+        if type(deleter) is FunctionType:
+            self.invoke(deleter, obj, name)
             return
         if view is None or isinstance(obj, (type, types.ModuleType)):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")

@@ -11,9 +11,11 @@ import abc
 import collections
 import functools
 import itertools
+import json.scanner
 import math
 import operator
 import types
+import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
@@ -22,12 +24,13 @@ import torch
 
 from framelift import _frame
 from framelift.bytecode.resume import Callee
+from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
-from framelift.world.exposure import ATOMS, Seen
+from framelift.world.exposure import ATOMS, Seen, show_mapping
 from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
-from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
+from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
@@ -58,6 +61,9 @@ ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
     float: torch.sym_float,
 }
 """Functions of numbers -> what does the same with symbols."""
+
+READING: frozenset[Any] = frozenset({json.scanner.c_make_scanner})
+"""Natives that read attributes of what they are given."""
 
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
@@ -99,6 +105,9 @@ class NativeCalls(Operations):
             method = self.plain_attribute(type(fn.__self__), fn.__name__)
             if method is not MISSING:
                 fn, args = method, [fn.__self__, *args]
+        elif type(fn) in BUILTINS and type(vars(type).get(fn.__name__)) is MethodDescriptorType:
+            if isinstance(fn.__self__, type):  # what every class has from its metaclass
+                fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
             fn, args = type(fn).__call__, [fn, *args]
         licence = licence_of(fn)
@@ -109,7 +118,7 @@ class NativeCalls(Operations):
     def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         """A memoising function from outside would keep fakes: what it wraps is called instead, once in a trace."""
         args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
-        if id(fn) in self.inside_caches:
+        if id(fn) in self.made_here:
             return native(fn, *map(self.key, args), **{k: self.key(v) for k, v in kwargs.items()})
         unhashable = next((x for x in (*args, *kwargs.values()) if type(x).__hash__ is None), None)
         if unhashable is not None:
@@ -159,8 +168,13 @@ class NativeCalls(Operations):
         if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
             self.guard_bases(args[0])
             self.guard_check(args[1], "__subclasscheck__")
+        elif fn is type.mro and len(args) == 1:
+            self.guard_bases(args[0])
+        of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not self.is_inside(args[0])
+        if of_abc and fn.__name__ == "_abc_register":
+            self.refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
         result = native(fn, *args, **kwargs) if kwargs else self.changing(fn, args)
-        if getattr(fn, "__module__", None) == "_abc" and result is not True:
+        if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
             self.guard(self.root.registrations(), Check.EQUAL, abc.get_cache_token())
         return result
@@ -203,7 +217,7 @@ class NativeCalls(Operations):
                 value = self.shown(value, seen)
             prepared.append(value)
             shown.append(seen)
-            if type(fn) is FunctionType:
+            if type(fn) is FunctionType or fn in READING:
                 for each in list(seen.values()):
                     self.guard_state(each)
         kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
@@ -219,8 +233,10 @@ class NativeCalls(Operations):
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
-        """Python code that is not interpreted reads the attributes of what it is given as it likes."""
+        """What is not interpreted reads the attributes of what it is given as it likes."""
         view = self.views.get(id(value))
+        if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
+            show_mapping(self, vars(value), {})
         if view is None or isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
             return
         self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
@@ -304,7 +320,14 @@ Server = Callable[[NativeCalls, Any, list[Any], dict[str, Any]], Any]
 SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
 """id of a code object -> what is done instead of interpreting a function that has it."""
 
+def call_weak_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if id(reference) not in world.made_here:
+        return world.refuse(breaks.OPAQUE_OBJECT, "a weak reference from outside")
+    return reference(*args, **kwargs)
+
+
 SERVED_OBJECTS: dict[type, Server] = {
+    weakref.ref: call_weak_reference,
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,

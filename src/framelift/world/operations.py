@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import contextlib
+import gc
 import itertools
 import operator
 import re
@@ -444,6 +445,8 @@ class Operations(Exposure):
         cls = type(container)
         if cls in MAPPINGS and type(value) in KEYS:
             return native(operator.contains, container, value)  # a key's `__eq__` may be the program's
+        if cls is types.MappingProxyType:
+            (container,) = gc.get_referents(container)  # which keeps its values from C
         if isinstance(container, (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
             return native(operator.contains, container, self.key(value))
         return self.operate(operator.contains, container, value)

@@ -131,8 +131,8 @@ def singledispatch_goes_by_class(x):
     def show(value):
         return "object", value
 
-    @show.register
-    def _(value: int):
+    @show.register(int)
+    def _(value):
         return "int", value + 1
 
     @show.register(list)
@@ -140,11 +140,24 @@ def singledispatch_goes_by_class(x):
     def _(value):
         return "sequence", [show(item) for item in value]
 
-    @show.register
-    def _(value: torch.Tensor):
+    @show.register(torch.Tensor)
+    def _(value):
         return "tensor", value * 2
 
     return show(x), show(1), show([1, x, "a"]), show((True,)), show.dispatch(bool) is show.registry[int]
+
+
+@program(breaks=("unlicensed native call", "value that can't be rebuilt"))
+def singledispatch_by_annotation(x):
+    @functools.singledispatch
+    def show(value):
+        return "object", value
+
+    @show.register
+    def _(value: int):
+        return "int", value + 1
+
+    return show(x * 2), show(1)
 
 
 @functools.singledispatch

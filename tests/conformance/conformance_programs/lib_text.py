@@ -208,7 +208,7 @@ def a_random_uuid(x):
     return y * 2, uuid.uuid4().version
 
 
-@program(breaks="run-time effect")
+@program(breaks="opaque object")
 def pretty_printing(x):
     y = x + 1
     pprint.pprint({"a": 1})

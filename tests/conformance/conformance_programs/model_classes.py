@@ -294,7 +294,7 @@ class _Made(metaclass=_Meta):
 
 @program
 def operators_of_a_metaclass(x):
-    return _Made(x).value, len(_Made), list(_Made), "in" in _Made, _Made["k"], _Made + x, _Made == "made"
+    return _Made(x).value + 1, len(_Made), list(_Made), "in" in _Made, _Made["k"], _Made + x, _Made == "made"
 
 
 @program
@@ -789,14 +789,20 @@ def private_names_are_mangled(x):
 
 
 @program
-def subclasses_of_a_class(x):
+def bases_of_a_class(x):
     class Base:
         pass
 
     class Derived(Base):
         pass
 
-    return x + 1, [c.__name__ for c in Base.__subclasses__()], issubclass(Derived, Base), Base in Derived.__mro__
+    return x + 1, issubclass(Derived, Base), Base in Derived.__mro__, Derived.__bases__ == (Base,)
+
+
+@program(breaks="unlicensed native call")
+def subclasses_of_a_class(x):
+    y = x + 1
+    return y * 2, len(_Slotted.__subclasses__())
 
 
 @program
@@ -836,7 +842,7 @@ def a_class_in_a_closure_cell(x):
         def who(self):
             return super().who(), __class__ is type(self)
 
-    return Derived().who()
+    return Derived().who(), x + 1
 
 
 assert sys.version_info

@@ -42,7 +42,7 @@ def vars_of_a_given(x, o):
     return sorted(vars(o)), o.other + o.third, "value" in o.__dict__, len(o.__dict__)
 
 
-@program(given=lambda: (_Plain(torch.ones(3)),))
+@program(given=lambda: (_Plain(torch.ones(3)),), breaks="not supported")
 def the_dict_of_a_given_is_replaced(x, o):
     o.__dict__ = {"value": x * 2}
     return o.value
@@ -295,6 +295,9 @@ def field_metadata(x):
 
 # Weak references
 
+_WEAK = ("unlicensed native call", "opaque object")
+"""What they keep is in C, and what they call when an object dies must be called at run time."""
+
 
 @program(given=lambda: (_Plain(torch.ones(3)),))
 def a_weak_reference_to_a_given(x, o):
@@ -309,30 +312,35 @@ def a_weak_reference_to_an_inside_object(x):
     return reference().value + 1, reference() is o
 
 
-@program(given=lambda: (lambda o: (o, weakref.ref(o)))(_Plain(torch.ones(3))))
+@program(given=lambda: (lambda o: (o, weakref.ref(o)))(_Plain(torch.ones(3))), breaks="opaque object")
 def a_given_weak_reference(x, o, reference):
     return x + reference().value, reference() is o
 
 
-@program(given=lambda: (_Plain(1), weakref.WeakKeyDictionary(), weakref.WeakValueDictionary()))
+@program(given=lambda: (_Plain(1), weakref.WeakKeyDictionary(), weakref.WeakValueDictionary()), breaks=_WEAK)
 def weak_dictionaries(x, o, keyed, valued):
     keyed[o] = keyed.get(o, 0) + 1
     valued["o"] = o
     return x * keyed[o], valued["o"] is o, len(keyed), "o" in valued, list(valued)
 
 
-@program(given=lambda: (_Plain(1), weakref.WeakSet()))
+@program(given=lambda: (_Plain(1), weakref.WeakSet()), breaks=(*_WEAK, "iterator from before"))
 def weak_sets(x, o, several):
     several.add(o)
     return x + len(several), o in several, [each is o for each in several]
 
 
-@program(given=lambda: (lambda o: (o, weakref.proxy(o)))(_Plain(torch.ones(3))), breaks="opaque object")
-def a_given_proxy(x, o, proxy):
-    return x + proxy.value
+_TARGET = _Plain(torch.ones(3))
+_PROXY = weakref.proxy(_TARGET)
 
 
-@program(given=lambda: (_Plain(torch.ones(3)),))
+@program(breaks="opaque object")
+def a_proxy_from_outside(x):
+    y = x + 1
+    return y + _PROXY.value
+
+
+@program(given=lambda: (_Plain(torch.ones(3)),), breaks="unlicensed native call")
 def a_weak_method(x, o):
     o.method = 1
     reference = weakref.WeakMethod(_Holder(x).get)
