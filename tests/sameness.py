@@ -13,6 +13,7 @@ import fractions
 import functools
 import itertools
 import types
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ class Sameness(Comparison):
 
 
 IMMUTABLE = (
-    *(tuple, frozenset, datetime.date, datetime.timedelta),
+    *(tuple, frozenset, datetime.date, datetime.timedelta, datetime.time, datetime.timezone),
+    *(types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Union[int, str])),
     *(decimal.Decimal, fractions.Fraction),
 )
 

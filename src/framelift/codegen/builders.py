@@ -10,11 +10,13 @@ import collections
 import ctypes
 import functools
 import gc
+import io
 import itertools
 import keyword
 import operator
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -278,6 +280,29 @@ def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
     name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)}{args}{keywords})", value)
     r.fill(value, lambda: write_state(r, name, value))
     return name
+
+
+@builds(types.GenericAlias)
+def build_generic_alias(r: Rebuild, value: types.GenericAlias) -> str:
+    made = f"{r.constant(types.GenericAlias)}({r.expression(value.__origin__)}, {r.tuple_of(value.__args__)})"
+    return r.variable(f"next(iter({made}))" if value.__unpacked__ else made)
+
+
+@builds(io.StringIO, io.BytesIO)
+def build_stream(r: Rebuild, value: Any) -> str:
+    if value.closed:
+        raise Break(breaks.UNREBUILDABLE, "a stream that is closed", culprit=value)
+    name = r.variable(f"{r.constant(type(value))}()", value)
+    r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(value.__getstate__())})"))
+    return name
+
+
+@builds(weakref.ref)
+def build_weak_reference(r: Rebuild, value: weakref.ref[Any]) -> str:
+    held = value()
+    if held is None:
+        raise Break(breaks.UNREBUILDABLE, "a weak reference to what is gone", culprit=value)
+    return r.variable(f"{r.constant(weakref.ref)}({r.variable(r.expression(held))})")
 
 
 # ---- iterators

@@ -30,6 +30,7 @@ LEAVES = {
     "re": "compiles patterns into a cache of its own",
     "sre_compile": "the same",
     "sre_parse": "the same",
+    "_strptime": "keeps what it knows of the locale, under a lock",
     "typing": "runtime typing objects are immutable and cached",
     "linecache": "reads source files",
     "traceback": "looks at real frames",

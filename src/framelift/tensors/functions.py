@@ -23,6 +23,21 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
 }
 """Tensor methods that stand for an operator of the language."""
 
+GIVING_UP = frozenset(
+    method
+    for method in vars(Tensor).values()
+    if getattr(method, "__code__", None) is Tensor.__floordiv__.__code__
+)
+"""Operators in Python that leave to the other operand what is no number: `NotImplemented` for a TypeError."""
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is nothing that an operator of torch's could take: an instance of a program's class."""
+    cls = type(value)
+    known = (Tensor, int, float, complex, str, tuple, list)
+    return not (issubclass(cls, known) or hasattr(cls, "__torch_function__") or hasattr(cls, "__array__"))
+
+
 QUERIES = frozenset(
     getattr(Tensor, name)
     for name in (
@@ -56,6 +71,7 @@ PLAIN_RESULTS = frozenset(
         *memory.ATOMS,
         torch.Size,
         bytes,
+        type(NotImplemented),
         torch.finfo,
         torch.iinfo,
     }

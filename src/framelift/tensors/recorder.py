@@ -30,6 +30,7 @@ from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
     CONTEXTS,
     EFFECTS,
+    GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
     PLAIN_RESULTS,
@@ -38,6 +39,7 @@ from framelift.tensors.functions import (
     SCALED,
     SPARSE_FACTS,
     SWITCHES,
+    is_foreign,
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, GraphWriter, describe
@@ -304,6 +306,8 @@ class Recorder(GraphWriter, TorchFunctionMode):
             if self.node_of(tensor) is None:  # type: ignore[arg-type]
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         if keyed is None:
+            if func in GIVING_UP and any(map(is_foreign, args)):
+                return NotImplemented
             for argument in (*args, *kwargs.values()):
                 self.argument(func, argument)  # or C would call methods of what a graph can't hold
         self.fakes.drew_random = False

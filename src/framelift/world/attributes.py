@@ -25,7 +25,7 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
-from framelift.world.door import Door
+from framelift.world.door import Door, is_ours
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
@@ -40,6 +40,8 @@ CLASS = vars(object)["__class__"]
 CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
+
+CLASS = vars(object)["__class__"]
 
 UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
@@ -87,7 +89,7 @@ class Attributes(Door):
             ):
                 return self.bound(found, obj, cls, name)  # the class's, which may be from outside
             self.class_attribute(cls, "__getattr__")
-        if name == "__class__" and self.plain_attribute(cls, name) is CLASS:
+        if name == "__class__" and (is_ours(cls) or self.class_attribute(cls, name) is CLASS):
             return self.class_of(obj)
         if self.is_opaque(obj):
             return self.opaque_attr(obj, cls, name)
@@ -150,8 +152,18 @@ class Attributes(Door):
         cls = type(obj)
         getattribute = self.class_attribute(cls, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return self.invoke(getattribute, obj, name)
+            return self.by_getattribute(getattribute, obj, name)
         return self.generic_attr(view, obj, name)
+
+    def by_getattribute(self, getattribute: FunctionType, obj: Any, name: str) -> Any:
+        """A class's own way of finding attributes; where it finds nothing `__getattr__` is asked."""
+        getter = self.class_attribute(type(obj), "__getattr__")
+        try:
+            return self.invoke(getattribute, obj, name)
+        except AttributeError:
+            if getter is MISSING:
+                raise
+        return self.invoke(getter, obj, name)
 
     def generic_attr(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
@@ -255,10 +267,7 @@ class Attributes(Door):
     def is_made_for(self, cls: type, found: Any) -> bool:
         """Whether the trace has made the class that has what was found: a base of it may be from outside."""
         return cls in self.inside_classes and any(
-            found is own
-            for base in cls.__mro__
-            if base in self.inside_classes
-            for own in vars(base).values()
+            found is own for base in cls.__mro__ if base in self.inside_classes for own in vars(base).values()
         )
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -303,7 +312,7 @@ class Attributes(Door):
             self.guard(self.root.constant(cls, cls.__qualname__), Check.TYPE, meta)
         getattribute = self.class_attribute(meta, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return self.invoke(getattribute, cls, name)
+            return self.by_getattribute(getattribute, cls, name)
         of_meta = self.class_attribute(meta, name)
         if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
             if type(of_meta) is property:
@@ -473,12 +482,12 @@ class Attributes(Door):
             if cls is FakeTensor:
                 return self.store_tensor_attr(obj, name, value)
             self.class_attribute(cls, "__setattr__")
-            if type(self.class_attribute(cls, name)) is GetSetDescriptorType:
+            if isinstance(obj, type) or type(self.class_attribute(cls, name)) is GetSetDescriptorType:
                 value = self.for_c(value)  # C takes it: a function's name must be a string
             native(setattr, obj, name, value)
             return None
         if view is None:
-            return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
+            return self.store_fixed(obj, name, value)
         if issubclass(type(obj), (type, types.ModuleType)):
             if issubclass(type(obj), type):
                 return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
@@ -490,6 +499,21 @@ class Attributes(Door):
         else:
             self.generic_store(view, obj, name, value)
         return None
+
+    def store_fixed(self, obj: Any, name: str, value: Any) -> None:
+        """An attribute of an outside function, class or descriptor: a metaclass may have its own way to set
+        one, and what it is anyway may be set."""
+        setter = self.class_attribute(type(obj), "__setattr__")
+        if type(setter) is FunctionType:
+            return self.invoke(setter, obj, name, value)
+        value = opened(value)
+        if (
+            type(obj) is FunctionType
+            and type(value) is str
+            and opened(self.function_attr(obj, name)) == value
+        ):
+            return None
+        return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
 
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
         """`object.__setattr__` on an outside instance."""
@@ -515,6 +539,10 @@ class Attributes(Door):
         view = self.views.get(id(obj))
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
+            return
+        deleter = self.class_attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
+        if type(deleter) is FunctionType:
+            self.invoke(deleter, obj, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
@@ -94,6 +95,11 @@ class Door(PlainWorld):
         """Classes whose special methods C may have looked up: all of these are guarded."""
         self.inside_classes: set[type] = set()
         self.inside_functions: dict[int, FunctionType] = {}
+        self.made_here: dict[int, Any] = {}
+        """Other things that the trace has made, of kinds that are mostly from outside: memoising functions,
+        modules, weak references."""
+        self.memo: dict[Any, Any] = {}
+        """What those from outside have given in the trace."""
         self.inlined: dict[int, FunctionType] = {}
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
@@ -238,10 +244,22 @@ class Door(PlainWorld):
         return self.known[id(value)].source if number is None else number
 
     def is_inside(self, value: Any) -> bool:
-        """Whether a function or class was made by the trace."""
-        return id(value) in self.inside_functions or (
-            issubclass(type(value), type) and value in self.inside_classes
-        )
+        """Whether a function, class or module was made by the trace."""
+        if issubclass(type(value), type):
+            return value in self.inside_classes
+        return id(value) in self.inside_functions or id(value) in self.made_here
+
+    def keep_made(self, value: Any) -> Any:
+        self.made_here[id(value)] = value
+        return value
+
+    def made_class(self, cls: Any) -> Any:
+        """A class of the trace's, with all that was made for it."""
+        self.inside_classes.add(cls)
+        for value in vars(cls).values():
+            if type(value) is FunctionType:
+                self.made_function(value)
+        return cls
 
     def refuse_disorder(self, value: Any) -> None:
         """Before an operation whose result depends on the order of a set."""
@@ -308,7 +326,7 @@ class Door(PlainWorld):
             self.broken.stack = self.stack()
         if self.broken is not None:
             return False
-        if came_through(error.__traceback__, OPERATING):
+        if came_through(error.__traceback__, OPERATING) or tells_of_fakes(error):
             self.operator_errors[id(error)] = error
         return not self.is_users_interrupt(error)
 
@@ -473,6 +491,11 @@ class Door(PlainWorld):
                 if name in keywords and bound[n] is keywords[name]:
                     bound[n] = Pending(self, source.child(Access.KWDEFAULT, name), keywords[name])
         return bound
+
+
+def tells_of_fakes(error: BaseException) -> bool:
+    """Whether C names the class of what stands for a tensor, as it does where it can't add two things."""
+    return any(type(arg) is str and FakeTensor.__name__ in arg for arg in error.args)
 
 
 def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) -> bool:
