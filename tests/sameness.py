@@ -72,8 +72,8 @@ class Sameness(Comparison):
 
 
 IMMUTABLE = (
-    *(tuple, frozenset, datetime.date, datetime.timedelta),
-    *(decimal.Decimal, fractions.Fraction),
+    *(tuple, frozenset, datetime.date, datetime.timedelta, datetime.time, datetime.timezone),
+    *(decimal.Decimal, fractions.Fraction, types.UnionType),
 )
 
 

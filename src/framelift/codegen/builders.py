@@ -14,6 +14,7 @@ import itertools
 import keyword
 import operator
 import types
+import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,11 @@ def build_slice(r: Rebuild, value: slice) -> str:
     if all(type(part) in LITERALS for part in (value.start, value.stop, value.step)):
         return r.constant(value)
     return r.variable(f"{r.constant(slice)}({r.listed((value.start, value.stop, value.step))})")
+
+
+@builds(types.GenericAlias)
+def build_alias(r: Rebuild, value: Any) -> str:
+    return r.variable(f"{r.constant(types.GenericAlias)}({r.listed((value.__origin__, value.__args__))})")
 
 
 def build_container(r: Rebuild, value: Any) -> str:
@@ -475,8 +481,12 @@ def build_constant(r: Rebuild, value: Any) -> str:
     return r.own(value)
 
 
+TYPES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]
+"""Such as `Optional[int]`: `typing` makes each once, and keeps it."""
+
+
 def builder_for(cls: type) -> Builder | None:
-    if OPENERS.get(cls) in (open_constant, open_singleton):
+    if OPENERS.get(cls) in (open_constant, open_singleton) or issubclass(cls, TYPES):
         return build_constant
     if issubclass(cls, (type, types.ModuleType)) or is_ours(cls):
         return None

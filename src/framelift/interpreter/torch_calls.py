@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import _thread
 import builtins
+import contextlib
 import copy
 import copyreg
 import functools
@@ -233,12 +234,13 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     reduce = world.class_attribute(type(obj), "__reduce__")
     if type(reduce) is types.FunctionType:
         return call(f, reduce, [obj], None)
-    for name in ("__getnewargs_ex__", "__getnewargs__"):
-        if world.class_attribute(type(obj), name) is not MISSING:
-            raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has {name}")
+    if world.class_attribute(type(obj), "__getnewargs_ex__") is not MISSING:
+        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has __getnewargs_ex__")
+    arguments = world.class_attribute(type(obj), "__getnewargs__")
+    given = () if arguments is MISSING else opened(world.invoke(arguments, obj))  # type: ignore[attr-defined]
     getter = world.class_attribute(type(obj), "__getstate__")
     state = _frame.native(getter, obj) if type(getter) is types.FunctionType else instance_state(f, obj)
-    return copyreg.__newobj__, (type(obj),), state, None, None  # type: ignore[attr-defined]
+    return copyreg.__newobj__, (type(obj), *given), state, None, None  # type: ignore[attr-defined]
 
 
 @serve(object.__getstate__)
@@ -250,9 +252,13 @@ def serve_getstate(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def instance_state(f: Frame, obj: Any) -> Any:
-    if any(type(v) is types.MemberDescriptorType for base in type(obj).__mro__ for v in vars(base).values()):
-        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has slots")
-    return dict(opened(f.world.load_attr(obj, "__dict__"))) or None
+    """What the instance has in its dictionary, and in slots, as C would say it."""
+    own = dict(opened(f.world.load_attr(obj, "__dict__"))) if hasattr(obj, "__dict__") else {}
+    slots = {}
+    for name in copyreg._slotnames(type(obj)):  # type: ignore[attr-defined]
+        with contextlib.suppress(AttributeError):
+            slots[name] = f.world.load_attr(obj, name)
+    return (own or None, slots) if slots else own or None
 
 
 @serve(copyreg._slotnames)  # type: ignore[attr-defined]

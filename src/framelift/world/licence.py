@@ -174,6 +174,7 @@ PURE_BUILTINS = {
         memoryview,
     ),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    datetime.timezone,
     *(
         functools.reduce,
         functools.cmp_to_key,
@@ -240,6 +241,7 @@ PURE_TYPES = {
         datetime.datetime,
         datetime.timedelta,
         datetime.time,
+        datetime.timezone,
         decimal.Decimal,
     ),
     *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, types.FunctionType),
