@@ -29,7 +29,7 @@ from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Susp
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.world.door import is_ours
 from framelift.world.hashing import is_hashed_with_effects
-from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
+from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
 
 if TYPE_CHECKING:
@@ -55,12 +55,6 @@ def builds(*classes: type) -> Callable[[Builder], Builder]:
 
 # ---- containers
 
-DICT_VIEWS: dict[type, str] = {
-    type(getattr(cls(), name)()): name
-    for cls in (dict, collections.OrderedDict)
-    for name in ("keys", "values", "items")
-}
-"""What a dictionary gives of itself -> by which method."""
 FILLABLE = frozenset({list, dict, set})
 """Containers written as displays that can also be made empty and filled later."""
 

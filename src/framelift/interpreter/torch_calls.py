@@ -202,7 +202,8 @@ def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
             return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
-        return object.__setattr__(obj, name, args[2])
+        f.world.class_attribute(type(obj), name)
+        return _frame.native(object.__setattr__, obj, name, args[2])
     return object.__setattr__(*args)
 
 
@@ -212,7 +213,8 @@ def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_delete(view, obj, name)  # type: ignore[attr-defined]
-    return object.__delattr__(obj, name)
+    f.world.class_attribute(type(obj), name)
+    return _frame.native(object.__delattr__, obj, name)
 
 
 @serve(object.__getattribute__)
@@ -221,7 +223,7 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_attr(view, obj, name, hook=False)  # type: ignore[attr-defined]
-    return object.__getattribute__(obj, name)
+    return f.world.inside_attr(obj, name)  # type: ignore[attr-defined]
 
 
 @serve(object.__reduce_ex__)

@@ -27,7 +27,7 @@ from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.attributes import Attributes
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
-from framelift.world.openers import IMMUTABLE_TYPE
+from framelift.world.openers import DICT_VIEWS, IMMUTABLE_TYPE
 from framelift.world.pending import Pending
 from framelift.world.source import Access
 
@@ -271,7 +271,7 @@ def opening(world: Exposure, iterator: Any) -> Iterator[Any]:
         yield world.for_c(item)
 
 
-@shows(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
+@shows(*DICT_VIEWS, types.MappingProxyType)
 def show_dictionary_view(world: Exposure, value: Any, seen: Seen) -> Any:
     world.expose(value, type(value))
     for of in gc.get_referents(value):

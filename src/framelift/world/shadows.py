@@ -137,7 +137,11 @@ def items_of(world: World, value: Any, source: Source, access: Access) -> list[P
 def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
-    return (tuple(items) if cls is tuple else tuple.__new__(cls, items)), None
+    if cls is tuple:
+        return tuple(items), None
+    # one that C has declared, such as torch.return_types, is made by its own
+    made: Any = cls(items) if hasattr(cls, "n_sequence_fields") else tuple.__new__(cls, items)
+    return made, None
 
 
 def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:

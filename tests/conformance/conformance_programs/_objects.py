@@ -11,6 +11,7 @@ The third call finds another object of the kind in the place (`other`).
 from __future__ import annotations
 
 import copy
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -36,6 +37,11 @@ class Kind:
     """Names of uses that do not apply although the class says so."""
     scope: dict[str, Any] = field(default_factory=dict)
     """Names that the uses of this kind need."""
+
+
+def each(uses: str, reason: str) -> dict[str, Any]:
+    """For `Kind.breaks`: these uses break, all for one reason."""
+    return dict.fromkeys(uses.split(), reason)
 
 
 # Places
@@ -197,15 +203,20 @@ def uses_of(kind: Kind) -> dict[str, str]:
 
 
 def own_uses(text: str) -> dict[str, str]:
-    """`name: source` in each line; the source may go on in indented lines."""
+    """`name: source` in each line; the source may be in the lines below instead."""
     uses: dict[str, str] = {}
-    for line in filter(str.strip, textwrap.dedent(text).splitlines()):
-        if line.startswith(" "):
-            uses[name] += line.removeprefix("    ") + "\n"
+    name = ""
+    for line in filter(str.strip, text.splitlines()):
+        head = HEAD.fullmatch(line)
+        if head is not None:
+            name = head[1]
+            uses[name] = head[2] or ""
         else:
-            name, _, source = line.partition(":")
-            uses[name] = source.strip() + "\n" if source.strip() else ""
-    return uses
+            uses[name] += "\n" + line
+    return {name: textwrap.dedent(use).strip() for name, use in uses.items()}
+
+
+HEAD = re.compile(r"\s*(?!else|try|finally)(\w+):(?: (.*)|)")
 
 
 def written(use: str) -> str:
