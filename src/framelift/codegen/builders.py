@@ -272,11 +272,15 @@ def build_builtin_method(r: Rebuild, value: Any) -> str:
 
 @builds(functools.partial)
 def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
-    args = "".join(f", {r.expression(item)}" for item in value.args)
-    keywords = f", **{r.dict_of(value.keywords.items())}" if value.keywords else ""
-    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)}{args}{keywords})", value)
-    r.fill(value, lambda: write_state(r, name, value))
+    """With these very keywords, which a copy shares with what it is a copy of."""
+    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)})", value)
+    r.fill(value, lambda: fill_partial(r, name, value))
     return name
+
+
+def fill_partial(r: Rebuild, name: str, value: functools.partial[Any]) -> None:
+    r.say(f"{name}.__setstate__(({r.listed((value.func, value.args, value.keywords))}, None))")
+    write_state(r, name, value)
 
 
 # ---- iterators
@@ -376,6 +380,10 @@ def build_reduced(r: Rebuild, value: Any) -> str:
     if state and state[0] is not None:
         r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(state[0])})"))
     return name
+
+
+for _cls in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+    BUILDERS[_cls] = build_reduced
 
 
 def builtin_base(cls: type) -> type:

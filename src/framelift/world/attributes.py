@@ -351,7 +351,7 @@ class Attributes(Door):
             self.guard(self.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
             return self.refuse(breaks.INTERNAL, f"{name} of an outside function")
-        if hasattr(FunctionType, name):
+        if self.plain_attribute(FunctionType, name) is not MISSING:
             value = getattr(fn, name)
             if name == "__dict__":
                 return Pending(self, self.root.constant(value, f"{fn.__qualname__}.__dict__"), value)

@@ -24,7 +24,7 @@ import torch
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.per_code import PerCode
-from framelift.tensors.symbols import SYMBOLIC
+from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.guard import Check
 from framelift.world.shadows import container_base, shadow_of
 from framelift.world.source import Access, Source
@@ -175,7 +175,7 @@ def open_builtin(world: Door, value: Any, source: Source) -> Any:
         return open_by_identity(world, value, source)
     world.guard(source, Check.TYPE, type(value))
     world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
-    this = world.load(this, source.child(Access.NATIVE_ATTR, "__self__"))
+    this = settled(world.load(this, source.child(Access.NATIVE_ATTR, "__self__")))
     return world.stand_in(value, getattr(this, value.__name__), source)
 
 
@@ -195,12 +195,15 @@ def open_dict_view(world: Door, value: Any, source: Source) -> Any:
 
 @opens(functools.partial)
 def open_partial(world: Door, value: Any, source: Source) -> Any:
+    """With the very keywords of the outside one, or what stands for them: these may change."""
     world.guard(source, Check.TYPE, functools.partial)
     parts = [
         world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
         for name in ("func", "args", "keywords")
     ]
-    return world.stand_in(value, functools.partial(parts[0], *parts[1], **parts[2]), source)
+    made: Any = functools.partial(parts[0])
+    made.__setstate__((*parts, None))
+    return world.stand_in(value, made, source)
 
 
 def open_container(base: type) -> Opener:
