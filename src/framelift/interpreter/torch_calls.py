@@ -6,6 +6,7 @@ from __future__ import annotations
 import _thread
 import builtins
 import collections
+import contextlib
 import copy
 import copyreg
 import dataclasses
@@ -269,7 +270,8 @@ def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
             return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
-        return object.__setattr__(obj, name, args[2])
+        f.world.class_attribute(type(obj), name)
+        return _frame.native(object.__setattr__, obj, name, args[2])
     return object.__setattr__(*args)
 
 
@@ -279,7 +281,8 @@ def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_delete(view, obj, name)  # type: ignore[attr-defined]
-    return object.__delattr__(obj, name)
+    f.world.class_attribute(type(obj), name)
+    return _frame.native(object.__delattr__, obj, name)
 
 
 @serve(object.__getattribute__)
@@ -288,7 +291,7 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_attr(view, obj, name, hook=False)  # type: ignore[attr-defined]
-    return object.__getattribute__(obj, name)
+    return f.world.inside_attr(obj, name)  # type: ignore[attr-defined]
 
 
 def serve_member(method: Any, changed: Any) -> None:
@@ -315,12 +318,13 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     reduce = world.class_attribute(type(obj), "__reduce__")
     if type(reduce) is types.FunctionType:
         return call(f, reduce, [obj], None)
-    for name in ("__getnewargs_ex__", "__getnewargs__"):
-        if world.class_attribute(type(obj), name) is not MISSING:
-            raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has {name}")
+    if world.class_attribute(type(obj), "__getnewargs_ex__") is not MISSING:
+        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has __getnewargs_ex__")
+    arguments = world.class_attribute(type(obj), "__getnewargs__")
+    given = () if arguments is MISSING else opened(world.invoke(arguments, obj))  # type: ignore[attr-defined]
     getter = world.class_attribute(type(obj), "__getstate__")
     state = _frame.native(getter, obj) if type(getter) is types.FunctionType else instance_state(f, obj)
-    return copyreg.__newobj__, (type(obj),), state, None, None  # type: ignore[attr-defined]
+    return copyreg.__newobj__, (type(obj), *given), state, None, None  # type: ignore[attr-defined]
 
 
 @serve(object.__getstate__)
@@ -332,9 +336,13 @@ def serve_getstate(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def instance_state(f: Frame, obj: Any) -> Any:
-    if any(type(v) is types.MemberDescriptorType for base in type(obj).__mro__ for v in vars(base).values()):
-        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has slots")
-    return dict(opened(f.world.load_attr(obj, "__dict__"))) or None
+    """What the instance has in its dictionary, and in slots, as C would say it."""
+    own = dict(opened(f.world.load_attr(obj, "__dict__"))) if hasattr(obj, "__dict__") else {}
+    slots = {}
+    for name in copyreg._slotnames(type(obj)):  # type: ignore[attr-defined]
+        with contextlib.suppress(AttributeError):
+            slots[name] = f.world.load_attr(obj, name)
+    return (own or None, slots) if slots else own or None
 
 
 @serve(copyreg._slotnames)  # type: ignore[attr-defined]

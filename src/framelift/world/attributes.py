@@ -81,13 +81,8 @@ class Attributes(Door):
         if not cls.__flags__ & IMMUTABLE_TYPE:
             found = self.class_attribute(cls, name)
             getattribute = self.class_attribute(cls, "__getattribute__")
-            if (
-                found is not MISSING
-                and not self.describes(type(found), "__get__")
-                and type(getattribute) is not FunctionType
-                and not (cls.__dictoffset__ and name in obj.__dict__)
-            ):
-                return self.bound(found, obj, cls, name)  # the class's, which may be from outside
+            if type(getattribute) is not FunctionType and self.is_of_class(obj, cls, name, found):
+                return self.bound(found, obj, cls, name)
             self.class_attribute(cls, "__getattr__")
         if name == "__class__" and (is_ours(cls) or self.class_attribute(cls, name) is CLASS):
             return self.class_of(obj)
@@ -96,6 +91,20 @@ class Attributes(Door):
         if id(obj) in self.operator_errors:
             self.looking_at(obj)
         return native(getattr, obj, name)
+
+    def is_of_class(self, obj: Any, cls: type, name: str, found: Any) -> bool:
+        """Whether what an inside object has under a name is just the class's, which may be from outside."""
+        if found is MISSING or self.describes(type(found), "__get__"):
+            return False
+        return not (cls.__dictoffset__ and name in obj.__dict__)
+
+    def inside_attr(self, obj: Any, name: str) -> Any:
+        """`object.__getattribute__` of an object that the trace has made."""
+        cls = type(obj)
+        found = self.class_attribute(cls, name)
+        if self.is_of_class(obj, cls, name, found):
+            return self.bound(found, obj, cls, name)
+        return native(object.__getattribute__, obj, name)
 
     def describes(self, kind: type, method: str) -> bool:
         """Whether what a class has is a descriptor: its own class decides, and may change too."""
@@ -371,7 +380,7 @@ class Attributes(Door):
             self.guard(self.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
             return self.refuse(breaks.INTERNAL, f"{name} of an outside function")
-        if hasattr(FunctionType, name):
+        if self.plain_attribute(FunctionType, name) is not MISSING:
             value = getattr(fn, name)
             if name == "__dict__":
                 return Pending(self, self.root.constant(value, f"{fn.__qualname__}.__dict__"), value)

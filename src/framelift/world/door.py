@@ -81,6 +81,8 @@ class Door(PlainWorld):
         self.sighted: list[Source] = []
         """Names and keys that were found, whether or not what they hold was ever looked at."""
         self.known: dict[int, Known] = {}
+        self.stand_ins: dict[int, Known] = {}
+        """id of something that was made anew -> what it stands for."""
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
         self.blind: dict[int, Blind] = {}
@@ -224,6 +226,11 @@ class Door(PlainWorld):
         self.known[id(value)] = Known(value, opened, source)
         return opened
 
+    def stand_in(self, value: Any, made: Any, source: Source) -> Any:
+        """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""
+        self.stand_ins[id(made)] = Known(value, made, source)
+        return self.know(value, made, source)
+
     # ---- symbols
 
     def symbolic_number(self, value: int | float, source: Source) -> Any:
@@ -278,7 +285,7 @@ class Door(PlainWorld):
         view = self.views.get(id(value))
         if view is not None and not issubclass(type(value), ModuleType):
             return view.source
-        known = self.known.get(id(value))
+        known = self.known.get(id(value)) or self.stand_ins.get(id(value))
         if known is not None:
             return known.source
         if issubclass(type(value), (type, FunctionType)):

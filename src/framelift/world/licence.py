@@ -104,6 +104,8 @@ MOVING = {
     collections.deque.popleft: 1,
     collections.deque.rotate: 2,
     functools.partial: 1,
+    functools._lru_cache_wrapper.__copy__: 1,  # type: ignore[attr-defined]
+    functools._lru_cache_wrapper.__deepcopy__: 1,  # type: ignore[attr-defined]
     types.MethodType: 1,
     types.CellType: 0,
     builtins.property: 4,
@@ -176,6 +178,7 @@ PURE_BUILTINS = {
         memoryview,
     ),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    datetime.timezone,
     *(
         functools.reduce,
         functools.cmp_to_key,
@@ -245,6 +248,7 @@ PURE_TYPES = {
         datetime.datetime,
         datetime.timedelta,
         datetime.time,
+        datetime.timezone,
         decimal.Decimal,
     ),
     *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, types.FunctionType),
