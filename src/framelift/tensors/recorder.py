@@ -272,9 +272,14 @@ class Recorder(GraphWriter, TorchFunctionMode):
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if torch._C._len_torch_function_stack() > 1 + len(self.modes_before):
-            return func(*args, **kwargs)  # the program has entered a mode of its own, which comes first
+        if self.in_modes:
+            return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
+
+    @property
+    def in_modes(self) -> bool:
+        """Whether the program has entered a torch function mode of its own."""
+        return torch._C._len_torch_function_stack() > 1 + len(self.modes_before)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
