@@ -21,6 +21,7 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,10 @@ class Licence:
 class Refusal:
     reason: Reason
     context: str
+
+
+SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
+"""Type of an argument -> whether it makes a function that is pure otherwise print something."""
 
 
 MOVING = {
@@ -384,10 +389,17 @@ def is_of_module(fn: Any) -> bool:
     return fn.__self__ is None or issubclass(type(fn.__self__), types.ModuleType)
 
 
+KINDS = frozenset(map(type, (*REFUSED, *MOVING, *PAIRS, *SHALLOW, *PURE_BUILTINS)))
+"""The types of what is in the tables. Nothing else is looked up there: the program might hash it."""
+
+
 def judge(fn: Any) -> Licence | Refusal:
-    refused = REFUSED.get(fn) if fn.__hash__ else None
-    if refused is not None:
-        return refused
+    return (listed(fn) if type(fn) in KINDS else None) or judge_by_kind(fn)
+
+
+def listed(fn: Any) -> Licence | Refusal | None:
+    if fn in REFUSED:
+        return REFUSED[fn]
     if fn in MOVING:
         return Licence(Looks.MOVES, "stores or hands on what it is given", MOVING[fn])
     if fn in PAIRS:
@@ -396,11 +408,15 @@ def judge(fn: Any) -> Licence | Refusal:
         return Licence(Looks.SHALLOW, "goes over elements without looking at them")
     if fn in PURE_BUILTINS:
         return Licence(Looks.DEEP, "a pure builtin")
+    return None
+
+
+def judge_by_kind(fn: Any) -> Licence | Refusal:
     kind = type(fn)
     name = getattr(fn, "__module__", None) or ""
     if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType):
         return judge_method(fn)
-    if isinstance(fn, type):
+    if issubclass(kind, type):
         return judge_class(fn)
     if kind is types.BuiltinFunctionType:
         return judge_builtin(fn, name)
@@ -430,16 +446,34 @@ def judge_class(cls: type) -> Licence | Refusal:
             return Licence(
                 Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
             )
-        return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
+        return judge_allocation(cls)
     if issubclass(cls, BaseException):
         if issubclass(cls, (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)):
             return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
+    for base in cls.__mro__[1:-1]:
+        inherited = listed(base) if type(base) in KINDS else None
+        if inherited is not None:
+            return inherited
     if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
         return Licence(Looks.SHALLOW, "a builtin type")
     if cls.__flags__ & (1 << 9) and init is object.__init__:
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+
+
+def judge_allocation(cls: type) -> Licence | Refusal:
+    """A class with an `__init__` in Python: that comes back through the hook, what allocates may not."""
+    new: Any = cls.__new__
+    owner = new.__self__ if type(new) is types.BuiltinFunctionType else object
+    if owner is object or owner in ALLOCATED_EMPTY or issubclass(owner, BaseException):
+        return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
+    return judge(owner)
+
+
+ALLOCATED_EMPTY = frozenset({list, dict, set, bytearray, type, types.SimpleNamespace, torch.nn.Module})
+ALLOCATED_EMPTY |= {collections.deque, collections.OrderedDict, collections.defaultdict}
+"""Classes of C whose `__new__` takes no notice of its arguments."""
 
 
 def judge_builtin(fn: Any, module: str) -> Licence | Refusal:

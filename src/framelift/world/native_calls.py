@@ -22,11 +22,12 @@ import torch
 
 from framelift import _frame
 from framelift.bytecode.resume import Callee
+from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.exposure import ATOMS, Seen
 from framelift.world.guard import Check
-from framelift.world.licence import Licence, Looks, Refusal, licence_of
+from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
 from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
@@ -69,6 +70,11 @@ def through(fn: Any) -> Any:
 
 
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def speaks(arg: Any) -> bool:
+    found = SPEAKING.get(type(arg))
+    return found is not None and found(arg)
 
 
 def are_numbers(args: list[Any]) -> bool:
@@ -131,6 +137,8 @@ class NativeCalls(Operations):
             )
         else:
             args, kwargs = self.looked_into(fn, args, kwargs)
+            if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
+                self.refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
         if self.outside_sets:
             self.keep_order(fn, args)
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
@@ -199,6 +207,7 @@ class NativeCalls(Operations):
         elif fn in TEXTS or fn in FORMATTERS:
             for seen in shown:
                 self.refuse_addresses(seen, fn)
+                self.refuse_disorder_in(seen)
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
@@ -220,7 +229,7 @@ class NativeCalls(Operations):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            if self.stays_inside(value, cls):
+            if self.stays_inside(value, cls) and not self.disordered:
                 return value
         elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
             return value
