@@ -10,11 +10,14 @@ import collections
 import ctypes
 import functools
 import gc
+import io
 import itertools
 import keyword
 import operator
 import types
+import typing
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +31,7 @@ from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Susp
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.world.door import is_ours
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
-from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
+from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
 
 if TYPE_CHECKING:
@@ -54,12 +57,6 @@ def builds(*classes: type) -> Callable[[Builder], Builder]:
 
 # ---- containers
 
-DICT_VIEWS: dict[type, str] = {
-    type(getattr(cls(), name)()): name
-    for cls in (dict, collections.OrderedDict)
-    for name in ("keys", "values", "items")
-}
-"""What a dictionary gives of itself -> by which method."""
 FILLABLE = frozenset({list, dict, set})
 """Containers written as displays that can also be made empty and filled later."""
 
@@ -170,6 +167,11 @@ def build_slice(r: Rebuild, value: slice) -> str:
     return r.variable(f"{r.constant(slice)}({r.listed((value.start, value.stop, value.step))})")
 
 
+@builds(types.GenericAlias)
+def build_alias(r: Rebuild, value: Any) -> str:
+    return r.variable(f"{r.constant(types.GenericAlias)}({r.listed((value.__origin__, value.__args__))})")
+
+
 def build_container(r: Rebuild, value: Any) -> str:
     """A subclass of a builtin container, or one that has no display; made without running `__init__`."""
     cls = type(value)
@@ -273,11 +275,38 @@ def build_builtin_method(r: Rebuild, value: Any) -> str:
 
 @builds(functools.partial)
 def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
-    args = "".join(f", {r.expression(item)}" for item in value.args)
-    keywords = f", **{r.dict_of(value.keywords.items())}" if value.keywords else ""
-    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)}{args}{keywords})", value)
-    r.fill(value, lambda: write_state(r, name, value))
+    """With these very keywords, which a copy shares with what it is a copy of."""
+    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)})", value)
+    r.fill(value, lambda: fill_partial(r, name, value))
     return name
+
+
+@builds(types.GenericAlias)
+def build_generic_alias(r: Rebuild, value: types.GenericAlias) -> str:
+    made = f"{r.constant(types.GenericAlias)}({r.expression(value.__origin__)}, {r.tuple_of(value.__args__)})"
+    return r.variable(f"next(iter({made}))" if value.__unpacked__ else made)
+
+
+@builds(io.StringIO, io.BytesIO)
+def build_stream(r: Rebuild, value: Any) -> str:
+    if value.closed:
+        raise Break(breaks.UNREBUILDABLE, "a stream that is closed", culprit=value)
+    name = r.variable(f"{r.constant(type(value))}()", value)
+    r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(value.__getstate__())})"))
+    return name
+
+
+@builds(weakref.ref)
+def build_weak_reference(r: Rebuild, value: weakref.ref[Any]) -> str:
+    held = value()
+    if held is None:
+        raise Break(breaks.UNREBUILDABLE, "a weak reference to what is gone", culprit=value)
+    return r.variable(f"{r.constant(weakref.ref)}({r.variable(r.expression(held))})")
+
+
+def fill_partial(r: Rebuild, name: str, value: functools.partial[Any]) -> None:
+    r.say(f"{name}.__setstate__(({r.listed((value.func, value.args, value.keywords))}, None))")
+    write_state(r, name, value)
 
 
 # ---- iterators
@@ -386,6 +415,10 @@ def build_reduced(r: Rebuild, value: Any) -> str:
     return name
 
 
+for _cls in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+    BUILDERS[_cls] = build_reduced
+
+
 def builtin_base(cls: type) -> type:
     """The class whose `__new__` allocates an instance, past those that Python code may define."""
     return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
@@ -483,8 +516,12 @@ def build_constant(r: Rebuild, value: Any) -> str:
     return r.own(value)
 
 
+TYPES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]
+"""Such as `Optional[int]`: `typing` makes each once, and keeps it."""
+
+
 def builder_for(cls: type) -> Builder | None:
-    if OPENERS.get(cls) in (open_constant, open_singleton):
+    if OPENERS.get(cls) in (open_constant, open_singleton) or issubclass(cls, TYPES):
         return build_constant
     if issubclass(cls, (type, types.ModuleType)) or is_ours(cls):
         return None

@@ -134,7 +134,7 @@ class Rebuild:
             return self.input(source)
         if cls in CONSTANTS:
             return self.own(value)
-        if issubclass(type(value), enum.Enum):
+        if issubclass(type(value), enum.Enum) and is_member(value):
             return self.constant(value)
         if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
             return self.constant(value)  # found on a class, and guarded there
@@ -248,6 +248,13 @@ def stays(value: Any) -> bool:
     if not isinstance(module, str) or not isinstance(name, str) or policy.is_user_code(module):
         return False
     return getattr(sys.modules.get(module), name, None) is value
+
+
+def is_member(value: enum.Enum) -> bool:
+    """Whether its class has it: one that a class is still making is like any other object."""
+    cls = type(value)
+    of_values = cls._value2member_map_.values()
+    return cls._member_map_.get(vars(value).get("_name_", "")) is value or any(m is value for m in of_values)
 
 
 def unrebuildable(value: Any, what: str) -> Break:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import inspect
 import sys
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import _frame
+
+OWN_FILES = str(Path(__file__).parents[1])
+"""What the names of Framelift's own files begin with."""
 
 LEAVES = {
     "framelift": "the interpreter must not interpret itself",
@@ -26,6 +30,7 @@ LEAVES = {
     "re": "compiles patterns into a cache of its own",
     "sre_compile": "the same",
     "sre_parse": "the same",
+    "_strptime": "keeps what it knows of the locale, under a lock",
     "typing": "runtime typing objects are immutable and cached",
     "linecache": "reads source files",
     "traceback": "looks at real frames",
@@ -60,6 +65,9 @@ INLINED = (
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
     "torch.amp.autocast_mode",
+    "torch.autograd.function",
+    "torch.autograd.profiler",
+    "torch.utils._foreach_utils",
     "torch.testing",
     "torch.backends.mha",
 )

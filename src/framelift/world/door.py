@@ -16,12 +16,14 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
+from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
@@ -88,6 +90,8 @@ class Door(PlainWorld):
         self.sighted: list[Source] = []
         """Names and keys that were found, whether or not what they hold was ever looked at."""
         self.known: dict[int, Known] = {}
+        self.stand_ins: dict[int, Known] = {}
+        """id of something that was made anew -> what it stands for."""
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
         self.blind: dict[int, Blind] = {}
@@ -102,6 +106,11 @@ class Door(PlainWorld):
         """Classes whose special methods C may have looked up: all of these are guarded."""
         self.inside_classes: set[type] = set()
         self.inside_functions: dict[int, FunctionType] = {}
+        self.made_here: dict[int, Any] = {}
+        """Other things that the trace has made, of kinds that are mostly from outside: memoising functions,
+        modules, weak references."""
+        self.memo: dict[Any, Any] = {}
+        """What those from outside have given in the trace."""
         self.inlined: dict[int, FunctionType] = {}
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
@@ -226,6 +235,11 @@ class Door(PlainWorld):
         self.known[id(value)] = Known(value, opened, source)
         return opened
 
+    def stand_in(self, value: Any, made: Any, source: Source) -> Any:
+        """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""
+        self.stand_ins[id(made)] = Known(value, made, source)
+        return self.know(value, made, source)
+
     # ---- symbols
 
     def symbolic_number(self, value: int | float, source: Source) -> Any:
@@ -246,10 +260,22 @@ class Door(PlainWorld):
         return self.known[id(value)].source if number is None else number
 
     def is_inside(self, value: Any) -> bool:
-        """Whether a function or class was made by the trace."""
-        return id(value) in self.inside_functions or (
-            issubclass(type(value), type) and value in self.inside_classes
-        )
+        """Whether a function, class or module was made by the trace."""
+        if issubclass(type(value), type):
+            return value in self.inside_classes
+        return id(value) in self.inside_functions or id(value) in self.made_here
+
+    def keep_made(self, value: Any) -> Any:
+        self.made_here[id(value)] = value
+        return value
+
+    def made_class(self, cls: Any) -> Any:
+        """A class of the trace's, with all that was made for it."""
+        self.inside_classes.add(cls)
+        for value in vars(cls).values():
+            if type(value) is FunctionType:
+                self.made_function(value)
+        return cls
 
     def refuse_disorder(self, value: Any) -> None:
         """Before an operation whose result depends on the order of a set."""
@@ -268,7 +294,7 @@ class Door(PlainWorld):
         view = self.views.get(id(value))
         if view is not None and not issubclass(type(value), ModuleType):
             return view.source
-        known = self.known.get(id(value))
+        known = self.known.get(id(value)) or self.stand_ins.get(id(value))
         if known is not None:
             return known.source
         if issubclass(type(value), (type, FunctionType)):
@@ -317,9 +343,12 @@ class Door(PlainWorld):
         if isinstance(error, Break) and self.broken is None:
             self.broken = error
             error.stack = error.stack or self.stack()
+        elif self.broken is None and faults.is_own(error):
+            self.broken = faults.as_break(error)
+            self.broken.stack = self.stack()
         if self.broken is not None:
             return False
-        if came_through(error.__traceback__, OPERATING):
+        if came_through(error.__traceback__, OPERATING) or tells_of_fakes(error):
             self.operator_errors[id(error)] = error
         return not self.is_users_interrupt(error)
 
@@ -484,6 +513,11 @@ class Door(PlainWorld):
                 if name in keywords and bound[n] is keywords[name]:
                     bound[n] = Pending(self, source.child(Access.KWDEFAULT, name), keywords[name])
         return bound
+
+
+def tells_of_fakes(error: BaseException) -> bool:
+    """Whether C names the class of what stands for a tensor, as it does where it can't add two things."""
+    return any(type(arg) is str and FakeTensor.__name__ in arg for arg in error.args)
 
 
 def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) -> bool:

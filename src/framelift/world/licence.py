@@ -14,7 +14,9 @@ import decimal
 import enum
 import functools
 import inspect
+import io
 import itertools
+import json.scanner
 import operator
 import os
 import re
@@ -107,6 +109,8 @@ MOVING = {
     collections.deque.popleft: 1,
     collections.deque.rotate: 2,
     functools.partial: 1,
+    functools._lru_cache_wrapper.__copy__: 1,  # type: ignore[attr-defined]
+    functools._lru_cache_wrapper.__deepcopy__: 1,  # type: ignore[attr-defined]
     types.MethodType: 1,
     types.CellType: 0,
     builtins.property: 4,
@@ -139,7 +143,7 @@ PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
 """Functions that take a mapping, or an iterable of pairs -> how many arguments come before that."""
 
 PURE_BUILTINS = {
-    *(issubclass, sys.exc_info, sys.exception, dict.fromkeys),
+    *(aiter, anext, issubclass, sys.exc_info, sys.exception, dict.fromkeys),
     *(operator.attrgetter, operator.methodcaller, os.fspath, sys.intern),
     *(
         abs,
@@ -179,6 +183,7 @@ PURE_BUILTINS = {
         memoryview,
     ),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    datetime.timezone,
     *(
         functools.reduce,
         functools.cmp_to_key,
@@ -189,6 +194,7 @@ PURE_BUILTINS = {
     *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
     *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
     *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
+    json.scanner.c_make_scanner,
 }
 
 PURE_MODULES = {
@@ -204,6 +210,8 @@ PURE_MODULES = {
     "_string": "parses format strings",
     "unicodedata": "functions of characters",
     "binascii": "functions of bytes",
+    "zlib": "functions of bytes",
+    "_hashlib": "functions of bytes",
     "_json": "functions of builtin values",
     "_sre": "matches strings",
     "_typing": "runtime typing",
@@ -245,6 +253,7 @@ PURE_TYPES = {
         datetime.datetime,
         datetime.timedelta,
         datetime.time,
+        datetime.timezone,
         decimal.Decimal,
     ),
     *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, types.FunctionType),
@@ -262,6 +271,7 @@ PURE_TYPES = {
         type(iter({})),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
+    *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
 
@@ -274,8 +284,17 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
 }
+
+EFFECTIVE = {
+    "time": "asks the clock, or waits",
+    "posix": "asks the operating system",
+    "_random": "draws numbers",
+    "_warnings": "shows or raises warnings",
+}
+"""Modules of C functions that are called each time the program runs -> what they do."""
 
 CLOCKS = frozenset({"now", "utcnow", "today"})
 """Class methods of dates that ask what time it is."""
@@ -433,22 +452,24 @@ def judge_method(fn: Any) -> Licence | Refusal:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     if issubclass(owner, torch._C.TensorBase):
         return Licence(Looks.RECORDED, "a tensor method")
+    if owner.__module__ in EFFECTIVE:
+        return Refusal(breaks.EFFECT, f"{describe(fn)} ({EFFECTIVE[owner.__module__]})")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
 
 def judge_class(cls: type) -> Licence | Refusal:
     module = cls.__module__
     init: Any = cls.__init__  # type: ignore[misc]
-    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType:
-        if policy.is_leaf(module) and not policy.within(module, TORCH_PYTHON):
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(module):
+        if not policy.within(module, TORCH_PYTHON):
             return Refusal(breaks.UNLICENSED_CALL, describe(cls))
-        if policy.is_leaf(module):
-            return Licence(
-                Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
-            )
-        return judge_allocation(cls)
+        return Licence(
+            Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
+        )
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and made_without_a_look(cls):
+        return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
     if issubclass(cls, BaseException):
-        if issubclass(cls, (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)):
+        if issubclass(cls, LOOKING_EXCEPTIONS):
             return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
     for base in cls.__mro__[1:-1]:
@@ -457,23 +478,27 @@ def judge_class(cls: type) -> Licence | Refusal:
             return inherited
     if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
         return Licence(Looks.SHALLOW, "a builtin type")
-    if cls.__flags__ & (1 << 9) and init is object.__init__:
+    if cls.__flags__ & (1 << 9) and init is object.__init__ and made_without_a_look(cls):
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))
 
 
-def judge_allocation(cls: type) -> Licence | Refusal:
-    """A class with an `__init__` in Python: that comes back through the hook, what allocates may not."""
+LOOKING_EXCEPTIONS = (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)
+LEAVING_TO_INIT = frozenset(
+    {object, list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
+)
+"""Types whose `__new__` does nothing with its arguments."""
+
+
+def made_without_a_look(cls: type) -> bool:
+    """Whether C's `__new__`, where that is what makes the instances, does not look at its arguments."""
     new: Any = cls.__new__
-    owner = new.__self__ if type(new) is types.BuiltinFunctionType else object
-    if owner is object or owner in ALLOCATED_EMPTY or issubclass(owner, BaseException):
-        return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
-    return judge(owner)
-
-
-ALLOCATED_EMPTY = frozenset({list, dict, set, bytearray, type, types.SimpleNamespace, torch.nn.Module})
-ALLOCATED_EMPTY |= {collections.deque, collections.OrderedDict, collections.defaultdict}
-"""Classes of C whose `__new__` takes no notice of its arguments."""
+    maker = getattr(new, "__self__", None)
+    if not isinstance(maker, type):
+        return True  # Python's, which comes back through the hook
+    if issubclass(maker, BaseException):
+        return not issubclass(maker, LOOKING_EXCEPTIONS)
+    return maker in LEAVING_TO_INIT
 
 
 def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
@@ -490,6 +515,8 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
         return Licence(Looks.CLASS, "class registrations, which are read as facts")
     if module in PURE_MODULES:
         return Licence(Looks.DEEP, PURE_MODULES[module])
+    if module in EFFECTIVE:
+        return Refusal(breaks.EFFECT, f"{describe(fn)} ({EFFECTIVE[module]})")
     if issubclass(type(owner), type):
         if issubclass(owner, datetime.date) and fn.__name__ in CLOCKS:
             return Refusal(breaks.EFFECT, f"{owner.__qualname__}.{fn.__name__}")
@@ -522,10 +549,12 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Refusal(breaks.EFFECT, describe(fn))
     if fn in TORCH_TOP or fn in TORCH_QUERIES or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
-    if top in ("re", "sre_compile", "sre_parse", "typing"):
+    if top in ("re", "sre_compile", "sre_parse", "typing", "_strptime"):
         return Licence(Looks.DEEP, "pure, with a cache of its own")
     if top in policy.EFFECTS:
         return Refusal(breaks.EFFECT, describe(fn))
+    if module == "framelift.interpreter.generators":
+        return Licence(Looks.MOVES, "a generator of the trace: what it is sent is handed on", 1)
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
 
