@@ -119,6 +119,10 @@ class NativeCalls(Operations):
                 fn, args = method, [fn.__self__, *args]
         elif is_of_every_class(fn):
             fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+        elif type(fn) in BUILTINS and fn.__name__ == "__new__" and args:
+            cls = opened(args[0])  # had by an instance's own `__new__`, not by a call of its class
+            if issubclass(type(cls), type):
+                self.creating(cls)
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
             fn, args = type(fn).__call__, [fn, *args]
         licence = licence_of(fn)

@@ -209,3 +209,26 @@ def a_pattern_that_is_shown_as_it_is_compiled(stop):
         return pattern.findall("abb"), y + 1
 
     return f
+
+
+@program
+def objects_with_a_finaliser_that_count_themselves(stop):
+    class Counted:
+        count = 0
+
+        def __new__(cls):
+            cls.count += 1
+            return object.__new__(cls)
+
+        def __del__(self):
+            type(self).count -= 1
+
+    def f(x):
+        y = x * 2
+        one = Counted()
+        stop(y)
+        several = [one, *(Counted() for _ in range(3))]
+        stop(y)
+        return Counted.count, len(several), y + 1
+
+    return f
