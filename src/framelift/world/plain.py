@@ -229,6 +229,10 @@ class PlainWorld:
     def catching(self, error: BaseException) -> None:
         """A handler of the program's is about to see the exception."""
 
+    def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
+        """Whether a variable that is not read again is handed over all the same, for what it holds."""
+        return False
+
     def catchable(self, error: BaseException) -> bool:
         """Whether the program's own handlers may see the exception."""
         return True
