@@ -403,6 +403,10 @@ def build_reduced(r: Rebuild, value: Any) -> str:
     return name
 
 
+for _getter in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+    BUILDERS[_getter] = build_reduced
+
+
 def builtin_base(cls: type) -> type:
     """The class whose `__new__` allocates an instance, past those that Python code may define."""
     return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
