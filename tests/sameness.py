@@ -32,6 +32,8 @@ class Sameness(Comparison):
             self.classes(a, b, at)
         elif isinstance(a, types.ModuleType) and isinstance(b, types.ModuleType) and a is not b:
             self.same(plain_names(vars(a)), plain_names(vars(b)), f"{at}.__dict__")
+        elif type(a) is type(b) is types.BuiltinFunctionType and is_method(a):
+            self.same((a.__name__, a.__self__), (b.__name__, b.__self__), at)
         elif type(a) is not type(b) and own(type(a)):
             self.classes(type(a), type(b), f"type of {at}")
             if not self.paired(a, b, at):
@@ -77,6 +79,10 @@ IMMUTABLE = (
     *(types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Union[int, str])),
     *(decimal.Decimal, fractions.Fraction),
 )
+
+
+def is_method(fn: types.BuiltinFunctionType) -> bool:
+    return not isinstance(fn.__self__, (types.ModuleType, type, type(None)))
 
 
 def own(cls: type) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import _thread
 import builtins
 import collections
+import contextlib
 import copy
 import copyreg
 import dataclasses
@@ -21,6 +22,7 @@ import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.profiler import record_function
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
@@ -268,7 +270,8 @@ def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
             return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
-        return object.__setattr__(obj, name, args[2])
+        f.world.class_attribute(type(obj), name)
+        return _frame.native(object.__setattr__, obj, name, args[2])
     return object.__setattr__(*args)
 
 
@@ -278,7 +281,8 @@ def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_delete(view, obj, name)  # type: ignore[attr-defined]
-    return object.__delattr__(obj, name)
+    f.world.class_attribute(type(obj), name)
+    return _frame.native(object.__delattr__, obj, name)
 
 
 @serve(object.__getattribute__)
@@ -287,7 +291,7 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_attr(view, obj, name, hook=False)  # type: ignore[attr-defined]
-    return object.__getattribute__(obj, name)
+    return f.world.inside_attr(obj, name)  # type: ignore[attr-defined]
 
 
 def serve_member(method: Any, changed: Any) -> None:
@@ -314,12 +318,13 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     reduce = world.class_attribute(type(obj), "__reduce__")
     if type(reduce) is types.FunctionType:
         return call(f, reduce, [obj], None)
-    for name in ("__getnewargs_ex__", "__getnewargs__"):
-        if world.class_attribute(type(obj), name) is not MISSING:
-            raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has {name}")
+    if world.class_attribute(type(obj), "__getnewargs_ex__") is not MISSING:
+        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has __getnewargs_ex__")
+    arguments = world.class_attribute(type(obj), "__getnewargs__")
+    given = () if arguments is MISSING else opened(world.invoke(arguments, obj))  # type: ignore[attr-defined]
     getter = world.class_attribute(type(obj), "__getstate__")
     state = _frame.native(getter, obj) if type(getter) is types.FunctionType else instance_state(f, obj)
-    return copyreg.__newobj__, (type(obj),), state, None, None  # type: ignore[attr-defined]
+    return copyreg.__newobj__, (type(obj), *given), state, None, None  # type: ignore[attr-defined]
 
 
 @serve(object.__getstate__)
@@ -331,9 +336,13 @@ def serve_getstate(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def instance_state(f: Frame, obj: Any) -> Any:
-    if any(type(v) is types.MemberDescriptorType for base in type(obj).__mro__ for v in vars(base).values()):
-        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has slots")
-    return dict(opened(f.world.load_attr(obj, "__dict__"))) or None
+    """What the instance has in its dictionary, and in slots, as C would say it."""
+    own = dict(opened(f.world.load_attr(obj, "__dict__"))) if hasattr(obj, "__dict__") else {}
+    slots = {}
+    for name in copyreg._slotnames(type(obj)):  # type: ignore[attr-defined]
+        with contextlib.suppress(AttributeError):
+            slots[name] = f.world.load_attr(obj, name)
+    return (own or None, slots) if slots else own or None
 
 
 @serve(copyreg._slotnames)  # type: ignore[attr-defined]
@@ -366,7 +375,7 @@ def serve_unwrap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def unwrapped(func: Any, *, stop: Any = None) -> Any:
-    """As `inspect.unwrap`, but for the interpreter's recursion limit, which that asks about to stop at cycles."""
+    """As `inspect.unwrap`, but for the recursion limit, which that asks about to stop at cycles."""
     start, seen = func, [func]
     while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
         func = func.__wrapped__
@@ -456,6 +465,15 @@ def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.is_instance(args[0], torch.Tensor)
 
 
+@serve(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary)
+@serve(torch.overrides.has_torch_function_variadic)
+def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Tensors of the trace have none, and the trace's own mode is nobody's business."""
+    for arg in args:
+        f.world.for_torch(arg)  # type: ignore[attr-defined]
+    return f.world.recorder.in_modes or bool(f.world.recorder.modes_before)  # type: ignore[attr-defined]
+
+
 @serve(torch.get_default_device)
 def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Torch makes a tensor to find out, which here would be a fake."""
@@ -527,10 +545,17 @@ def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]
     return None
 
 
-@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__)
+@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__, record_function.__exit__)
 def serve_exit_context(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     f.world.recorder.exit_context(opened(args[0]))  # type: ignore[attr-defined]
     return None
+
+
+@serve(record_function.__enter__)
+def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager = opened(args[0])
+    f.world.recorder.enter_range(manager)  # type: ignore[attr-defined]
+    return manager
 
 
 @serve(torch.device.__enter__)

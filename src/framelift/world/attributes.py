@@ -3,6 +3,9 @@
 On an outside instance the lookup is done here step by step - class, data descriptor, instance
 dictionary, other descriptor, `__getattr__` - so that each step is guarded and reads see what the
 trace has written. On inside objects CPython does it, with the class's part guarded.
+
+What an object is is asked of its type (`issubclass(type(obj), ...)`): `isinstance` would ask the object
+too, whose `__class__` may be the program's code.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from framelift.world.views import DELETED, View
 native = _frame.native
 
 IMPORTER = builtins.__import__
+CLASS = vars(object)["__class__"]
+"""What says of what class an object is, unless its class has something else to say."""
 CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
@@ -55,7 +60,7 @@ class Attributes(Door):
             obj = obj.open()
         view = self.views.get(id(obj))
         if view is not None:
-            if isinstance(obj, type):
+            if issubclass(type(obj), type):
                 return self.class_attr(obj, name)
             if type(obj) is types.ModuleType:
                 return self.module_attr(view, obj, name)
@@ -67,7 +72,7 @@ class Attributes(Door):
             return getattr(settled(obj), name)
         if cls is super:
             return self.super_attr(obj, name)
-        if isinstance(obj, type):
+        if issubclass(type(obj), type):
             return self.class_attr(obj, name)
         if cls is MethodType and (name == "__doc__" or self.plain_attribute(cls, name) is MISSING):
             return self.load_attr(obj.__func__, name)  # as C does it, which asks the function itself
@@ -76,13 +81,8 @@ class Attributes(Door):
         if not cls.__flags__ & IMMUTABLE_TYPE:
             found = self.class_attribute(cls, name)
             getattribute = self.class_attribute(cls, "__getattribute__")
-            if (
-                found is not MISSING
-                and not self.describes(type(found), "__get__")
-                and type(getattribute) is not FunctionType
-                and not (cls.__dictoffset__ and name in obj.__dict__)
-            ):
-                return self.bound(found, obj, cls, name)  # the class's, which may be from outside
+            if type(getattribute) is not FunctionType and self.is_of_class(obj, cls, name, found):
+                return self.bound(found, obj, cls, name)
             self.class_attribute(cls, "__getattr__")
         if name == "__class__" and (is_ours(cls) or self.class_attribute(cls, name) is CLASS):
             return self.class_of(obj)
@@ -91,6 +91,20 @@ class Attributes(Door):
         if id(obj) in self.operator_errors:
             self.looking_at(obj)
         return native(getattr, obj, name)
+
+    def is_of_class(self, obj: Any, cls: type, name: str, found: Any) -> bool:
+        """Whether what an inside object has under a name is just the class's, which may be from outside."""
+        if found is MISSING or self.describes(type(found), "__get__"):
+            return False
+        return not (cls.__dictoffset__ and name in obj.__dict__)
+
+    def inside_attr(self, obj: Any, name: str) -> Any:
+        """`object.__getattribute__` of an object that the trace has made."""
+        cls = type(obj)
+        found = self.class_attribute(cls, name)
+        if self.is_of_class(obj, cls, name, found):
+            return self.bound(found, obj, cls, name)
+        return native(object.__getattribute__, obj, name)
 
     def describes(self, kind: type, method: str) -> bool:
         """Whether what a class has is a descriptor: its own class decides, and may change too."""
@@ -125,7 +139,7 @@ class Attributes(Door):
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
-        if cls is not super and not isinstance(obj, type):
+        if cls is not super and not issubclass(type(obj), type):
             found = self.class_attribute(cls, name)
             if type(found) is FunctionType or (
                 type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
@@ -236,7 +250,7 @@ class Attributes(Door):
             return found.__func__
         if self.describes(kind, "__get__"):
             return self.got(kind.__get__, found, obj, cls)
-        if cls in self.inside_classes:
+        if self.is_made_for(cls, found):
             return found
         return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
@@ -244,14 +258,25 @@ class Attributes(Door):
         """What a descriptor gives; those that C implements only bind."""
         if type(getter) is FunctionType:
             return self.invoke(getter, self.descriptor(found, cls), obj, cls)
-        return native(getter, found, obj, cls)
+        given = native(getter, found, obj, cls)
+        if given is not found or cls in self.inside_classes:
+            return given
+        return self.load(
+            found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
 
     def descriptor(self, found: Any, cls: type) -> Any:
         """What a class has found, as its own methods may look at it: through the door."""
-        if cls in self.inside_classes or not is_ordinary(type(found)):
+        if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
         return self.load(
             found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
+
+    def is_made_for(self, cls: type, found: Any) -> bool:
+        """Whether the trace has made the class that has what was found: a base of it may be from outside."""
+        return cls in self.inside_classes and any(
+            found is own for base in cls.__mro__ if base in self.inside_classes for own in vars(base).values()
         )
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -324,11 +349,12 @@ class Attributes(Door):
         return Pending(self, place.child(Access.NATIVE_ATTR, name), native(getattr, cls, name))
 
     def class_item(self, cls: type, name: str) -> Any:
-        """What a class's own dictionary has: functions and descriptors as they are."""
+        """What a class's own dictionary has: functions and descriptors are opened, since C looks at them."""
         found = self.class_attribute(cls, name)
+        place = self.root.constant(found, f"{cls.__qualname__}.{name}")
         if self.describes(type(found), "__get__"):
-            return found
-        return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
+            return self.load(found, place)
+        return Pending(self, place, found)
 
     def super_attr(self, obj: Any, name: str) -> Any:
         this, start, cls = obj.__self__, obj.__thisclass__, obj.__self_class__
@@ -354,7 +380,7 @@ class Attributes(Door):
             self.guard(self.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
             return self.refuse(breaks.INTERNAL, f"{name} of an outside function")
-        if hasattr(FunctionType, name):
+        if self.plain_attribute(FunctionType, name) is not MISSING:
             value = getattr(fn, name)
             if name == "__dict__":
                 return Pending(self, self.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
@@ -471,8 +497,8 @@ class Attributes(Door):
             return None
         if view is None:
             return self.store_fixed(obj, name, value)
-        if isinstance(obj, (type, types.ModuleType)):
-            if isinstance(obj, type):
+        if issubclass(type(obj), (type, types.ModuleType)):
+            if issubclass(type(obj), type):
                 return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
             view.write(name, value)
             return None
@@ -490,7 +516,11 @@ class Attributes(Door):
         if type(setter) is FunctionType:
             return self.invoke(setter, obj, name, value)
         value = opened(value)
-        if type(obj) is FunctionType and type(value) is str and opened(self.function_attr(obj, name)) == value:
+        if (
+            type(obj) is FunctionType
+            and type(value) is str
+            and opened(self.function_attr(obj, name)) == value
+        ):
             return None
         return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
 
@@ -519,11 +549,11 @@ class Attributes(Door):
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
-        deleter = self.class_attribute(type(obj), "__delattr__") if isinstance(obj, type) else None
+        deleter = self.class_attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
         if type(deleter) is FunctionType:
             self.invoke(deleter, obj, name)
             return
-        if view is None or isinstance(obj, (type, types.ModuleType)):
+        if view is None or issubclass(type(obj), (type, types.ModuleType)):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
             return
         deleter = self.class_attribute(type(obj), "__delattr__")
@@ -548,7 +578,7 @@ class Attributes(Door):
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
-        if isinstance(obj, (type, FunctionType, types.ModuleType)):
+        if issubclass(type(obj), (type, FunctionType, types.ModuleType)):
             return not self.is_inside(obj)  # even if it was not had through the door, but from a class, say
         known = self.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.shadows

@@ -104,6 +104,8 @@ MOVING = {
     collections.deque.popleft: 1,
     collections.deque.rotate: 2,
     functools.partial: 1,
+    functools._lru_cache_wrapper.__copy__: 1,  # type: ignore[attr-defined]
+    functools._lru_cache_wrapper.__deepcopy__: 1,  # type: ignore[attr-defined]
     types.MethodType: 1,
     types.CellType: 0,
     builtins.property: 4,
@@ -176,6 +178,7 @@ PURE_BUILTINS = {
         memoryview,
     ),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal),
+    datetime.timezone,
     *(
         functools.reduce,
         functools.cmp_to_key,
@@ -245,6 +248,7 @@ PURE_TYPES = {
         datetime.datetime,
         datetime.timedelta,
         datetime.time,
+        datetime.timezone,
         decimal.Decimal,
     ),
     *(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, types.FunctionType),
@@ -396,7 +400,7 @@ _judged: PerCode[Licence | Refusal] = PerCode()
 
 
 def is_of_module(fn: Any) -> bool:
-    return fn.__self__ is None or isinstance(fn.__self__, types.ModuleType)
+    return fn.__self__ is None or issubclass(type(fn.__self__), types.ModuleType)
 
 
 def judge(fn: Any) -> Licence | Refusal:
@@ -440,23 +444,43 @@ def judge_method(fn: Any) -> Licence | Refusal:
 def judge_class(cls: type) -> Licence | Refusal:
     module = cls.__module__
     init: Any = cls.__init__  # type: ignore[misc]
-    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType:
-        if policy.is_leaf(module) and not policy.within(module, TORCH_PYTHON):
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(module):
+        if not policy.within(module, TORCH_PYTHON):
             return Refusal(breaks.UNLICENSED_CALL, describe(cls))
-        if policy.is_leaf(module):
-            return Licence(
-                Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
-            )
+        return Licence(
+            Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
+        )
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and made_without_a_look(cls):
         return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
     if issubclass(cls, BaseException):
-        if issubclass(cls, (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)):
+        if issubclass(cls, LOOKING_EXCEPTIONS):
             return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
-    if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
-        return Licence(Looks.SHALLOW, "a builtin type")
-    if cls.__flags__ & (1 << 9) and init is object.__init__:
+    base = next((base for base in cls.__mro__[:-1] if base in PURE_TYPES), None)
+    if module in PURE_MODULES or base is not None:
+        deep = base in PURE_BUILTINS and base not in SHALLOW
+        return Licence(Looks.DEEP if deep else Looks.SHALLOW, "a builtin type")
+    if cls.__flags__ & (1 << 9) and init is object.__init__ and made_without_a_look(cls):
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+
+
+LOOKING_EXCEPTIONS = (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)
+LEAVING_TO_INIT = frozenset(
+    {object, list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
+)
+"""Types whose `__new__` does nothing with its arguments."""
+
+
+def made_without_a_look(cls: type) -> bool:
+    """Whether C's `__new__`, where that is what makes the instances, does not look at its arguments."""
+    new: Any = cls.__new__
+    maker = getattr(new, "__self__", None)
+    if not isinstance(maker, type):
+        return True  # Python's, which comes back through the hook
+    if issubclass(maker, BaseException):
+        return not issubclass(maker, LOOKING_EXCEPTIONS)
+    return maker in LEAVING_TO_INIT
 
 
 def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
@@ -465,7 +489,7 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
     if fn is torch._C._set_grad_enabled:
         return Licence(Looks.RECORDED, "a switch that the graph holds")
     owner = fn.__self__
-    if module == "torch" and not isinstance(owner, types.ModuleType):
+    if module == "torch" and not issubclass(type(owner), types.ModuleType):
         return Licence(Looks.RECORDED, "a torch operator")
     if module in TORCH_OPERATORS:
         return Licence(Looks.RECORDED, "a torch operator")
@@ -475,13 +499,13 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
         return Licence(Looks.DEEP, PURE_MODULES[module])
     if module in EFFECTIVE:
         return Refusal(breaks.EFFECT, f"{describe(fn)} ({EFFECTIVE[module]})")
-    if isinstance(owner, type):
+    if issubclass(type(owner), type):
         if issubclass(owner, datetime.date) and fn.__name__ in CLOCKS:
             return Refusal(breaks.EFFECT, f"{owner.__qualname__}.{fn.__name__}")
         # a class method of C, had through a subclass that may have one of its own by that name
         method = types.ClassMethodDescriptorType
         owner = next((base for base in owner.__mro__ if type(vars(base).get(fn.__name__)) is method), owner)
-    if isinstance(owner, type) and owner in PURE_TYPES:
+    if issubclass(type(owner), type) and owner in PURE_TYPES:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 

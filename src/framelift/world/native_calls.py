@@ -77,6 +77,13 @@ def through(fn: Any) -> Any:
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+def is_of_every_class(fn: Any) -> bool:
+    """Whether it is what every class has from its metaclass, bound to one."""
+    if type(fn) not in BUILTINS or type(vars(type).get(fn.__name__)) is not MethodDescriptorType:
+        return False
+    return issubclass(type(fn.__self__), type)
+
+
 def are_numbers(args: list[Any]) -> bool:
     """Whether there are symbols among some numbers, or in a sequence of them, and nothing else. Of several
     floats symbols would make the sum in another order than Python does."""
@@ -101,13 +108,12 @@ class NativeCalls(Operations):
         )
         if served is not None:
             return served(self, fn, args, kwargs or {})
-        if type(fn) in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+        if type(fn) in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
             method = self.plain_attribute(type(fn.__self__), fn.__name__)
             if method is not MISSING:
                 fn, args = method, [fn.__self__, *args]
-        elif type(fn) in BUILTINS and type(vars(type).get(fn.__name__)) is MethodDescriptorType:
-            if isinstance(fn.__self__, type):  # what every class has from its metaclass
-                fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+        elif is_of_every_class(fn):
+            fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
             fn, args = type(fn).__call__, [fn, *args]
         licence = licence_of(fn)
@@ -116,7 +122,7 @@ class NativeCalls(Operations):
         return self.licensed(fn, licence, args, kwargs or {})  # type: ignore[arg-type]
 
     def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-        """A memoising function from outside would keep fakes: what it wraps is called instead, once in a trace."""
+        """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
         args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
         if id(fn) in self.made_here:
             return native(fn, *map(self.key, args), **{k: self.key(v) for k, v in kwargs.items()})
@@ -131,7 +137,7 @@ class NativeCalls(Operations):
         return self.memo[index]
 
     def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """What a memoising function would remember a call by; None where that is asked of the program's objects."""
+        """What a memoising function would remember a call by; None if the program's objects are asked."""
         parameters = vars(fn)["cache_parameters"]() if "cache_parameters" in vars(fn) else {"maxsize": 0}
         if parameters["maxsize"] == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
             return None
@@ -165,7 +171,7 @@ class NativeCalls(Operations):
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
-        if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
+        if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
             self.guard_bases(args[0])
             self.guard_check(args[1], "__subclasscheck__")
         elif fn is type.mro and len(args) == 1:
@@ -195,7 +201,11 @@ class NativeCalls(Operations):
 
     def pairs(self, value: Any) -> Any:
         """What `dict` takes: a mapping, or an iterable of keys and values."""
-        if isinstance(value, dict) or hasattr(type(value), "keys") or not hasattr(type(value), "__iter__"):
+        if (
+            issubclass(type(value), dict)
+            or hasattr(type(value), "keys")
+            or not hasattr(type(value), "__iter__")
+        ):
             return value
         pairs = []
         for item in self.elements(value):
@@ -237,7 +247,11 @@ class NativeCalls(Operations):
         view = self.views.get(id(value))
         if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
             show_mapping(self, vars(value), {})
-        if view is None or isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
+        if (
+            view is None
+            or not hasattr(value, "__dict__")
+            or issubclass(type(value), (type, types.ModuleType))
+        ):
             return
         self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
         for name in list(vars(value)):
@@ -260,7 +274,7 @@ class NativeCalls(Operations):
 
     def stays_inside(self, fn: Any, cls: type) -> bool:
         """Whether C may call another C function itself."""
-        if cls in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+        if cls in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
             return False  # what it is bound to may hold something pending
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False
@@ -319,6 +333,7 @@ def call_dispatch(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str
 Server = Callable[[NativeCalls, Any, list[Any], dict[str, Any]], Any]
 SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
 """id of a code object -> what is done instead of interpreting a function that has it."""
+
 
 def call_weak_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if id(reference) not in world.made_here:

@@ -183,7 +183,9 @@ class Operations(Exposure):
             self.keep_order(fn, prepared)
         if fn in COMPARING:
             self.keep_apart(shown[0], shown[1])
-        elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str and TEXT_FIELD.search(prepared[0])):
+        elif fn in TEXTS or (
+            fn is operator.mod and type(prepared[0]) is str and TEXT_FIELD.search(prepared[0])
+        ):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
         return self.changing(fn, prepared)
@@ -309,9 +311,9 @@ class Operations(Exposure):
 
     def guard_check(self, classes: Any, method: str) -> None:
         """That a metaclass has, or has not, an answer of its own to `isinstance` and `issubclass`."""
-        if isinstance(classes, types.UnionType):
+        if issubclass(type(classes), types.UnionType):
             classes = classes.__args__
-        if isinstance(classes, tuple):
+        if issubclass(type(classes), tuple):
             for item in classes:
                 self.guard_check(item, method)
         elif not type(classes).__flags__ & IMMUTABLE_TYPE:
@@ -381,7 +383,9 @@ class Operations(Exposure):
                 return self.recorder.call(torch.select, (container, 0, key), {})
             return self.recorder.call(operator.getitem, (container, self.tensor_index(key)), {})
         if cls is list or cls is tuple:
-            return container[key] if type(key) is int else native(operator.getitem, container, self.for_c(key))
+            return (
+                container[key] if type(key) is int else native(operator.getitem, container, self.for_c(key))
+            )
         if cls is dict:
             return native(operator.getitem, container, self.key(key))
         method = self.own_method(container, cls, "__getitem__")
@@ -389,13 +393,13 @@ class Operations(Exposure):
             return self.invoke(method, container, key)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__missing__")
-        if isinstance(container, type):
+        if issubclass(type(container), type):
             self.class_attribute(container, "__class_getitem__")
         return native(operator.getitem, self.glimpsed(container), self.index(container, key))
 
     def index(self, container: Any, key: Any) -> Any:
         """What a container is asked for: one that counts does not hash it."""
-        return self.for_c(key) if isinstance(container, COUNTING) else self.key(key)
+        return self.for_c(key) if issubclass(type(container), COUNTING) else self.key(key)
 
     def tensor_index(self, key: Any) -> Any:
         """What a tensor is indexed with; objects of the program say themselves which number they are."""
@@ -416,7 +420,9 @@ class Operations(Exposure):
         container = opened(container)
         cls = type(container)
         if cls is FakeTensor:
-            self.recorder.call(operator.setitem, (container, self.tensor_index(key), self.for_torch(value)), {})
+            self.recorder.call(
+                operator.setitem, (container, self.tensor_index(key), self.for_torch(value)), {}
+            )
             return
         method = self.own_method(container, cls, "__setitem__")
         if method is not None:
@@ -447,7 +453,7 @@ class Operations(Exposure):
             return native(operator.contains, container, value)  # a key's `__eq__` may be the program's
         if cls is types.MappingProxyType:
             (container,) = gc.get_referents(container)  # which keeps its values from C
-        if isinstance(container, (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
+        if issubclass(type(container), (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
             return native(operator.contains, container, self.key(value))
         return self.operate(operator.contains, container, value)
 
@@ -543,11 +549,11 @@ PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 
 def protocols_in(classes: Any) -> list[type]:
     """The protocols among what `isinstance` is asked about."""
-    if isinstance(classes, types.UnionType):
+    if issubclass(type(classes), types.UnionType):
         classes = classes.__args__
-    if isinstance(classes, tuple):
+    if issubclass(type(classes), tuple):
         return [protocol for item in classes for protocol in protocols_in(item)]
-    return [classes] if getattr(classes, "_is_protocol", False) and isinstance(classes, type) else []
+    return [classes] if getattr(classes, "_is_protocol", False) and issubclass(type(classes), type) else []
 
 
 def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
@@ -573,6 +579,6 @@ FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
 
 
 def is_checked_by_class(classes: Any) -> bool:
-    if isinstance(classes, tuple):
+    if issubclass(type(classes), tuple):
         return all(map(is_checked_by_class, classes))
     return type(classes).__instancecheck__ in CHECKED_BY_CLASS

@@ -42,6 +42,7 @@ class Access(enum.Enum):
     METHOD_FUNC = enum.auto()
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
+    VIEWED = enum.auto()
     REGISTRATIONS = enum.auto()
     DECIMAL_CONTEXT = enum.auto()
 
@@ -68,6 +69,7 @@ TEXTS = {
     Access.METHOD_FUNC: "{b}.__func__",
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
+    Access.VIEWED: "<what {b} is of>",
     Access.REGISTRATIONS: "abc.get_cache_token()",
     Access.DECIMAL_CONTEXT: "decimal.getcontext()",
 }
@@ -204,7 +206,7 @@ def written(value: Any) -> str:
     if cls is tuple:
         return f"({', '.join(map(written, value))}{',' * (len(value) == 1)})"
     if issubclass(cls, enum.Enum):
-        return f"{cls.__qualname__}.{value._name_}"
+        return f"{cls.__qualname__}.{vars(value).get('_name_', '?')}"  # none while it is being made
     if issubclass(cls, NAMED):
         return f"<{cls.__name__} {getattr(value, '__qualname__', None) or value.__name__}>"
     return f"<{cls.__qualname__} object>"

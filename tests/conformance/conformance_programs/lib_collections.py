@@ -8,6 +8,7 @@ import collections.abc
 import heapq
 
 import torch
+
 from conformance_programs import add_source, error_of, program
 
 DEQUE = {
@@ -104,8 +105,13 @@ def a_given_defaultdict(x, numbers, lists):
 @program
 def defaultdict_methods(x):
     d = collections.defaultdict(int, a=1)
-    return x + 1, d.copy(), d | {"b": 2}, d.__missing__("c"), error_of(lambda: collections.defaultdict()[1]), repr(
-        collections.defaultdict(None, a=1)
+    return (
+        x + 1,
+        d.copy(),
+        d | {"b": 2},
+        d.__missing__("c"),
+        error_of(lambda: collections.defaultdict()[1]),
+        repr(collections.defaultdict(None, a=1)),
     )
 
 
@@ -180,7 +186,15 @@ def user_dict_list_string(x):
     values = collections.UserList([x, 1])
     values.append(2)
     text = collections.UserString("abc")
-    return d.data, d["a"][0] + 1, list(d), values.data, values + [3] == [3], text.upper() == "ABC", text[1] + "z"
+    return (
+        d.data,
+        d["a"][0] + 1,
+        list(d),
+        values.data,
+        values + [3] == [3],
+        text.upper() == "ABC",
+        text[1] + "z",
+    )
 
 
 @program(given=lambda: (collections.UserDict(a=1), collections.UserList([1])))
@@ -195,17 +209,33 @@ ABCS = sorted(collections.abc.__all__)
 
 @program
 def abcs_recognise_builtins(x):
-    values = [1, "a", b"a", [], (), {}, set(), iter([]), (n for n in ()), len, {}.keys(), {}.items(), {}.values()]
-    return x + 1, [
-        [isinstance(value, getattr(collections.abc, name)) for name in ABCS] for value in values
+    values = [
+        1,
+        "a",
+        b"a",
+        [],
+        (),
+        {},
+        set(),
+        iter([]),
+        (n for n in ()),
+        len,
+        {}.keys(),
+        {}.items(),
+        {}.values(),
     ]
+    return x + 1, [[isinstance(value, getattr(collections.abc, name)) for name in ABCS] for value in values]
 
 
 @program
 def abcs_know_tensors(x):
-    return x + 1, isinstance(x, collections.abc.Sized), isinstance(x, collections.abc.Iterable), isinstance(
-        x, collections.abc.Hashable
-    ), isinstance(x, collections.abc.Sequence)
+    return (
+        x + 1,
+        isinstance(x, collections.abc.Sized),
+        isinstance(x, collections.abc.Iterable),
+        isinstance(x, collections.abc.Hashable),
+        isinstance(x, collections.abc.Sequence),
+    )
 
 
 @program
@@ -250,7 +280,15 @@ def sequence_of_numbers_fills_in(x):
     numbers.reverse()
     numbers += [9]
     numbers.remove(2)
-    return x + 1, numbers.items, 3 in numbers, numbers.index(3), numbers.count(1), numbers.pop(), numbers.clear()
+    return (
+        x + 1,
+        numbers.items,
+        3 in numbers,
+        numbers.index(3),
+        numbers.count(1),
+        numbers.pop(),
+        numbers.clear(),
+    )
 
 
 @program
@@ -314,7 +352,16 @@ def set_fills_in(x):
             return len(self.items)
 
     a, b = Few([1, 2]), Few([2, 3])
-    return x + 1, (a & b).items, (a | b).items, (a - b).items, (a ^ b).items, a <= b, a == Few([2, 1]), a.isdisjoint(b)
+    return (
+        x + 1,
+        (a & b).items,
+        (a | b).items,
+        (a - b).items,
+        (a ^ b).items,
+        a <= b,
+        a == Few([2, 1]),
+        a.isdisjoint(b),
+    )
 
 
 @program

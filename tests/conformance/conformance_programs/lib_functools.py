@@ -6,6 +6,7 @@ import functools
 import operator
 
 import torch
+
 from conformance_programs import error_of, program
 
 

@@ -6,6 +6,7 @@ import itertools
 import operator
 
 import torch
+
 from conformance_programs import add_source, error_of, program
 
 CALLS = {

@@ -6,6 +6,7 @@ import cmath
 import math
 
 import torch
+
 from conformance_programs import add_source, error_of, program
 
 ARGUMENTS = {

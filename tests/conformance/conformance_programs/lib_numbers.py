@@ -10,6 +10,7 @@ import random
 import time
 
 import torch
+
 from conformance_programs import add_source, error_of, program
 
 PURE = {

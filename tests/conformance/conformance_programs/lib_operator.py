@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 import torch
+
 from conformance_programs import add_source, error_of, program
 
 CALLS = {

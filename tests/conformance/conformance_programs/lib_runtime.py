@@ -15,6 +15,7 @@ import typing
 import warnings
 
 import torch
+
 from conformance_programs import add_source, error_of, program
 
 # Enumerations
@@ -329,8 +330,10 @@ def abstract_context_managers(x):
 
     with Manager() as manager:
         y = x + 1
-    return y, isinstance(manager, contextlib.AbstractContextManager), isinstance(
-        Asynchronous(), contextlib.AbstractAsyncContextManager
+    return (
+        y,
+        isinstance(manager, contextlib.AbstractContextManager),
+        isinstance(Asynchronous(), contextlib.AbstractAsyncContextManager),
     )
 
 
@@ -523,7 +526,12 @@ def abc_functions(x):
         @abc.abstractmethod
         def s(): ...
 
-    return x + 1, error_of(Base)[0], abc.get_cache_token() == abc.get_cache_token(), Base.v.__isabstractmethod__
+    return (
+        x + 1,
+        error_of(Base)[0],
+        abc.get_cache_token() == abc.get_cache_token(),
+        Base.v.__isabstractmethod__,
+    )
 
 
 TYPES = {
@@ -626,4 +634,10 @@ def copy_module_by_kind(x):
 
 @program
 def python_itself(x):
-    return x + sys.version_info.major, sys.maxsize, sys.byteorder, sys.float_info.epsilon, sys.getrecursionlimit() > 0
+    return (
+        x + sys.version_info.major,
+        sys.maxsize,
+        sys.byteorder,
+        sys.float_info.epsilon,
+        sys.getrecursionlimit() > 0,
+    )

@@ -10,6 +10,7 @@ import sys
 import types
 
 import torch
+
 from conformance_programs import error_of, program
 
 # Creation
@@ -167,7 +168,12 @@ def mro_entries(x):
         pass
 
     made = Made(a=x)
-    return made["a"] + 1, Made.__mro__[1] is dict, len(Made.__orig_bases__), len(types.resolve_bases((Stand(),)))
+    return (
+        made["a"] + 1,
+        Made.__mro__[1] is dict,
+        len(Made.__orig_bases__),
+        len(types.resolve_bases((Stand(),))),
+    )
 
 
 @program
@@ -304,7 +310,13 @@ def attributes_of_a_metaclass(x):
 
 @program
 def instance_and_subclass_checks(x):
-    return x + 1, isinstance(3, _Made), isinstance("a", _Made), issubclass(str, _Made), issubclass(int, (list, _Made))
+    return (
+        x + 1,
+        isinstance(3, _Made),
+        isinstance("a", _Made),
+        issubclass(str, _Made),
+        issubclass(int, (list, _Made)),
+    )
 
 
 @program
@@ -671,9 +683,11 @@ def slots_as_a_dict_document(x):
 
 @program
 def slots_that_clash(x):
-    return x + 1, error_of(type, "Bad", (), {"__slots__": ("a",), "a": 1}), error_of(
-        type, "Worse", (int,), {"__slots__": ("a",)}
-    )[0]
+    return (
+        x + 1,
+        error_of(type, "Bad", (), {"__slots__": ("a",), "a": 1}),
+        error_of(type, "Worse", (int,), {"__slots__": ("a",)})[0],
+    )
 
 
 # Modules
@@ -808,7 +822,13 @@ def subclasses_of_a_class(x):
 @program
 def equality_of_types_and_hash(x):
     named = {int: "int", str: "str", torch.Tensor: "tensor"}
-    return named[type(x)], named[type(1)], x + 1, type(x) in (int, torch.Tensor), {type(1), type(True)} == {int, bool}
+    return (
+        named[type(x)],
+        named[type(1)],
+        x + 1,
+        type(x) in (int, torch.Tensor),
+        {type(1), type(True)} == {int, bool},
+    )
 
 
 @program

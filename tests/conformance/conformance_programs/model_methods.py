@@ -593,8 +593,10 @@ ROWS = {
             return True
         """,
         {
-            "with": DRIVE + "async def g():\n    async with o as v:\n        return v * 2\nr = drive(g()), o.log",
-            "raising": DRIVE + "async def g():\n    async with o:\n        raise KeyError\n    return x\nr = drive(g()), o.log",
+            "with": DRIVE
+            + "async def g():\n    async with o as v:\n        return v * 2\nr = drive(g()), o.log",
+            "raising": DRIVE
+            + "async def g():\n    async with o:\n        raise KeyError\n    return x\nr = drive(g()), o.log",
         },
     ),
     "async_for": Row(
@@ -608,9 +610,11 @@ ROWS = {
             return self.value * len(self.log)
         """,
         {
-            "for": DRIVE + "async def g():\n    t = []\n    async for v in o:\n        t.append(v)\n    return t\nr = drive(g())",
+            "for": DRIVE
+            + "async def g():\n    t = []\n    async for v in o:\n        t.append(v)\n    return t\nr = drive(g())",
             "comprehension": DRIVE + "async def g():\n    return [v + 1 async for v in o]\nr = drive(g())",
-            "anext": DRIVE + "async def g():\n    o.log.clear()\n    return await anext(o), await anext(aiter(o))\nr = drive(g())",
+            "anext": DRIVE
+            + "async def g():\n    o.log.clear()\n    return await anext(o), await anext(aiter(o))\nr = drive(g())",
             "anext_default": DRIVE
             + "async def g():\n    return [await anext(o, 'end') for _ in range(5)]\nr = drive(g())",
         },
@@ -793,7 +797,9 @@ INHERITED = "class C(C):\n    pass\n"
 
 
 def _program(row: Row, uses: str, origin: str) -> str:
-    base = row.builtin if origin == "of_a_builtin" or row.builtin == "dict" and "missing" in row.methods else ""
+    base = (
+        row.builtin if origin == "of_a_builtin" or row.builtin == "dict" and "missing" in row.methods else ""
+    )
     text = PRELUDE
     if origin == "of_a_local_class":
         text += "def f(x):\n" + _class(row, base, 4) + "    o = C(x)\n"
@@ -811,7 +817,9 @@ def _each(row: Row, origin: str, use: str) -> str:
 
 
 def _together(row: Row, origin: str) -> str:
-    uses = [f"def use{n}(o):\n{_indented(_use(use))}\n    return r" for n, use in enumerate(row.uses.values())]
+    uses = [
+        f"def use{n}(o):\n{_indented(_use(use))}\n    return r" for n, use in enumerate(row.uses.values())
+    ]
     made = "[" + ", ".join(f"use{n}(C(x + {n}))" for n in range(len(uses))) + "]"
     text = "\n".join(textwrap.indent(use, "    ") for use in uses)
     return _program(row, f"{text}\n    return x + 1, {made}\n", origin)

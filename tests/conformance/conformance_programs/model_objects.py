@@ -11,6 +11,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import ClassVar
 
 import torch
+
 from conformance_programs import error_of, program
 
 
@@ -179,7 +180,12 @@ def slots(x, p):
 @program
 def order(x):
     several = [_Ordered(3, x), _Ordered(1, x + 1), _Ordered(2)]
-    return min(several).value, sorted(several)[1].rank, _Ordered(1) < _Ordered(2), _Ordered(1) == _Ordered(1, x)
+    return (
+        min(several).value,
+        sorted(several)[1].rank,
+        _Ordered(1) < _Ordered(2),
+        _Ordered(1) == _Ordered(1, x),
+    )
 
 
 @program(given=lambda: ([_Ordered(3), _Ordered(1)],))
@@ -258,7 +264,12 @@ def a_frozen_dataclass_made_inside(x):
         b: object = field(default=None, compare=False, hash=False)
 
     p = Local(1, x)
-    return p.b + p.a, Local(1) < Local(2), hash(Local(1)) == hash(Local(1, 2)), error_of(setattr, p, "a", 2)[0]
+    return (
+        p.b + p.a,
+        Local(1) < Local(2),
+        hash(Local(1)) == hash(Local(1, 2)),
+        error_of(setattr, p, "a", 2)[0],
+    )
 
 
 @program
@@ -428,4 +439,9 @@ def an_uncopyable_object(x):
         def __reduce_ex__(self, protocol):
             raise TypeError("never copied")
 
-    return x + 1, error_of(copy.copy, Never()), error_of(copy.deepcopy, [Never()]), issubclass(copy.Error, Exception)
+    return (
+        x + 1,
+        error_of(copy.copy, Never()),
+        error_of(copy.deepcopy, [Never()]),
+        issubclass(copy.Error, Exception),
+    )

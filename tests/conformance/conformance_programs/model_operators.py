@@ -370,7 +370,7 @@ def pow_takes_a_modulus(x):
 
 @program(given=lambda: (_Power(2.0),))
 def pow_of_a_given(x, power):
-    return pow(power, x), pow(power, 3, 4), x**_Power(3)
+    return pow(power, x), pow(power, 3, 4), x ** _Power(3)
 
 
 @program
