@@ -180,6 +180,10 @@ PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
 }
 
+PyObject* access_decimal_context(Operand&, Walk& walk, PyObject*) {
+  return walk.keep(decimal_context());
+}
+
 const AccessKind ACCESSES[] = {
     {"ARG", access_arg, OperandKind::INDEX, false},
     {"FUNC", access_func, OperandKind::NOTHING, false},
@@ -204,6 +208,7 @@ const AccessKind ACCESSES[] = {
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
+    {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
 };
 
 // ---- checks ----
