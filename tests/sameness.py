@@ -73,7 +73,7 @@ class Sameness(Comparison):
 
 IMMUTABLE = (
     *(tuple, frozenset, datetime.date, datetime.timedelta),
-    *(decimal.Decimal, fractions.Fraction),
+    *(decimal.Decimal, fractions.Fraction, types.UnionType, types.GenericAlias),
 )
 
 

@@ -24,7 +24,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from conformance_programs import CATALOGUE, Program  # noqa: E402
+from conformance_programs import CATALOGUE, Program, _tables  # noqa: E402
 
 import framelift  # noqa: E402
 from check import entries, reasons  # noqa: E402
@@ -75,8 +75,9 @@ def tensors() -> list[torch.Tensor]:
     return [torch.tensor(row) for row in rows]
 
 
-def lockstep(program: Program) -> Any:
-    """Runs the program both ways, compares after each call, and gives the compiled function."""
+def lockstep(program: Program) -> Side:
+    """Runs the program both ways, compares after each call, and gives the compiled side: what its entries are
+    for lives as long as that."""
     compile = lambda fn: framelift.compile(fn, backend="eager", fullgraph=not program.breaks)
     eager, other = Side(program), Side(program, compile)
     for n, (x, y) in enumerate(zip(tensors(), tensors(), strict=True)):
@@ -86,7 +87,7 @@ def lockstep(program: Program) -> Any:
         if expected.error is None and found.error is not None:
             raise found.error
         Sameness().same(eager.seen(), other.seen(), f"after call {n}: (calls, given)")
-    return other.fn
+    return other
 
 
 @pytest.fixture(autouse=True)
@@ -109,8 +110,8 @@ def marked() -> list[Any]:
 def test_compiled_as_eagerly(name: str) -> None:
     program = CATALOGUE[name]
     compiled = lockstep(program)
-    assert set(reasons(compiled)) == program.breaks
-    assert entries(compiled), "the function has no graph"
+    assert set(reasons(compiled.fn)) == program.breaks
+    assert entries(compiled.fn), "the function has no graph"
 
 
 # The catalogue
@@ -120,3 +121,15 @@ def test_size_of_the_catalogue() -> None:
     chapters = collections.Counter(name.partition("::")[0] for name in CATALOGUE)
     assert sum(chapters.values()) >= 4, chapters
     assert set(KNOWN) <= set(CATALOGUE)
+
+
+@pytest.mark.parametrize("cls", _tables.TYPES, ids=lambda cls: cls.__name__)
+def test_every_name_of_a_builtin_type_has_a_program(cls: type) -> None:
+    missing = set(dir(cls)) - _tables.TYPES[cls]
+    assert not missing, f"{cls.__name__} has {sorted(missing)} too"
+
+
+def test_every_builtin_type_has_a_table() -> None:
+    listed = (str, bytes, bytearray, memoryview, list, tuple, range, slice, dict, set, frozenset)
+    listed += (int, float, complex, bool, object, type, property, classmethod, staticmethod)
+    assert set(listed) | {type({}.keys()), type({}.values()), type({}.items())} <= set(_tables.TYPES)

@@ -25,7 +25,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.interpreter.calls import SERVED, call, call_function
+from framelift.interpreter.calls import SERVED, call, call_function, told_what_is_wrong
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
 from framelift.world.pending import Pending, opened
@@ -83,9 +83,52 @@ def interpreted(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | Non
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         return f.world.type_of(args[0])  # type: ignore[attr-defined]
-    made = f.world.call_native(f, builtins.type, [f.world.for_c(x) for x in args], kwargs)
-    f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+    return new_class(f, builtins.type, args, kwargs)
+
+
+@serve(type.__new__)
+def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return new_class(f, type.__new__, args, kwargs)
+
+
+def new_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """C names the module of a class after the globals of the frame that makes it, which is the program's."""
+    args = [f.world.for_c(x) for x in args]
+    namespace = args[-1] if args else None
+    module = f.globals.get("__name__")
+    if isinstance(namespace, dict) and module and not dict.__contains__(namespace, "__module__"):
+        args[-1] = {**namespace, "__module__": module}
+    made = f.world.call_native(f, maker, args, kwargs)
+    if isinstance(made, type):
+        f.world.inside_classes.add(made)  # type: ignore[attr-defined]
     return made
+
+
+@serve(type.mro)
+def serve_mro(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(opened(args[0]), type):
+        f.world.guard_bases(opened(args[0]))
+    return f.world.call_native(f, type.mro, args, kwargs)
+
+
+@serve(type.__instancecheck__)
+def serve_instance_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """By the bases, whatever a metaclass says."""
+    if len(args) != 2 or kwargs:
+        return told_what_is_wrong(type.__instancecheck__, args, kwargs)
+    cls, value = map(opened, args)
+    f.world.guard_bases(f.world.class_of(value))
+    f.world.class_attribute(type(value), "__class__")
+    if type(value) is FakeTensor:
+        return type.__subclasscheck__(cls, f.world.class_of(value))
+    return f.world.call_native(f, type.__instancecheck__, [cls, value], None)
+
+
+@serve(type.__subclasscheck__)
+def serve_subclass_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2 and isinstance(opened(args[1]), type):
+        f.world.guard_bases(opened(args[1]))
+    return f.world.call_native(f, type.__subclasscheck__, args, kwargs)
 
 
 @serve(builtins.__build_class__)
@@ -194,19 +237,22 @@ def serve_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(object.__setattr__)
 def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3:
+    if len(args) == 3 and not kwargs and isinstance(opened(args[1]), str):
         obj, name = opened(args[0]), opened(args[1])
         view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
         if view is not None:
             return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
-        return object.__setattr__(obj, name, args[2])
-    return object.__setattr__(*args)
+        c_takes_it = type(f.world.class_attribute(type(obj), name)) is types.GetSetDescriptorType
+        return object.__setattr__(obj, name, f.world.for_c(args[2]) if c_takes_it else args[2])
+    return told_what_is_wrong(object.__setattr__, args, kwargs)
 
 
 @serve(object.__delattr__)
 def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs or not isinstance(opened(args[1]), str):
+        return told_what_is_wrong(object.__delattr__, args, kwargs)
     obj, name = opened(args[0]), opened(args[1])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
@@ -216,6 +262,8 @@ def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
 
 @serve(object.__getattribute__)
 def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs or not isinstance(opened(args[1]), str):
+        return told_what_is_wrong(object.__getattribute__, args, kwargs)
     obj, name = opened(args[0]), opened(args[1])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
@@ -223,10 +271,29 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     return object.__getattribute__(obj, name)
 
 
+@serve(object.__dir__, type.__dir__)
+def serve_object_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs:
+        return told_what_is_wrong(object.__dir__, args, kwargs)
+    return f.world.plain_names_of(f, opened(args[0]))  # type: ignore[attr-defined]
+
+
+@serve(types.GetSetDescriptorType.__get__, types.MemberDescriptorType.__get__)
+def serve_descriptor_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The attribute as `object.__getattribute__` finds it, if it would find it by this descriptor."""
+    descriptor, obj = (opened(x) for x in args[:2]) if 1 < len(args) < 4 and not kwargs else (None, None)
+    name = getattr(descriptor, "__name__", "")
+    if descriptor is None or f.world.class_attribute(type(obj), name) is not descriptor:
+        return f.world.call_native(f, types.GetSetDescriptorType.__get__, args, kwargs)
+    if isinstance(obj, type):
+        return f.world.for_class_getset(obj, name)  # type: ignore[attr-defined]
+    return serve_object_getattribute(f, [obj, name], {})
+
+
 @serve(object.__reduce_ex__)
 def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What `copy` and `pickle` ask for: C would read the instance's attributes behind the door's back."""
-    obj = opened(args[0])
+    obj = opened(args[0]) if args else None
     world = f.world
     if id(obj) not in world.views:  # type: ignore[attr-defined]
         return world.call_native(f, object.__reduce_ex__, args, kwargs)
@@ -243,7 +310,7 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(object.__getstate__)
 def serve_getstate(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    obj = opened(args[0])
+    obj = opened(args[0]) if args else None
     if id(obj) not in f.world.views:  # type: ignore[attr-defined]
         return f.world.call_native(f, object.__getstate__, args, kwargs)
     return instance_state(f, obj)

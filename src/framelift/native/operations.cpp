@@ -166,6 +166,20 @@ PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
   return walk.keep(value);
 }
 
+// The dictionary that `keys()`, `values()` or `items()` was asked of.
+PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
+  bool views = PyDictKeys_Check(parent) || PyDictValues_Check(parent) || PyDictItems_Check(parent);
+  return views ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(parent)->dv_dict) : nullptr;
+}
+
+// What a bytearray holds now.
+PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
+  if (!PyByteArray_Check(parent)) {
+    return nullptr;
+  }
+  return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
+}
+
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
 PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
@@ -193,6 +207,8 @@ const AccessKind ACCESSES[] = {
     {"METHOD_FUNC", access_method_func, OperandKind::NOTHING, false},
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
+    {"VIEWED", access_viewed, OperandKind::NOTHING, false},
+    {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
 };
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
@@ -81,6 +82,8 @@ class Door(PlainWorld):
         self.known: dict[int, Known] = {}
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
+        self.stand_ins: dict[int, Source] = {}
+        """id of what was made in the trace to stand for an outside object -> where that is."""
         self.blind: dict[int, Blind] = {}
         """id of an outside container -> what was added to it before anybody looked into it."""
         self.views: dict[int, View] = {}
@@ -257,6 +260,8 @@ class Door(PlainWorld):
         view = self.views.get(id(value))
         if view is not None and not isinstance(value, ModuleType):
             return view.source
+        if id(value) in self.stand_ins:
+            return self.stand_ins[id(value)]
         known = self.known.get(id(value))
         if known is not None:
             return known.source
@@ -300,7 +305,7 @@ class Door(PlainWorld):
             error.stack = error.stack or self.stack()
         if self.broken is not None:
             return False
-        if came_through(error.__traceback__, OPERATING):
+        if came_through(error.__traceback__, OPERATING) or names_a_fake(error):
             self.operator_errors[id(error)] = error
         return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
 
@@ -469,6 +474,11 @@ def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) ->
             return True
         traceback = traceback.tb_next
     return False
+
+
+def names_a_fake(error: BaseException) -> bool:
+    """Whether C has said something of the class of a tensor, which it would say of another one."""
+    return any(type(arg) is str and FakeTensor.__name__ in arg for arg in error.args)
 
 
 OPERATING = frozenset({Recorder.call.__code__, Recorder.__torch_function__.__code__})

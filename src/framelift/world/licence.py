@@ -259,6 +259,16 @@ PURE_TYPES = {
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
 }
 """Builtin types whose methods look at nothing but their arguments."""
+PURE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
+
+STATIC = frozenset(
+    method.__func__
+    for cls in PURE_TYPES
+    if isinstance(cls, type)
+    for method in vars(cls).values()
+    if type(method) is staticmethod
+)
+"""Their functions that are told nothing of the type, such as `str.maketrans`."""
 
 REFUSED: dict[Any, Refusal] = {
     builtins.print: Refusal(breaks.EFFECT, "print"),
@@ -269,6 +279,7 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__, which asks what there is"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
 }
 
@@ -394,7 +405,7 @@ def judge(fn: Any) -> Licence | Refusal:
         return Licence(Looks.PAIRS, "takes keys and values", PAIRS[fn])
     if fn in SHALLOW:
         return Licence(Looks.SHALLOW, "goes over elements without looking at them")
-    if fn in PURE_BUILTINS:
+    if fn in PURE_BUILTINS or fn in STATIC:
         return Licence(Looks.DEEP, "a pure builtin")
     kind = type(fn)
     name = getattr(fn, "__module__", None) or ""

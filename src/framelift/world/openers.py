@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import functools
+import gc
 import operator
 import re
 import types
@@ -180,6 +181,22 @@ def open_partial(world: Door, value: Any, source: Source) -> Any:
     return world.know(value, functools.partial(parts[0], *parts[1], **parts[2]), source)
 
 
+def open_dict_view(method: str) -> Opener:
+    def opener(world: Door, value: Any, source: Source) -> Any:
+        world.guard(source, Check.TYPE, type(value))
+        (held,) = gc.get_referents(value)
+        of = world.load(held, source.child(Access.VIEWED))
+        made = getattr(dict, method)(of)
+        world.stand_ins[id(made)] = source
+        return world.know(value, made, source)
+
+    return opener
+
+
+for _method in ("keys", "values", "items"):
+    OPENERS[type(getattr({}, _method)())] = open_dict_view(_method)
+
+
 def open_container(base: type) -> Opener:
     def opener(world: Door, value: Any, source: Source) -> Any:
         return shadow_of(world, value, source, base)  # type: ignore[arg-type]
@@ -268,5 +285,5 @@ def is_ordinary(cls: type) -> bool:
     return hidden <= 16
 
 
-for _base in (tuple, list, dict, set, frozenset):
+for _base in (tuple, list, dict, set, frozenset, bytearray):
     OPENERS[_base] = open_container(_base)
