@@ -35,6 +35,7 @@ def interpreted() -> Callable[[Method], None]:
 def captured() -> Callable[[Method], None]:
     """Within a compiled function, between two tensor operations: traced, guarded, broken, replayed."""
     import torch
+    import torch.export._trace  # or torch would do it later, where a test has put other modules in place
 
     import framelift
 

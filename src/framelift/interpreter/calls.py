@@ -278,11 +278,15 @@ def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def new_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    return f.world.call_native(f, maker_of_class(f, maker, args), args, kwargs)
+
+
+def maker_of_class(f: Frame, maker: Any, args: list[Any]) -> Any:
     """C names the module of a class after the globals of the frame that makes it: there must be one."""
     namespace = opened(args[-1]) if args else None
     if isinstance(namespace, dict) and not dict.__contains__(namespace, "__module__"):
-        maker = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
-    return f.world.call_native(f, maker, args, kwargs)
+        return FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+    return maker
 
 
 def code_that_calls(maker: Any) -> CodeType:

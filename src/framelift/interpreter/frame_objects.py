@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dis
 import inspect
-from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
 from framelift.world.plain import stands_for
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=BaseException)
 
-OWN_FILES = str(Path(__file__).parents[1])
 """Where Framelift's own code is."""
 
 

@@ -166,10 +166,13 @@ PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
   return walk.keep(value);
 }
 
-// The dictionary that `keys()`, `values()` or `items()` was asked of.
+// What a dictionary's view or a mapping proxy is of: the first field of both.
 PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
-  bool views = PyDictKeys_Check(parent) || PyDictValues_Check(parent) || PyDictItems_Check(parent);
-  return views ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(parent)->dv_dict) : nullptr;
+  if (Py_IS_TYPE(parent, &PyDictProxy_Type)) {
+    return *reinterpret_cast<PyObject**>(parent + 1);
+  }
+  bool view = PyDictKeys_Check(parent) || PyDictValues_Check(parent) || PyDictItems_Check(parent);
+  return view ? *reinterpret_cast<PyObject**>(parent + 1) : nullptr;
 }
 
 // What a bytearray holds now.
