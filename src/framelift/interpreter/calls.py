@@ -67,6 +67,9 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     if cls is BuiltinFunctionType and not isinstance(fn.__self__, (ModuleType, type, type(None))):
         fn, args = builtin_method(fn), [fn.__self__, *args]
         cls = type(fn)
+    elif cls is BuiltinFunctionType and fn.__name__ in METACLASS_METHODS and isinstance(fn.__self__, type):
+        fn, args = getattr(type, fn.__name__), [fn.__self__, *args]
+        cls = type(fn)
     elif cls is MethodWrapperType:
         fn, args = fn.__objclass__.__dict__[fn.__name__], [fn.__self__, *args]
         cls = type(fn)
@@ -91,6 +94,10 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
         if type(method) is MethodType and type(method.__func__) is FunctionType:
             return call(f, method.__func__, [method.__self__, *args], kwargs)
     return f.world.call_native(f, fn, args, kwargs)
+
+
+METACLASS_METHODS = frozenset(name for name in vars(type) if type(vars(type)[name]) is MethodDescriptorType)
+"""What a class has from `type`: bound to it, these can't be told from class methods of C but by name."""
 
 
 def builtin_method(bound: BuiltinFunctionType) -> Any:
@@ -189,8 +196,10 @@ def serve_vars(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(builtins.dir)
 def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs:
+        return sorted(f.world.names_of(f, opened(args[0])))
     if args or kwargs:
-        return f.world.call_native(f, builtins.dir, args, kwargs)
+        return told_what_is_wrong(builtins.dir, args, kwargs)
     return sorted(local_variables(f))
 
 
@@ -351,10 +360,15 @@ for ours in (Generator, Coroutine, AsyncGenerator):
 # ---- what looks into objects
 
 
+def told_what_is_wrong(fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call that raises, whatever it is given in the right places."""
+    return fn(*map(opened, args), **{name: opened(value) for name, value in kwargs.items()})
+
+
 @serve(builtins.getattr)
 def serve_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or not 2 <= len(args) <= 3 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.getattr, args, kwargs)
+        return told_what_is_wrong(builtins.getattr, args, kwargs)
     try:
         return f.world.load_attr(args[0], opened(args[1]))
     except AttributeError:
@@ -366,7 +380,7 @@ def serve_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(builtins.hasattr)
 def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.hasattr, args, kwargs)
+        return told_what_is_wrong(builtins.hasattr, args, kwargs)
     try:
         f.world.load_attr(args[0], opened(args[1]))
     except AttributeError:
@@ -377,14 +391,14 @@ def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(builtins.setattr)
 def serve_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 3 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.setattr, args, kwargs)
+        return told_what_is_wrong(builtins.setattr, args, kwargs)
     f.world.store_attr(args[0], opened(args[1]), args[2])
 
 
 @serve(builtins.delattr)
 def serve_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.delattr, args, kwargs)
+        return told_what_is_wrong(builtins.delattr, args, kwargs)
     f.world.delete_attr(args[0], opened(args[1]))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+from collections.abc import Iterable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
 from typing import Any
 
@@ -40,6 +41,7 @@ IMPORTER = builtins.__import__
 CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 CONSTANTS = memory.ATOMS | {bytes}
+SETTER = object.__setattr__
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 
@@ -500,6 +502,34 @@ class Attributes(Door):
             return self.call_native(frame, builtins.vars, args, kwargs)
         return self.load_attr(args[0], "__dict__")
 
+    def names_of(self, frame: Any, obj: Any) -> Iterable[Any]:
+        """What `dir` lists, not sorted."""
+        method = self.class_attribute(type(obj), "__dir__")
+        if type(method) is FunctionType:
+            return self.elements(self.invoke(method, obj))  # type: ignore[attr-defined]
+        if method not in (object.__dir__, type.__dir__):
+            return self.call_native(frame, builtins.dir, [obj], {})
+        return self.plain_names_of(frame, obj)
+
+    def plain_names_of(self, frame: Any, obj: Any) -> list[Any]:
+        """`object.__dir__` and `type.__dir__`: own names, and those of the classes, nearest first."""
+        if type(obj) is FakeTensor or self.is_opaque(obj):
+            return self.call_native(frame, builtins.dir, [obj], {})
+        if isinstance(obj, type):
+            return list(self.names_of_class(obj))
+        own = opened(self.load_attr(obj, "__dict__")) if hasattr(obj, "__dict__") else ()
+        return list({**dict.fromkeys(own), **self.names_of_class(self.class_of(obj))})
+
+    def names_of_class(self, cls: type) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for base in cls.__mro__:
+            if not (base.__flags__ & IMMUTABLE_TYPE or base in self.inside_classes):
+                place = self.root.constant(base, base.__qualname__)
+                self.guard(place.child(Access.DICT), Check.KEYS, tuple(vars(base)))
+            names |= dict.fromkeys(vars(base))
+        self.guard_bases(cls)
+        return names
+
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")
         importer = opened(self.load_global(vars(builtins), "__import__"))
@@ -547,6 +577,8 @@ class Attributes(Door):
         if type(setter) is FunctionType:
             return self.invoke(setter, obj, name, value)
         value = opened(value)
+        if self.takes_no_attribute(obj, name):
+            native(setattr, obj, name, self.for_c(value))  # to be told so
         if (
             type(obj) is FunctionType
             and type(value) is str
@@ -585,6 +617,8 @@ class Attributes(Door):
             self.invoke(deleter, obj, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
+            if self.takes_no_attribute(obj, name):
+                native(delattr, obj, name)  # to be told so
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
             return
         deleter = self.class_attribute(type(obj), "__delattr__")
@@ -597,7 +631,10 @@ class Attributes(Door):
         found = self.class_attribute(type(obj), name)
         kind = type(found)
         if kind is MemberDescriptorType:
-            self.slot_attr(view, obj, found, name, hook=False)
+            try:
+                self.slot_attr(view, obj, found, name, hook=False)
+            except AttributeError:
+                raise AttributeError(name) from None  # which is all that C says
         elif found is not MISSING and self.describes(kind, "__delete__"):
             self.invoke(kind.__delete__, self.descriptor(found, type(obj)), obj)
             return
@@ -606,6 +643,16 @@ class Attributes(Door):
                 f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
             )
         view.write(name, DELETED)
+
+    def takes_no_attribute(self, obj: Any, name: str) -> bool:
+        """Whether an object of a builtin type has no place for an attribute."""
+        cls = type(obj)
+        if isinstance(obj, type):
+            return bool(obj.__flags__ & IMMUTABLE_TYPE)
+        if not cls.__flags__ & IMMUTABLE_TYPE or self.plain_attribute(cls, "__setattr__") is not SETTER:
+            return False
+        stores = hasattr(type(self.plain_attribute(cls, name)), "__set__")
+        return name == "__class__" or not (cls.__dictoffset__ or stores)
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""

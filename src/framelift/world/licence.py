@@ -274,6 +274,16 @@ PURE_TYPES = {
     *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
+PURE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
+
+STATIC = frozenset(
+    method.__func__
+    for cls in PURE_TYPES
+    if isinstance(cls, type)
+    for method in vars(cls).values()
+    if type(method) is staticmethod
+)
+"""Their functions that are told nothing of the type, such as `str.maketrans`."""
 
 REFUSED: dict[Any, Refusal] = {
     builtins.print: Refusal(breaks.EFFECT, "print"),
@@ -425,7 +435,7 @@ def listed(fn: Any) -> Licence | Refusal | None:
         return Licence(Looks.PAIRS, "takes keys and values", PAIRS[fn])
     if fn in SHALLOW:
         return Licence(Looks.SHALLOW, "goes over elements without looking at them")
-    if fn in PURE_BUILTINS:
+    if fn in PURE_BUILTINS or fn in STATIC:
         return Licence(Looks.DEEP, "a pure builtin")
     return None
 

@@ -126,6 +126,9 @@ class PlainWorld:
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return self.call_native(frame, builtins.vars, args, kwargs)
 
+    def names_of(self, frame: Any, obj: Any) -> Any:
+        return self.call_native(frame, builtins.dir, [obj], {})
+
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         importer = self.builtin(scope, "__import__")
         if importer is MISSING:
