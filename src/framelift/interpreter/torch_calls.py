@@ -25,7 +25,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.interpreter.calls import SERVED, call, call_function
+from framelift.interpreter.calls import SERVED, call, call_function, new_class
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
 from framelift.world.pending import Pending, opened
@@ -83,7 +83,7 @@ def interpreted(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | Non
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         return f.world.type_of(args[0])  # type: ignore[attr-defined]
-    made = f.world.call_native(f, builtins.type, [f.world.for_c(x) for x in args], kwargs)
+    made = new_class(f, builtins.type, [f.world.for_c(x) for x in args], kwargs)
     f.world.inside_classes.add(made)  # type: ignore[attr-defined]
     return made
 
@@ -92,9 +92,11 @@ def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [*args[:2], *(f.world.for_c(base) for base in args[2:])]
     for base in args[2:]:
+        if not isinstance(base, type):
+            f.world.class_attribute(type(base), "__mro_entries__")
+            continue
         f.world.guard_bases(base)
-        for name in ("__init_subclass__", "__mro_entries__"):
-            f.world.class_attribute(base, name)
+        f.world.class_attribute(base, "__init_subclass__")
         for name in ("__new__", "__init__", "__call__", "__prepare__", "mro"):
             f.world.class_attribute(type(base), name)
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)

@@ -245,10 +245,7 @@ class Attributes(Door):
     def is_made_for(self, cls: type, found: Any) -> bool:
         """Whether the trace has made the class that has what was found: a base of it may be from outside."""
         return cls in self.inside_classes and any(
-            found is own
-            for base in cls.__mro__
-            if base in self.inside_classes
-            for own in vars(base).values()
+            found is own for base in cls.__mro__ if base in self.inside_classes for own in vars(base).values()
         )
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -447,8 +444,10 @@ class Attributes(Door):
         if level > 1 or full not in sys.modules or importer is not IMPORTER:
             return self.refuse(breaks.NEW_IMPORT, name or "relative import")
         top = full if from_list else full.partition(".")[0]
+        if not isinstance(sys.modules[full], types.ModuleType):
+            return self.refuse(breaks.OPAQUE_OBJECT, f"what sys.modules has in the place of {full}")
         for item in from_list or ():
-            if item != "*" and not hasattr(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
+            if item != "*" and not may_have(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
                 self.refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
         return self.load(sys.modules[top], source)
@@ -540,3 +539,8 @@ class Attributes(Door):
         if super().class_attribute(torch.Tensor, name) is not MISSING or id(fake) in self.recorder.input_of:
             self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
         self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+
+
+def may_have(module: types.ModuleType, name: str) -> bool:
+    """Whether a module has a name or has code to find it, which is not run here."""
+    return name in vars(module) or "__getattr__" in vars(module) or hasattr(type(module), "__getattr__")
