@@ -13,6 +13,7 @@ import fractions
 import functools
 import itertools
 import types
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ class Sameness(Comparison):
             self.classes(a, b, at)
         elif isinstance(a, types.ModuleType) and isinstance(b, types.ModuleType) and a is not b:
             self.same(plain_names(vars(a)), plain_names(vars(b)), f"{at}.__dict__")
+        elif type(a) is type(b) is types.BuiltinFunctionType and is_method(a):
+            self.same((a.__name__, a.__self__), (b.__name__, b.__self__), at)
         elif type(a) is not type(b) and own(type(a)):
             self.classes(type(a), type(b), f"type of {at}")
             if not self.paired(a, b, at):
@@ -72,9 +75,14 @@ class Sameness(Comparison):
 
 
 IMMUTABLE = (
-    *(tuple, frozenset, datetime.date, datetime.timedelta),
+    *(tuple, frozenset, datetime.date, datetime.timedelta, datetime.time, datetime.timezone),
+    *(types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Union[int, str])),
     *(decimal.Decimal, fractions.Fraction),
 )
+
+
+def is_method(fn: types.BuiltinFunctionType) -> bool:
+    return not isinstance(fn.__self__, (types.ModuleType, type, type(None)))
 
 
 def own(cls: type) -> bool:

@@ -52,7 +52,8 @@ class Side:
     """One run of a program: its function, and arguments of its own."""
 
     def __init__(self, program: Program, wrap: Callable[[Any], Any] = lambda fn: fn) -> None:
-        self.fn, self.given = wrap(program.fn), program.given()
+        fn, self.given, self.then = program.made()
+        self.fn = wrap(fn)
         self.calls: list[tuple[torch.Tensor, Outcome]] = []
 
     def call(self, x: torch.Tensor) -> None:
@@ -66,6 +67,11 @@ class Side:
         notices = [(w.category, str(w.message)) for w in warned]
         self.calls.append((x, Outcome(result, error, printed.getvalue(), notices)))
 
+    def go_on(self) -> None:
+        """What happens between two calls."""
+        if self.then is not None:
+            self.given = self.then(len(self.calls) - 1, *self.given) or self.given
+
     def seen(self) -> Any:
         return [(x, vars(outcome)) for x, outcome in self.calls], self.given
 
@@ -75,8 +81,9 @@ def tensors() -> list[torch.Tensor]:
     return [torch.tensor(row) for row in rows]
 
 
-def lockstep(program: Program) -> Any:
-    """Runs the program both ways, compares after each call, and gives the compiled function."""
+def lockstep(program: Program) -> Side:
+    """Runs the program both ways, compares after each call, and gives the compiled side, which keeps alive
+    what its entries are about."""
     compile = lambda fn: framelift.compile(fn, backend="eager", fullgraph=not program.breaks)
     eager, other = Side(program), Side(program, compile)
     for n, (x, y) in enumerate(zip(tensors(), tensors(), strict=True)):
@@ -86,7 +93,9 @@ def lockstep(program: Program) -> Any:
         if expected.error is None and found.error is not None:
             raise found.error
         Sameness().same(eager.seen(), other.seen(), f"after call {n}: (calls, given)")
-    return other.fn
+        eager.go_on()
+        other.go_on()
+    return other
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +117,8 @@ def marked() -> list[Any]:
 @pytest.mark.parametrize("name", marked())
 def test_compiled_as_eagerly(name: str) -> None:
     program = CATALOGUE[name]
-    compiled = lockstep(program)
+    side = lockstep(program)
+    compiled = side.fn
     assert set(reasons(compiled)) == program.breaks
     assert entries(compiled), "the function has no graph"
 

@@ -10,11 +10,14 @@ import collections
 import ctypes
 import functools
 import gc
+import io
 import itertools
 import keyword
 import operator
 import types
+import typing
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +30,8 @@ from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.world.door import is_ours
-from framelift.world.hashing import is_hashed_with_effects
-from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
+from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
+from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
 
 if TYPE_CHECKING:
@@ -54,12 +57,6 @@ def builds(*classes: type) -> Callable[[Builder], Builder]:
 
 # ---- containers
 
-DICT_VIEWS: dict[type, str] = {
-    type(getattr(cls(), name)()): name
-    for cls in (dict, collections.OrderedDict)
-    for name in ("keys", "values", "items")
-}
-"""What a dictionary gives of itself -> by which method."""
 FILLABLE = frozenset({list, dict, set})
 """Containers written as displays that can also be made empty and filled later."""
 
@@ -170,13 +167,19 @@ def build_slice(r: Rebuild, value: slice) -> str:
     return r.variable(f"{r.constant(slice)}({r.listed((value.start, value.stop, value.step))})")
 
 
+@builds(types.GenericAlias)
+def build_alias(r: Rebuild, value: Any) -> str:
+    return r.variable(f"{r.constant(types.GenericAlias)}({r.listed((value.__origin__, value.__args__))})")
+
+
 def build_container(r: Rebuild, value: Any) -> str:
     """A subclass of a builtin container, or one that has no display; made without running `__init__`."""
     cls = type(value)
     base = container_base(cls)
     assert base is not None
     if hasattr(cls, "n_sequence_fields"):  # torch.return_types and its like
-        return r.variable(f"{r.constant(cls)}({r.tuple_of(tuple.__iter__(value))})")
+        items, others = value.__reduce__()[1]
+        return r.variable(f"{r.constant(cls)}({r.tuple_of(items)}, {r.dict_of(others.items())})")
     parts = [r.constant(cls)]
     if base is tuple:
         parts.append(r.tuple_of(tuple.__iter__(value)))
@@ -246,14 +249,14 @@ def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
 
 @builds(types.MethodType)
 def build_method(r: Rebuild, value: types.MethodType) -> str:
-    if isinstance(value.__self__, Suspended):
+    if issubclass(type(value.__self__), Suspended):
         return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 
 @builds(types.BuiltinFunctionType, types.MethodWrapperType)
 def build_builtin_method(r: Rebuild, value: Any) -> str:
-    if isinstance(value.__self__, types.ModuleType) or value.__self__ is None:
+    if issubclass(type(value.__self__), types.ModuleType) or value.__self__ is None:
         return r.constant(value)
     this = r.variable(r.expression(value.__self__))
     if isinstance(value, types.MethodWrapperType):
@@ -272,11 +275,38 @@ def build_builtin_method(r: Rebuild, value: Any) -> str:
 
 @builds(functools.partial)
 def build_partial(r: Rebuild, value: functools.partial[Any]) -> str:
-    args = "".join(f", {r.expression(item)}" for item in value.args)
-    keywords = f", **{r.dict_of(value.keywords.items())}" if value.keywords else ""
-    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)}{args}{keywords})", value)
-    r.fill(value, lambda: write_state(r, name, value))
+    """With these very keywords, which a copy shares with what it is a copy of."""
+    name = r.variable(f"{r.constant(functools.partial)}({r.expression(value.func)})", value)
+    r.fill(value, lambda: fill_partial(r, name, value))
     return name
+
+
+@builds(types.GenericAlias)
+def build_generic_alias(r: Rebuild, value: types.GenericAlias) -> str:
+    made = f"{r.constant(types.GenericAlias)}({r.expression(value.__origin__)}, {r.tuple_of(value.__args__)})"
+    return r.variable(f"next(iter({made}))" if value.__unpacked__ else made)
+
+
+@builds(io.StringIO, io.BytesIO)
+def build_stream(r: Rebuild, value: Any) -> str:
+    if value.closed:
+        raise Break(breaks.UNREBUILDABLE, "a stream that is closed", culprit=value)
+    name = r.variable(f"{r.constant(type(value))}()", value)
+    r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(value.__getstate__())})"))
+    return name
+
+
+@builds(weakref.ref)
+def build_weak_reference(r: Rebuild, value: weakref.ref[Any]) -> str:
+    held = value()
+    if held is None:
+        raise Break(breaks.UNREBUILDABLE, "a weak reference to what is gone", culprit=value)
+    return r.variable(f"{r.constant(weakref.ref)}({r.variable(r.expression(held))})")
+
+
+def fill_partial(r: Rebuild, name: str, value: functools.partial[Any]) -> None:
+    r.say(f"{name}.__setstate__(({r.listed((value.func, value.args, value.keywords))}, None))")
+    write_state(r, name, value)
 
 
 # ---- iterators
@@ -288,7 +318,7 @@ def build_iterator_of_hashed(r: Rebuild, value: Any) -> str:
     """Over a dictionary or set: the reduce protocol would make a list's iterator of it."""
     begin = HASHED[type(value)]
     ended: Any = set() if begin is iterate_set else {}
-    held = next((held for held in gc.get_referents(value) if isinstance(held, TABLES)), ended)
+    held = next((held for held in gc.get_referents(value) if issubclass(type(held), TABLES)), ended)
     passed = len(held) - operator.length_hint(value)
     if not is_alike(value, itertools.islice(begin(held), passed, None)):
         raise Break(breaks.UNREBUILDABLE, f"a {type(value).__name__} over what has changed", culprit=value)
@@ -363,6 +393,10 @@ def build_generator(r: Rebuild, value: Generator) -> str:
 # ---- instances
 
 
+ASKED = ("__iter__", "__len__")
+"""What an iterator asks those that it goes over as it is made."""
+
+
 def build_reduced(r: Rebuild, value: Any) -> str:
     """Through `__reduce__`: callable, arguments, state."""
     with warnings.catch_warnings():
@@ -372,10 +406,17 @@ def build_reduced(r: Rebuild, value: Any) -> str:
         raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value)
     r.kept.append(reduced)
     maker, args, *state = reduced
+    for name in ASKED:
+        if not all(may_be_called_again(getattr(type(arg), name, None)) for arg in args):
+            raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__} that asks {name}", culprit=value)
     name = r.variable(f"{r.constant(maker)}({r.listed(args)})", value)
     if state and state[0] is not None:
         r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(state[0])})"))
     return name
+
+
+for _cls in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+    BUILDERS[_cls] = build_reduced
 
 
 def builtin_base(cls: type) -> type:
@@ -475,8 +516,12 @@ def build_constant(r: Rebuild, value: Any) -> str:
     return r.own(value)
 
 
+TYPES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]
+"""Such as `Optional[int]`: `typing` makes each once, and keeps it."""
+
+
 def builder_for(cls: type) -> Builder | None:
-    if OPENERS.get(cls) in (open_constant, open_singleton):
+    if OPENERS.get(cls) in (open_constant, open_singleton) or issubclass(cls, TYPES):
         return build_constant
     if issubclass(cls, (type, types.ModuleType)) or is_ours(cls):
         return None

@@ -32,6 +32,7 @@ from framelift.tensors import memory
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
 from framelift.world.pending import Pending
+from framelift.world.plain import STAND_INS
 from framelift.world.source import Access, Source, written
 from framelift.world.world import World
 
@@ -125,7 +126,7 @@ class Rebuild:
         if cls is FakeTensor:
             return self.tensor(value)
         if cls is types.FunctionType and value.__module__ == Generator.__module__:
-            return self.constant(vars(types.GeneratorType)[value.__name__])  # a method of what stands for one
+            return self.constant(builtin_of(value))
         if is_symbolic(value):
             return self.symbolic(value)
         source = self.world.source_of(value)
@@ -133,9 +134,9 @@ class Rebuild:
             return self.input(source)
         if cls in CONSTANTS or cls.__module__ == "typing":  # of which there is one: they are cached
             return self.own(value)
-        if isinstance(value, enum.Enum) and is_member(value):
+        if issubclass(type(value), enum.Enum) and is_member(value):
             return self.constant(value)
-        if isinstance(value, (type, types.FunctionType)) and not self.world.is_inside(value):
+        if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
             return self.constant(value)  # found on a class, and guarded there
         name = self.made.get(id(value))
         if name is not None:
@@ -231,6 +232,12 @@ class Rebuild:
 
     def dict_of(self, items: Iterable[tuple[Any, Any]]) -> str:
         return "{" + ", ".join([f"{self.expression(k)}: {self.expression(v)}" for k, v in items]) + "}"
+
+
+def builtin_of(method: types.FunctionType) -> Any:
+    """What a method of something that stands for a generator, or a coroutine, stands for itself."""
+    name = method.__name__
+    return next(vars(builtin)[name] for builtin in STAND_INS.values() if name in vars(builtin))
 
 
 def stays(value: Any) -> bool:

@@ -166,6 +166,15 @@ PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
   return walk.keep(value);
 }
 
+// What a dictionary's view or a mapping proxy is of: the first field of both.
+PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
+  if (Py_IS_TYPE(parent, &PyDictProxy_Type)) {
+    return *reinterpret_cast<PyObject**>(parent + 1);
+  }
+  bool view = PyDictKeys_Check(parent) || PyDictValues_Check(parent) || PyDictItems_Check(parent);
+  return view ? *reinterpret_cast<PyObject**>(parent + 1) : nullptr;
+}
+
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
 PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
@@ -193,6 +202,7 @@ const AccessKind ACCESSES[] = {
     {"METHOD_FUNC", access_method_func, OperandKind::NOTHING, false},
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
+    {"VIEWED", access_viewed, OperandKind::NOTHING, false},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
 };
 

@@ -27,7 +27,7 @@ from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.attributes import Attributes
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
-from framelift.world.openers import IMMUTABLE_TYPE
+from framelift.world.openers import DICT_VIEWS, IMMUTABLE_TYPE
 from framelift.world.pending import Pending
 from framelift.world.source import Access
 
@@ -181,8 +181,10 @@ class Exposure(Attributes):
 
     def refuse_addresses(self, seen: Seen, fn: Any) -> None:
         """The default text of an object is its address, which is another one at run time."""
-        for value in seen.values():
+        for n, value in enumerate(seen.values()):
             cls = type(value)
+            if n == 0 and fn is format and self.class_attribute(cls, "__format__") is not object.__format__:
+                continue  # what it holds may be shown all the same
             if not cls.__flags__ & IMMUTABLE_TYPE and self.shows_address(cls, fn):
                 self.refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
 
@@ -241,9 +243,23 @@ def replace_item(items: tuple[Any, ...], n: int, value: Any) -> None:
     Only the trace has a tuple with something pending in it, and nobody has asked for its hash yet.
     """
     before = tuple.__getitem__(items, n)
+    place_in(id(items) + tuple.__basicsize__ + n * tuple.__itemsize__, value, before)
+
+
+def place_in(address: int, value: Any, before: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
-    ctypes.c_void_p.from_address(id(items) + tuple.__basicsize__ + n * tuple.__itemsize__).value = id(value)
+    ctypes.c_void_p.from_address(address).value = id(value)
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(before))
+
+
+@shows(slice)
+def show_slice(world: Exposure, value: slice, seen: Seen) -> Any:
+    """A slice of symbols is settled where it is, as the elements of a tuple are opened."""
+    for n, part in enumerate((value.start, value.stop, value.step)):
+        now = world.shown(part, seen)
+        if now is not part:
+            place_in(id(value) + object.__basicsize__ + n * ctypes.sizeof(ctypes.c_void_p), now, part)
+    return value
 
 
 def show_iterator(world: Exposure, value: Any, seen: Seen) -> Iterator[Any]:
@@ -257,7 +273,7 @@ def opening(world: Exposure, iterator: Any) -> Iterator[Any]:
         yield world.for_c(item)
 
 
-@shows(type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
+@shows(*DICT_VIEWS, types.MappingProxyType)
 def show_dictionary_view(world: Exposure, value: Any, seen: Seen) -> Any:
     world.expose(value, type(value))
     for of in gc.get_referents(value):

@@ -6,10 +6,12 @@ attributes, containers' subclasses, instances whose state is all in Python's han
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import enum
 import functools
+import gc
 import operator
 import re
 import types
@@ -22,7 +24,7 @@ import torch
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.per_code import PerCode
-from framelift.tensors.symbols import SYMBOLIC
+from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.guard import Check
 from framelift.world.shadows import container_base, shadow_of
 from framelift.world.source import Access, Source
@@ -36,6 +38,13 @@ HEAP_TYPE = 1 << 9
 
 BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
 """The types of C functions: those that are told their class have one of their own."""
+
+DICT_VIEWS: dict[type, str] = {
+    type(getattr(cls(), name)()): name
+    for cls in (dict, collections.OrderedDict)
+    for name in ("keys", "values", "items")
+}
+"""What a dictionary gives of itself -> by which method."""
 
 Opener = Callable[["Door", Any, Source], Any]
 OPENERS: dict[type, Opener] = {}
@@ -51,9 +60,13 @@ def opens(*classes: type) -> Callable[[Opener], Opener]:
     return register
 
 
+MANY_NUMBERS = 32
+"""So many numbers may be symbols: what torch does with them takes long, and more of them are data."""
+
+
 @opens(int, float)
 def open_number(world: Door, value: Any, source: Source) -> Any:
-    if world.dynamism.number(source, value):
+    if len(world.numbers) < MANY_NUMBERS and world.dynamism.number(source, value):
         return world.symbolic_number(value, source)
     return open_constant(world, value, source)
 
@@ -74,7 +87,7 @@ def open_slice(world: Door, value: Any, source: Source) -> Any:
         world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
         for name in ("start", "stop", "step")
     ]
-    return world.know(value, slice(*parts), source)
+    return world.stand_in(value, slice(*parts), source)
 
 
 @opens(*weakref.ProxyTypes)
@@ -155,29 +168,46 @@ def open_method(world: Door, value: Any, source: Source) -> Any:
     world.guard(source, Check.TYPE, types.MethodType)
     fn = world.load(value.__func__, source.child(Access.METHOD_FUNC))
     this = world.load(value.__self__, source.child(Access.SELF))
-    return world.know(value, types.MethodType(fn, this), source)
+    return world.stand_in(value, types.MethodType(fn, this), source)
 
 
 @opens(*BUILTINS, types.MethodWrapperType)
 def open_builtin(world: Door, value: Any, source: Source) -> Any:
     """A function of C is itself; a method of C is had again from the object that it is bound to."""
     this = value.__self__
-    if isinstance(this, (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
+    if issubclass(type(this), (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
         return open_by_identity(world, value, source)
     world.guard(source, Check.TYPE, type(value))
     world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
-    this = world.load(this, source.child(Access.NATIVE_ATTR, "__self__"))
-    return world.know(value, getattr(this, value.__name__), source)
+    this = settled(world.load(this, source.child(Access.NATIVE_ATTR, "__self__")))
+    return world.stand_in(value, getattr(this, value.__name__), source)
+
+
+@opens(*DICT_VIEWS, types.MappingProxyType)
+def open_dict_view(world: Door, value: Any, source: Source) -> Any:
+    """The same view of what stands for the mapping."""
+    (held,) = gc.get_referents(value)
+    if container_base(type(held)) is None:
+        return open_opaque(world, value, source)
+    world.guard(source, Check.TYPE, type(value))
+    shadow = world.load(held, source.child(Access.VIEWED))
+    method = DICT_VIEWS.get(type(value))
+    base = collections.OrderedDict if isinstance(held, collections.OrderedDict) else dict
+    made = types.MappingProxyType(shadow) if method is None else getattr(base, method)(shadow)
+    return world.stand_in(value, made, source)
 
 
 @opens(functools.partial)
 def open_partial(world: Door, value: Any, source: Source) -> Any:
+    """With the very keywords of the outside one, or what stands for them: these may change."""
     world.guard(source, Check.TYPE, functools.partial)
     parts = [
         world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
         for name in ("func", "args", "keywords")
     ]
-    return world.know(value, functools.partial(parts[0], *parts[1], **parts[2]), source)
+    made: Any = functools.partial(parts[0])
+    made.__setstate__((*parts, None))
+    return world.stand_in(value, made, source)
 
 
 def open_container(base: type) -> Opener:

@@ -42,6 +42,7 @@ class Access(enum.Enum):
     METHOD_FUNC = enum.auto()
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
+    VIEWED = enum.auto()
     REGISTRATIONS = enum.auto()
 
 
@@ -67,6 +68,7 @@ TEXTS = {
     Access.METHOD_FUNC: "{b}.__func__",
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
+    Access.VIEWED: "<what {b} is of>",
     Access.REGISTRATIONS: "abc.get_cache_token()",
 }
 """How each access is written, from its base `b` and key `k`."""
