@@ -25,11 +25,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-<<<<<<< HEAD
 from conformance_programs import CATALOGUE, GENERATED, Program, _tables  # noqa: E402
-=======
-from conformance_programs import CATALOGUE, Program, _tables  # noqa: E402
->>>>>>> types
 
 import framelift  # noqa: E402
 from check import entries, reasons  # noqa: E402
@@ -176,7 +172,6 @@ def test_every_public_name_is_used(library: str) -> None:
     public = getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")])
     used = set(re.findall(r"\w+", text_of(LIBRARIES[library])))
     assert {name for name in public if not name.startswith("_")} <= used
-
 
 
 def test_size_of_the_catalogue() -> None:

@@ -134,7 +134,7 @@ class Rebuild:
         source = self.world.source_of(value)
         if source is not None:
             return self.input(source)
-        if cls in CONSTANTS:
+        if cls in CONSTANTS or cls.__module__ == "typing":  # of which there is one: they are cached
             return self.own(value)
         if issubclass(type(value), enum.Enum) and is_member(value):
             return self.constant(value)

@@ -186,6 +186,7 @@ class Trace:
         if dynamism is not None:
             world.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
+        self.machine.limit = _frame.recursion_left()
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame_function, world.frame_globals = fn, fn.__globals__

@@ -536,8 +536,10 @@ class Attributes(Door):
         if level > 1 or full not in sys.modules or importer is not IMPORTER:
             return self.refuse(breaks.NEW_IMPORT, name or "relative import")
         top = full if from_list else full.partition(".")[0]
+        if not isinstance(sys.modules[full], types.ModuleType):
+            return self.refuse(breaks.OPAQUE_OBJECT, f"what sys.modules has in the place of {full}")
         for item in from_list or ():
-            if item != "*" and not hasattr(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
+            if item != "*" and not may_have(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
                 self.refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
         return self.load(sys.modules[top], source)
@@ -667,3 +669,8 @@ class Attributes(Door):
         if self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
         self.recorder.attributes.setdefault(id(fake), {})[name] = value
+
+
+def may_have(module: types.ModuleType, name: str) -> bool:
+    """Whether a module has a name or has code to find it, which is not run here."""
+    return name in vars(module) or "__getattr__" in vars(module) or hasattr(type(module), "__getattr__")

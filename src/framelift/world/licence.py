@@ -296,6 +296,18 @@ REFUSED: dict[Any, Refusal] = {
     builtins.id: Refusal(breaks.IDENTITY, "id"),
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
+    **{
+        fn: Refusal(breaks.EFFECT, f"typing.{fn.__name__}")
+        for fn in (typing.overload, typing.get_overloads, typing.clear_overloads, typing.reveal_type)
+    },
+    **{
+        fn: Refusal(breaks.EFFECT, f"typing.{fn.__name__}, which marks what it is given")
+        for fn in (typing.final, typing.runtime_checkable, typing.no_type_check)
+    },
+    **{
+        fn: Refusal(breaks.UNLICENSED_CALL, f"typing.{fn.__name__}, which looks at its caller's frame")
+        for fn in (typing.NamedTuple, typing.TypedDict)
+    },
 }
 
 EFFECTIVE = {
