@@ -12,6 +12,7 @@ import __future__
 import builtins
 import contextlib
 import functools
+import inspect
 import operator
 import sys
 import traceback
@@ -111,7 +112,10 @@ def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str,
     if kwargs is None and code.simple and len(args) == code.argcount:
         return Frame(f.machine, fn, code, args)
     bound = _frame.bind(fn, tuple(args), kwargs)
-    return Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    frame = Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    if not code.code.co_flags & inspect.CO_OPTIMIZED:
+        frame.namespace = fn.__globals__  # the code of a module
+    return frame
 
 
 def call_class(f: Frame, cls: type, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -191,7 +195,8 @@ def serve_vars(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
         return f.world.call_native(f, builtins.dir, args, kwargs)
-    return sorted(local_variables(f))
+    local = local_variables(f)
+    return sorted(local if type(local) is dict else f.world.operate(operator.methodcaller("keys"), local))
 
 
 def serve_evaluator(evaluator: Any, mode: str) -> None:
@@ -230,7 +235,7 @@ def serve_compile(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parameters = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
     given = {**dict(zip(parameters, args, strict=False)), **kwargs}
     if len(given) == len(args) + len(kwargs) and not opened(given.get("dont_inherit")):
-        given["flags"] = opened(given.get("flags", 0)) | futures(f)
+        given["flags"] = f.world.operate(operator.index, opened(given.get("flags", 0))) | futures(f)
         args, kwargs = [], {**given, "dont_inherit": True}
     return f.world.call_native(f, builtins.compile, args, kwargs)
 
