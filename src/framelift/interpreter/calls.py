@@ -16,6 +16,7 @@ import inspect
 import operator
 import sys
 import traceback
+import typing
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -319,8 +320,29 @@ def new_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any] | No
     """C names the module of a class after the globals of the frame that makes it: there must be one."""
     namespace = opened(args[-1]) if args else None
     if isinstance(namespace, dict) and not dict.__contains__(namespace, "__module__"):
-        maker = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+        maker = from_here(f, maker)
     return f.world.call_native(f, maker, args, kwargs)
+
+
+def from_here(f: Frame, maker: Any) -> FunctionType:
+    """Calls it from a real frame that has the globals of `f`."""
+    caller = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+    caller.__qualname__ = maker.__qualname__
+    return caller
+
+
+def serve_named(maker: Any) -> None:
+    """What it makes gets its module's name from the globals of the frame that calls it."""
+
+    @serve(maker)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return f.world.call_native(f, from_here(f, maker), args, kwargs)
+
+
+TYPING = ("NamedTuple", "NewType", "ParamSpec", "TypeAliasType", "TypedDict", "TypeVar", "TypeVarTuple")
+for name in TYPING:
+    if hasattr(typing, name):
+        serve_named(getattr(typing, name))
 
 
 def code_that_calls(maker: Any) -> CodeType:

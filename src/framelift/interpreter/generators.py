@@ -324,6 +324,16 @@ class Generator(Suspended):
     gi_frame = Shown(Suspended.its_frame)
 
 
+@stands_for(types.GeneratorType)
+class IterableCoroutine(Generator):
+    """A generator of a function that `types.coroutine` marks: C awaits only what has the method."""
+
+    __slots__ = ()
+
+    def __await__(self) -> IterableCoroutine:
+        return self
+
+
 @stands_for(types.CoroutineType)
 class Coroutine(Suspended):
     """Stands for a `types.CoroutineType`."""
@@ -576,4 +586,4 @@ def made_generator(frame: Frame, caller: Frame | None) -> Suspended:
         return Coroutine(frame, caller)
     if flags & inspect.CO_ASYNC_GENERATOR:
         return AsyncGenerator(frame)
-    return Generator(frame)
+    return IterableCoroutine(frame) if flags & inspect.CO_ITERABLE_COROUTINE else Generator(frame)
