@@ -150,6 +150,7 @@ class Suspended:
         return self.resume(values[0])
 
     def throw(self, *thrown: Any) -> Any:
+        warn_of_signature("throw", thrown)
         return self.throw_in(as_thrown(self.frame.world, *thrown))
 
     def throw_in(self, error: BaseException) -> Any:
@@ -256,6 +257,12 @@ def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
 
 def not_pickled(value: Any) -> TypeError:
     return TypeError(f"cannot pickle '{type(value).__name__}' object")
+
+
+def warn_of_signature(method: str, thrown: tuple[Any, ...]) -> None:
+    if len(thrown) > 1 and version.THROW_TAKES_ONE:
+        signature = f"the (type, exc, tb) signature of {method}() is deprecated"
+        warnings.warn(f"{signature}, use the single-arg signature instead.", DeprecationWarning, stacklevel=3)
 
 
 def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
@@ -467,6 +474,7 @@ class AsyncGenerator(Suspended):
         return self.stepping(lambda first: self.resume(value if first is None else first), "asend")
 
     def athrow(self, *thrown: Any) -> AsyncStep:
+        warn_of_signature("athrow", thrown)
         return self.stepping(lambda _: self.throw_in(as_thrown(self.frame.world, *thrown)), "athrow")
 
     def aclose(self) -> AsyncStep:
@@ -530,6 +538,7 @@ class AsyncStep(Awaited):
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
         self.state = SUSPENDED
+        warn_of_signature("throw", thrown)
         return self.outcome(self.generator.throw_in, as_thrown(self.generator.frame.world, *thrown))
 
     def close(self) -> None:
