@@ -59,7 +59,12 @@ class PlainWorld:
     def builtin(self, scope: dict[str, Any], name: str) -> Any:
         found = scope.get("__builtins__", builtins)
         namespace = found if isinstance(found, dict) else vars(found)
-        return namespace.get(name, MISSING)
+        if type(namespace) is dict:
+            return namespace.get(name, MISSING)
+        try:
+            return native(operator.getitem, namespace, name)
+        except KeyError:
+            return MISSING
 
     def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
         scope[name] = value
