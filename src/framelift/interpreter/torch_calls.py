@@ -33,6 +33,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import SERVED, call, call_function, maker_of_class, told_what_is_wrong
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.tensors.torch_state import SETTERS
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
@@ -620,6 +621,22 @@ def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise Break(breaks.EFFECT, "leaving a device that was entered outside")
     f.world.recorder.devices_entered -= 1  # type: ignore[attr-defined]
     return f.world.call_native(f, torch.device.__exit__, args, kwargs)
+
+
+# ---- other switches
+
+
+def serve_setter(setter: Any) -> None:
+    @serve(setter)
+    def throw(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs:
+            return f.world.call_native(f, setter, args, kwargs)
+        return f.world.recorder.throw(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
+
+
+# gradients are switched by a recorded call; a graph for a compiler does not say of what dtype new tensors are
+for _setter in SETTERS.keys() - {torch._C._set_grad_enabled, torch.set_default_dtype}:
+    serve_setter(_setter)
 
 
 # ---- facts about symbols
