@@ -115,7 +115,10 @@ class NativeCalls(Operations):
         elif is_of_every_class(fn):
             fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
-            fn, args = type(fn).__call__, [fn, *args]
+            method = self.plain_attribute(type(fn), "__call__")
+            if method is MISSING:
+                return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
+            fn, args = method, [fn, *args]
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
