@@ -481,7 +481,7 @@ def build_instance(r: Rebuild, value: Any) -> str:
 def build_atom(r: Rebuild, value: Any) -> str:
     """An instance of a subclass of a number or text."""
     base = next(base for base in type(value).__mro__ if base in ATOMIC_BASES)
-    plain = vars(base)["__getnewargs__"](value)[0]
+    plain = base(*vars(base)["__getnewargs__"](value))
     name = r.variable(f"{r.constant(base)}.__new__({r.constant(type(value))}, {r.expression(plain)})", value)
     r.fill(value, lambda: write_state(r, name, value))
     return name

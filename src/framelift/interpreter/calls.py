@@ -12,9 +12,11 @@ import __future__
 import builtins
 import contextlib
 import functools
+import inspect
 import operator
 import sys
 import traceback
+import typing
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -118,7 +120,10 @@ def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str,
     if kwargs is None and code.simple and len(args) == code.argcount:
         return Frame(f.machine, fn, code, args)
     bound = _frame.bind(fn, tuple(args), kwargs)
-    return Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    frame = Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    if not code.code.co_flags & inspect.CO_OPTIMIZED:
+        frame.namespace = fn.__globals__  # the code of a module
+    return frame
 
 
 def call_class(f: Frame, cls: type, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -200,7 +205,8 @@ def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return sorted(f.world.names_of(f, opened(args[0])))
     if args or kwargs:
         return told_what_is_wrong(builtins.dir, args, kwargs)
-    return sorted(local_variables(f))
+    local = local_variables(f)
+    return sorted(local if type(local) is dict else f.world.operate(operator.methodcaller("keys"), local))
 
 
 def serve_evaluator(evaluator: Any, mode: str) -> None:
@@ -239,7 +245,7 @@ def serve_compile(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parameters = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
     given = {**dict(zip(parameters, args, strict=False)), **kwargs}
     if len(given) == len(args) + len(kwargs) and not opened(given.get("dont_inherit")):
-        given["flags"] = opened(given.get("flags", 0)) | futures(f)
+        given["flags"] = f.world.operate(operator.index, opened(given.get("flags", 0))) | futures(f)
         args, kwargs = [], {**given, "dont_inherit": True}
     return f.world.call_native(f, builtins.compile, args, kwargs)
 
@@ -327,8 +333,29 @@ def maker_of_class(f: Frame, maker: Any, args: list[Any]) -> Any:
     """C names the module of a class after the globals of the frame that makes it: there must be one."""
     namespace = opened(args[-1]) if args else None
     if isinstance(namespace, dict) and not dict.__contains__(namespace, "__module__"):
-        return FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+        return from_here(f, maker)
     return maker
+
+
+def from_here(f: Frame, maker: Any) -> FunctionType:
+    """Calls it from a real frame that has the globals of `f`."""
+    caller = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+    caller.__qualname__ = maker.__qualname__
+    return caller
+
+
+def serve_named(maker: Any) -> None:
+    """What it makes gets its module's name from the globals of the frame that calls it."""
+
+    @serve(maker)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return f.world.call_native(f, from_here(f, maker), args, kwargs)
+
+
+TYPING = ("NamedTuple", "NewType", "ParamSpec", "TypeAliasType", "TypedDict", "TypeVar", "TypeVarTuple")
+for name in TYPING:
+    if hasattr(typing, name):
+        serve_named(getattr(typing, name))
 
 
 def code_that_calls(maker: Any) -> CodeType:

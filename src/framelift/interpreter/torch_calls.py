@@ -551,6 +551,15 @@ def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.is_instance(args[0], torch.Tensor)
 
 
+@serve(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary)
+@serve(torch.overrides.has_torch_function_variadic)
+def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Tensors of the trace have none, and the trace's own mode is nobody's business."""
+    for arg in args:
+        f.world.for_torch(arg)  # type: ignore[attr-defined]
+    return f.world.recorder.in_modes or bool(f.world.recorder.modes_before)  # type: ignore[attr-defined]
+
+
 @serve(torch.get_default_device)
 def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Torch makes a tensor to find out, which here would be a fake."""

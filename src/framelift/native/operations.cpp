@@ -188,6 +188,10 @@ PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
 }
 
+PyObject* access_decimal_context(Operand&, Walk& walk, PyObject*) {
+  return walk.keep(decimal_context());
+}
+
 const AccessKind ACCESSES[] = {
     {"ARG", access_arg, OperandKind::INDEX, false},
     {"FUNC", access_func, OperandKind::NOTHING, false},
@@ -213,6 +217,7 @@ const AccessKind ACCESSES[] = {
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
     {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
+    {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
 };
 
 // ---- checks ----

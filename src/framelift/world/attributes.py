@@ -24,6 +24,8 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
+from framelift.tensors.overrides import PLAIN as TENSORS
+from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
 from framelift.world.door import Door, is_ours
@@ -134,8 +136,10 @@ class Attributes(Door):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            found = super().class_attribute(torch.Tensor, name)
+            found = super().class_attribute(self.recorder.class_of(obj), name)
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
+                if found is not super().class_attribute(torch.Tensor, name):
+                    self.class_attribute(self.recorder.class_of(obj), name)
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
         if cls in SYMBOLIC:
@@ -415,6 +419,11 @@ class Attributes(Door):
         return True
 
     def tensor_attr(self, fake: Any, name: str) -> Any:
+        cls = self.recorder.class_of(fake)
+        if cls not in TENSORS:
+            own = self.subclass_attr(fake, cls, name)
+            if own is not MISSING:
+                return own
         if name in METADATA:
             self.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
@@ -429,14 +438,36 @@ class Attributes(Door):
             if name in ("grad_fn", "_version", "_cdata", "_backward_hooks", "data"):
                 return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
             return native(getattr, fake, name)
-        tensor = self.recorder.inputs[at][1] if at is not None else None
-        if tensor is not None and name in tensor.__dict__:
-            source = self.known[id(tensor)].source
-            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
-        if tensor is not None:
-            self.guard(self.known[id(tensor)].source, Check.NO_ATTR, name)
+        own = self.tensor_dict_attr(fake, name)
+        if own is not MISSING:
+            return own
         text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
+
+    def tensor_dict_attr(self, fake: Any, name: str) -> Any:
+        """What the program has set on a tensor; MISSING if nothing."""
+        at = self.recorder.input_of.get(id(fake))
+        if at is None:
+            return self.recorder.attributes.get(id(fake), {}).get(name, MISSING)
+        tensor = self.recorder.inputs[at][1]
+        source = self.known[id(tensor)].source
+        if name in tensor.__dict__:
+            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
+        self.guard(source, Check.NO_ATTR, name)
+        return MISSING
+
+    def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
+        """What a tensor has of its class; MISSING where that is what every tensor has."""
+        found = self.class_attribute(cls, name)
+        if found is super().class_attribute(torch.Tensor, name):
+            if name in METADATA and overrides(cls):
+                return native(getattr, fake, name)  # torch asks the class
+            return MISSING
+        if not self.describes(type(found), "__set__"):
+            own = self.tensor_dict_attr(fake, name)
+            if own is not MISSING:
+                return own
+        return self.bound(found, fake, cls, name)
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         tensor = self.recorder.inputs[at][1]
@@ -508,9 +539,11 @@ class Attributes(Door):
         if level > 1 or full not in sys.modules or importer is not IMPORTER:
             return self.refuse(breaks.NEW_IMPORT, name or "relative import")
         top = full if from_list else full.partition(".")[0]
+        if not isinstance(sys.modules[full], types.ModuleType):
+            return self.refuse(breaks.OPAQUE_OBJECT, f"what sys.modules has in the place of {full}")
         packaged = hasattr(sys.modules[full], "__path__")  # only of a package other modules are looked for
         for item in from_list or () if packaged else ():
-            if item != "*" and not hasattr(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
+            if item != "*" and not may_have(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
                 self.refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
         return self.load(sys.modules[top], source)
@@ -637,4 +670,11 @@ class Attributes(Door):
     def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
         if super().class_attribute(torch.Tensor, name) is not MISSING or id(fake) in self.recorder.input_of:
             self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+        if self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
+            self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+        self.recorder.attributes.setdefault(id(fake), {})[name] = value
+
+
+def may_have(module: types.ModuleType, name: str) -> bool:
+    """Whether a module has a name or has code to find it, which is not run here."""
+    return name in vars(module) or "__getattr__" in vars(module) or hasattr(type(module), "__getattr__")

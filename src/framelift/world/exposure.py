@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import decimal
 import functools
 import gc
+import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -316,6 +318,14 @@ def show_method(world: Exposure, value: types.MethodType, seen: Seen) -> Any:
 def show_partial(world: Exposure, value: functools.partial[Any], seen: Seen) -> Any:
     for part in (value.func, value.args, value.keywords):
         world.shown(part, seen)
+    return value
+
+
+@shows(decimal.Decimal)
+def show_decimal(world: Exposure, value: decimal.Decimal, seen: Seen) -> Any:
+    """What C does with one depends on a context of the thread's."""
+    context = re.sub(r"flags=\[.*?\]", "", repr(decimal.getcontext()))
+    world.guard(world.root.decimal_context(), Check.EQUAL, context)
     return value
 
 

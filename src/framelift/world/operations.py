@@ -188,6 +188,7 @@ class Operations(Exposure):
         ):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
+                self.refuse_disorder_in(seen)
         return self.changing(fn, prepared)
 
     def changing(self, fn: Any, operands: list[Any]) -> Any:
@@ -233,6 +234,12 @@ class Operations(Exposure):
                     self.disordered.add(id(value))
                 else:
                     self.refuse_disorder(value)
+
+    def refuse_disorder_in(self, seen: Seen) -> None:
+        """Before what shows the order of the sets in a container too."""
+        if self.disordered:
+            for value in seen.values():
+                self.refuse_disorder(value)
 
     def length(self, value: Any) -> int:
         if type(value) in SIZED:
