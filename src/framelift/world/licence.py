@@ -121,7 +121,7 @@ MOVING = {
 """Functions that store or hand on what they are given."""
 
 SHALLOW = {
-    *(list, tuple, enumerate, zip, reversed, iter, next, len),
+    *(list, tuple, enumerate, zip, reversed, iter, next, len, aiter, anext),
     *(list.extend, collections.deque.extend),
     *(collections.deque.extendleft, collections.deque),
     *(itertools.chain, itertools.islice, itertools.repeat, itertools.cycle, itertools.product),
