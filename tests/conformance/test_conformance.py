@@ -127,12 +127,12 @@ def test_compiled_as_eagerly(name: str) -> None:
 # The catalogue
 
 SPECIAL_NAMES = """
-    new init del repr str bytes format lt le eq ne gt ge hash bool getattr getattribute setattr delattr dir get
-    set delete set_name objclass slots init_subclass mro_entries prepare instancecheck subclasscheck
+    new init del repr str bytes format lt le eq ne gt ge hash bool getattr getattribute setattr delattr dir
+    get set delete set_name objclass slots init_subclass mro_entries prepare instancecheck subclasscheck
     class_getitem call len length_hint getitem setitem delitem missing iter next reversed contains add sub mul
     matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv rfloordiv
-    rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift
-    irshift iand ixor ior neg pos abs invert complex int float index round trunc floor ceil enter exit
+    rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv ifloordiv imod ipow
+    ilshift irshift iand ixor ior neg pos abs invert complex int float index round trunc floor ceil enter exit
     match_args await aiter anext aenter aexit copy deepcopy reduce reduce_ex getstate setstate getnewargs
     getnewargs_ex fspath class dict doc name qualname module mro bases annotations subclasshook sizeof
 """
@@ -172,7 +172,6 @@ def test_every_public_name_is_used(library: str) -> None:
     public = getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")])
     used = set(re.findall(r"\w+", text_of(LIBRARIES[library])))
     assert {name for name in public if not name.startswith("_")} <= used
-
 
 
 def test_size_of_the_catalogue() -> None:

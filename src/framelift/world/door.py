@@ -15,7 +15,6 @@ from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, T
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
