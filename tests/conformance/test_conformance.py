@@ -25,7 +25,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from conformance_programs import CATALOGUE, GENERATED, Program  # noqa: E402
+from conformance_programs import CATALOGUE, GENERATED, Program, _tables  # noqa: E402
 
 import framelift  # noqa: E402
 from check import entries, reasons  # noqa: E402
@@ -178,3 +178,15 @@ def test_size_of_the_catalogue() -> None:
     chapters = collections.Counter(name.partition("::")[0] for name in CATALOGUE)
     assert sum(chapters.values()) >= 1600, chapters
     assert set(KNOWN) <= set(CATALOGUE)
+
+
+@pytest.mark.parametrize("cls", _tables.TYPES, ids=lambda cls: cls.__name__)
+def test_every_name_of_a_builtin_type_has_a_program(cls: type) -> None:
+    missing = set(dir(cls)) - _tables.TYPES[cls]
+    assert not missing, f"{cls.__name__} has {sorted(missing)} too"
+
+
+def test_every_builtin_type_has_a_table() -> None:
+    listed = (str, bytes, bytearray, memoryview, list, tuple, range, slice, dict, set, frozenset)
+    listed += (int, float, complex, bool, object, type, property, classmethod, staticmethod)
+    assert set(listed) | {type({}.keys()), type({}.values()), type({}.items())} <= set(_tables.TYPES)

@@ -43,6 +43,7 @@ class Access(enum.Enum):
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
     VIEWED = enum.auto()
+    BYTES = enum.auto()
     REGISTRATIONS = enum.auto()
     DECIMAL_CONTEXT = enum.auto()
 
@@ -70,6 +71,7 @@ TEXTS = {
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
     Access.VIEWED: "<what {b} is of>",
+    Access.BYTES: "bytes({b})",
     Access.REGISTRATIONS: "abc.get_cache_token()",
     Access.DECIMAL_CONTEXT: "decimal.getcontext()",
 }
