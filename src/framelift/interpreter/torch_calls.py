@@ -435,7 +435,7 @@ UNWRAP = inspect.unwrap
 
 @serve(UNWRAP)
 def serve_unwrap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return call_function(f, unwrapped, args, kwargs or None)
+    return interpreted(f, unwrapped, args, kwargs)
 
 
 def unwrapped(func: Any, *, stop: Any = None) -> Any:

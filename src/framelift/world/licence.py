@@ -194,7 +194,7 @@ PURE_BUILTINS = {
     *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
     *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
     *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
-    json.scanner.c_make_scanner,
+    json.scanner.make_scanner,
 }
 
 PURE_MODULES = {
@@ -271,7 +271,7 @@ PURE_TYPES = {
         type(iter({})),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
-    *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
+    *(type(functools.cmp_to_key(operator.sub)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
 PURE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
