@@ -274,6 +274,16 @@ PURE_TYPES = {
     *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
+PURE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
+
+STATIC = frozenset(
+    method.__func__
+    for cls in PURE_TYPES
+    if isinstance(cls, type)
+    for method in vars(cls).values()
+    if type(method) is staticmethod
+)
+"""Their functions that are told nothing of the type, such as `str.maketrans`."""
 
 REFUSED: dict[Any, Refusal] = {
     builtins.print: Refusal(breaks.EFFECT, "print"),
@@ -286,6 +296,18 @@ REFUSED: dict[Any, Refusal] = {
     builtins.id: Refusal(breaks.IDENTITY, "id"),
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
+    **{
+        fn: Refusal(breaks.EFFECT, f"typing.{fn.__name__}")
+        for fn in (typing.overload, typing.get_overloads, typing.clear_overloads, typing.reveal_type)
+    },
+    **{
+        fn: Refusal(breaks.EFFECT, f"typing.{fn.__name__}, which marks what it is given")
+        for fn in (typing.final, typing.runtime_checkable, typing.no_type_check)
+    },
+    **{
+        fn: Refusal(breaks.UNLICENSED_CALL, f"typing.{fn.__name__}, which looks at its caller's frame")
+        for fn in (typing.NamedTuple, typing.TypedDict)
+    },
 }
 
 EFFECTIVE = {
@@ -425,7 +447,7 @@ def listed(fn: Any) -> Licence | Refusal | None:
         return Licence(Looks.PAIRS, "takes keys and values", PAIRS[fn])
     if fn in SHALLOW:
         return Licence(Looks.SHALLOW, "goes over elements without looking at them")
-    if fn in PURE_BUILTINS:
+    if fn in PURE_BUILTINS or fn in STATIC:
         return Licence(Looks.DEEP, "a pure builtin")
     return None
 

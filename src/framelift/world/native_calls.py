@@ -235,13 +235,14 @@ class NativeCalls(Operations):
             seen: Seen = {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                value = self.shown(value, seen)
+                owned = not prepared and isinstance(value, getattr(fn, "__objclass__", ()))
+                value = self.shown(value, seen) if owned else self.consumed(value, seen)
             prepared.append(value)
             shown.append(seen)
             if type(fn) is FunctionType or fn in READING:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
+        kwargs = {k: self.consumed(v, {}) for k, v in kwargs.items()}
         if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
             for seen in shown:
                 self.fix(seen)
