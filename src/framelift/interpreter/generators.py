@@ -298,10 +298,14 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
         if not world.catchable(raised):
             raise
         return clean_traceback(raised)
-    return made if isinstance(made, BaseException) else TypeError(NO_EXCEPTION.format(kind, type(made)))
+    return (
+        made
+        if isinstance(made, BaseException)
+        else TypeError(f"{NO_EXCEPTION.format(kind)}, not {type(made).__name__}")
+    )
 
 
-NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException, not {!r}"
+NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"
 
 
 def close_iterator(world: PlainWorld, iterator: Any) -> None:
