@@ -10,6 +10,7 @@ import copy
 import copyreg
 import functools
 import inspect
+import logging
 import operator
 import string
 import types
@@ -29,6 +30,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import SERVED, call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.tensors.symbols import SYMBOLIC
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
@@ -173,6 +175,13 @@ def serve_len(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.length(value) if len(args) == 1 else f.world.call_native(f, len, args, kwargs)  # type: ignore[attr-defined]
 
 
+@serve(builtins.bool)
+def serve_bool(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs or type(opened(args[0])) in (FakeTensor, *SYMBOLIC):
+        return f.world.call_native(f, builtins.bool, args, kwargs)
+    return f.world.truth(args[0])
+
+
 @serve(list.append)
 def serve_append(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and not kwargs:
@@ -295,6 +304,25 @@ def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
         else:
             view.write(name, own)
     return own
+
+
+@serve(logging.Logger.isEnabledFor)
+def serve_is_enabled_for(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Without the cache that loggers have: the facts that it goes by are guarded."""
+    if len(args) != 2 or kwargs:
+        return f.world.call_native(f, logging.Logger.isEnabledFor, args, kwargs)
+    logger, level = args
+    of = f.world.load_attr
+    if f.world.truth(of(logger, "disabled")) or opened(of(of(logger, "manager"), "disable")) >= opened(level):
+        return False
+    return opened(level) >= opened(f.world.invoke(of(logger, "getEffectiveLevel")))  # type: ignore[attr-defined]
+
+
+ASKING = "debug info warning error critical exception log getEffectiveLevel"
+"""Methods of loggers that ask whether anybody listens: only what they do if somebody does is an effect."""
+
+for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Manager)["disable"].fget):
+    _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 FORMATTER = string.Formatter()

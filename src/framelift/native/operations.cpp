@@ -175,6 +175,11 @@ PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
   return view ? *reinterpret_cast<PyObject**>(parent + 1) : nullptr;
 }
 
+// What a weak reference refers to; None if that is gone.
+PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
+  return PyWeakref_CheckRef(parent) ? PyWeakref_GET_OBJECT(parent) : nullptr;
+}
+
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
 PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
@@ -203,6 +208,7 @@ const AccessKind ACCESSES[] = {
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
+    {"REFERENT", access_referent, OperandKind::NOTHING, false},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
 };
 

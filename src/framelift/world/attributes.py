@@ -36,7 +36,8 @@ CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 
-UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
+STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
+UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
 
 
@@ -111,6 +112,9 @@ class Attributes(Door):
             if name in obj.__dict__:
                 return self.found_at(source.child(Access.ATTR, name), obj.__dict__[name])
             self.guard(source, Check.NO_ATTR, name)
+        if type(found) in STATE_OF_C and isinstance(obj, BaseException):
+            source = self.known[id(obj)].source
+            return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)

@@ -14,6 +14,7 @@ import itertools
 import math
 import operator
 import types
+import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
@@ -262,6 +263,13 @@ def call_itemgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: di
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def call_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    source = world.source_of(reference)
+    if source is None or args or kwargs:
+        return native(reference, *args, **kwargs)
+    return world.found_at(source.child(Access.REFERENT), reference())
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -287,5 +295,7 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,
+    weakref.ref: call_reference,
+    weakref.KeyedRef: call_reference,
     Callee: lambda world, fn, args, kwargs: fn(),
 }

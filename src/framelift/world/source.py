@@ -43,6 +43,7 @@ class Access(enum.Enum):
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
     VIEWED = enum.auto()
+    REFERENT = enum.auto()
     REGISTRATIONS = enum.auto()
 
 
@@ -69,6 +70,7 @@ TEXTS = {
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
     Access.VIEWED: "<what {b} is of>",
+    Access.REFERENT: "{b}()",
     Access.REGISTRATIONS: "abc.get_cache_token()",
 }
 """How each access is written, from its base `b` and key `k`."""

@@ -39,7 +39,7 @@ class Kind:
     """Names that the uses of this kind need."""
 
 
-def each(uses: str, reason: str) -> dict[str, Any]:
+def each(uses: str, reason: str | tuple[str, ...]) -> dict[str, Any]:
     """For `Kind.breaks`: these uses break, all for one reason."""
     return dict.fromkeys(uses.split(), reason)
 
@@ -281,7 +281,7 @@ def chapter(*kinds: Kind) -> None:
             if name in uses:
                 enter(module, kind, "argument", name, [uses[name]], why)
         whole = [use for name, use in uses.items() if name not in kind.breaks]
-        for n, place in enumerate(PLACES):
+        for n, place in places_for(kind):
             some = whole if n == 0 else [use for at, use in enumerate(whole) if (at + n) % 3 == 0]
             why = kind.breaks.get(place, kind.breaks.get("anywhere", ()))
             enter(module, kind, place, "", some or whole[:1], why)
