@@ -31,6 +31,7 @@ from framelift.interpreter.calls import SERVED, call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
 from framelift.tensors.symbols import SYMBOLIC
+from framelift.world.exposure import Address
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
@@ -139,19 +140,6 @@ def serve_id(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(_thread.get_ident)
 def serve_get_ident(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Address(_thread.get_ident())
-
-
-class Address(int):
-    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
-
-    def leaks(self, *_: Any) -> Any:
-        raise Break(breaks.IDENTITY, "the value of id()")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = leaks
-    __floordiv__ = __truediv__ = __and__ = __or__ = __xor__ = __rshift__ = __lshift__ = __neg__ = leaks
-    __lt__ = __le__ = __gt__ = __ge__ = __repr__ = __str__ = __format__ = __index__ = __int__ = __float__ = (
-        leaks
-    )
 
 
 ADDRESS_HASH: Any = object.__hash__
@@ -286,6 +274,26 @@ def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or type(fn) is not types.FunctionType or not f.world.fixed_signature(fn):  # type: ignore[attr-defined]
         return interpreted(f, inspect.signature, args, kwargs)
     return inspect.signature(target)
+
+
+@serve(inspect.unwrap)
+def serve_unwrap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Without a look at the recursion limit, which is no part of the answer."""
+    if len(args) != 1 or not kwargs.keys() <= {"stop"}:
+        return interpreted(f, inspect.unwrap, args, kwargs)
+    value, stop = args[0], opened(kwargs.get("stop"))
+    for _ in range(MOST_WRAPPERS):
+        try:
+            inner = f.world.load_attr(value, "__wrapped__")
+        except AttributeError:
+            return value
+        if stop is not None and f.world.truth(f.world.invoke(stop, value)):  # type: ignore[attr-defined]
+            return value
+        value = inner
+    return interpreted(f, inspect.unwrap, args, kwargs)
+
+
+MOST_WRAPPERS = 100
 
 
 @serve(functools.cached_property.__get__)

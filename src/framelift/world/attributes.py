@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import threading
 import types
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
 from typing import Any
@@ -107,6 +108,10 @@ class Attributes(Door):
     def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.class_attribute(cls, name)
+        if found is MISSING and isinstance(obj, threading.local):
+            self.refuse(
+                breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
+            )
         if found is MISSING and hasattr(obj, "__dict__"):
             source = self.known[id(obj)].source
             if name in obj.__dict__:

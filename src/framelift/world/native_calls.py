@@ -14,6 +14,7 @@ import itertools
 import math
 import operator
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -22,10 +23,11 @@ from typing import Any
 import torch
 
 from framelift import _frame
-from framelift.bytecode.resume import Callee
+from framelift.bytecode.resume import Callee, origin_of
+from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
-from framelift.world.exposure import ATOMS, Seen
+from framelift.world.exposure import ATOMS, Address, Seen
 from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
@@ -196,6 +198,8 @@ class NativeCalls(Operations):
         elif fn in TEXTS or fn in FORMATTERS:
             for seen in shown:
                 self.refuse_addresses(seen, fn)
+        elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
+            prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
@@ -264,9 +268,13 @@ def call_itemgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: di
 
 
 def call_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What it refers to, unless the program may have let go of that meanwhile, so that it is no more."""
     source = world.source_of(reference)
     if source is None or args or kwargs:
         return native(reference, *args, **kwargs)
+    resumed = world.frame_function is not None and origin_of(world.frame_function.__code__) is not None
+    if resumed or world.has_written():  # type: ignore[attr-defined]
+        world.refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
     return world.found_at(source.child(Access.REFERENT), reference())
 
 
@@ -297,5 +305,6 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.itemgetter: call_itemgetter,
     weakref.ref: call_reference,
     weakref.KeyedRef: call_reference,
+    typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
     Callee: lambda world, fn, args, kwargs: fn(),
 }

@@ -171,8 +171,15 @@ class Raising:
 
 NAMED = "named: v.__name__, v.__qualname__, v.__module__, v.__doc__\n"
 CALLED = "called: v(x), v(2), passed_on(v(3))\nmapped: list(map(v, [1, 2])), [v(each) for each in (1, 2)]\n"
-FUNCTION = NAMED + CALLED + "compared: v == v, v != LIKE, v in [v], {v: 1}[v]\nasked: callable(v), hasattr(v, '__call__')\n"
-CLASS = NAMED + "asked: callable(v), issubclass(v, object), issubclass(v, int), v == v, v is CLASS, {v: 1}[v]\nbases: v.__mro__[-1], v.__bases__, type(v).__name__\n"
+FUNCTION = (
+    NAMED
+    + CALLED
+    + "compared: v == v, v != LIKE, v in [v], {v: 1}[v]\nasked: callable(v), hasattr(v, '__call__')\n"
+)
+CLASS = (
+    NAMED
+    + "asked: callable(v), issubclass(v, object), issubclass(v, int), v == v, v is CLASS, {v: 1}[v]\nbases: v.__mro__[-1], v.__bases__, type(v).__name__\n"
+)
 
 chapter(
     Kind("function", lambda: doubled, lambda: halved, FUNCTION + """

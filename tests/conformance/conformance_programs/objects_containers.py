@@ -143,7 +143,9 @@ SEQUENCE = """
     indexed: v[0], v[-1], v[1:], v[::-1]
     found: v.index(v[0]), v.count(2), 99 in v
 """
-LISTS = SEQUENCE + """
+LISTS = (
+    SEQUENCE
+    + """
     appended: v.append(9)
     extended: v.extend([7, 8]); v.__iadd__([6])
     assigned: v[0] = (v[-1], "new")
@@ -157,10 +159,13 @@ LISTS = SEQUENCE + """
     sorted: sorted(map(str, v))
     joined: v + [1], v * 2, [*v, *v]
 """
+)
 MAPPING = """
     indexed: v["a"], v.get("a"), v.get("zz", 4), "a" in v, "zz" in v
 """
-DICTS = MAPPING + """
+DICTS = (
+    MAPPING
+    + """
     assigned: v["new"] = len(v)
     updated: v.update(b=5, c=6); v.__ior__({"d": 1})
     removed:
@@ -170,6 +175,7 @@ DICTS = MAPPING + """
     joined: {**v, "z": 1}, dict(v), v | {"q": 2}
     comprehended: {key: value for key, value in v.items()}, sorted(map(str, v))
 """
+)
 SETS = """
     asked: 1 in v, v <= {1, 2, 3}, v & {1}, v.isdisjoint({9}), len(v | {7}), v - {1}, sorted(v)
 """

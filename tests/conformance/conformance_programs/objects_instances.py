@@ -356,11 +356,11 @@ chapter(
         in_place: v.mul_(2)
         attribute: hasattr(v, "note"), getattr(v, "note", 3)
     """, each("deeply_copied", "not supported") | each("text", "data-dependent value"), "truth copied ordered hashed contained equal"),
-    Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", each("equal hashed", OPAQUE), "text copied deeply_copied", {"KEPT": KEPT}),
-    Kind("dead_reference", dead, own="called: v(), v() is None", without="text equal hashed copied deeply_copied"),
+    Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", each("equal hashed", OPAQUE), "stored text copied deeply_copied", {"KEPT": KEPT}),
+    Kind("dead_reference", dead, own="called: v(), v() is None", without="stored text equal hashed copied deeply_copied"),
     Kind("weak_method", lambda: weakref.WeakMethod(KEPT[0].total), own="called: v()()", breaks={"called": UNLICENSED}, without="text equal hashed copied deeply_copied"),
     Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", breaks=each("truth length", OPAQUE) | WEAKLY | {"read": (OPAQUE, UNLICENSED)}, scope={"KEPT": KEPT}, without="equal copied deeply_copied unpacked contained enumerated keys"),
-    Kind("weak_values", valued, own="read: len(v), v.get('b', 4), 'a' in v, v['a'].value", breaks=WEAKLY, without="equal copied deeply_copied keys unpacked contained enumerated"),
+    Kind("weak_values", valued, own="read: len(v), v.get('b', 4), 'a' in v, v['a'].value", breaks=WEAKLY, without="stored equal copied deeply_copied keys unpacked contained enumerated"),
     Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", breaks=each("truth length", OPAQUE) | WEAKLY | {"read": (OPAQUE, UNLICENSED)}, scope={"KEPT": KEPT}, without="equal ordered copied deeply_copied unpacked contained enumerated"),
     Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), without="copied deeply_copied"),
     Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", each("text copied", EFFECT), "deeply_copied", {"logging": logging}),
