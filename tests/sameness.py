@@ -13,6 +13,7 @@ import fractions
 import functools
 import itertools
 import types
+import typing
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -78,7 +79,8 @@ class Sameness(Comparison):
 
 IMMUTABLE = (
     *(tuple, frozenset, datetime.date, datetime.timedelta, datetime.time, datetime.timezone),
-    *(decimal.Decimal, fractions.Fraction, types.UnionType),
+    *(types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Union[int, str])),
+    *(decimal.Decimal, fractions.Fraction),
 )
 
 

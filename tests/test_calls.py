@@ -702,6 +702,28 @@ def test_what_a_broken_frame_changes_is_changed_once(change: Any) -> None:
     compare(outcomes[0][0], outcomes[1][0])
 
 
+def test_an_interrupt_that_the_program_raises_is_its_own() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            x = x + 1
+        return x * 2
+
+    check(fn, torch.ones(2))
+
+
+def test_an_interrupt_that_leaves() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        x.add_(1)
+        raise KeyboardInterrupt("mine")
+
+    x = torch.zeros(2)
+    with pytest.raises(KeyboardInterrupt, match="mine"):
+        framelift.compile(fn, backend="eager")(x)
+    assert x.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda fn: fn.__name__)
 def test_an_exception_leaves_it_to_plain_python(change: Any) -> None:
     def f(x: Any, o: Any) -> Any:

@@ -620,6 +620,66 @@ class Unhashed:
         return isinstance(other, Unhashed)
 
 
+GONE = []
+
+
+class Finalised(dict):
+    def __del__(self) -> None:
+        GONE.append(self.get("n"))
+
+
+def test_what_stands_for_a_container_is_not_finalised():
+    def fn(x, table):
+        table["n"] = 2
+        return x + table["n"]
+
+    GONE.clear()
+    table = Finalised(n=1)
+    assert framelift.compile(fn, backend="eager")(x2(), table).tolist() == (x2() + 2).tolist()
+    assert GONE == []
+    del table
+    assert GONE == [2]
+
+
+def test_attributes_of_an_ordered_dictionary():
+    def fn(x, table):
+        table.seen = table.seen + 1
+        table.copied = x + table.seen
+
+    def made():
+        table = collections.OrderedDict(a=1)
+        table.seen = 0
+        return fn, x2(), table
+
+    check_calls(made)
+
+
+class Moody:
+    """Hashes until it is told not to."""
+
+    refuses = False
+
+    def __hash__(self) -> int:
+        if self.refuses:
+            raise LookupError("moody")
+        return 5
+
+
+def test_a_key_that_does_not_hash_any_more():
+    def fn(x, table):
+        key = Moody()
+        table[key] = x + 1
+        key.refuses = True
+        try:
+            table[key]
+        except LookupError:
+            return len(table)
+
+    (table,), (eager,) = [{}], [{}]
+    assert framelift.compile(fn, backend="eager")(x2(), table) == fn(x2(), eager) == 1
+    assert [type(key) for key in table] == [Moody]
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_set(name):
     check_calls(lambda: (SETS[name], x2(), {1, 2, 3}))
@@ -667,6 +727,17 @@ DEQUES = {
 @pytest.mark.parametrize("name", DEQUES)
 def test_deque(name, maxlen):
     check_calls(lambda: (DEQUES[name], x2(), collections.deque([1, 2, 3, 4], maxlen)))
+
+
+def test_an_iterator_over_a_deque_does_not_mind_other_items():
+    def fn(x, q):
+        q[1] = x + 1
+        q[2] = 5
+
+    q = collections.deque([1, 2, 3])
+    held = iter(q)
+    framelift.compile(fn, backend="eager")(x2(), q)
+    assert [type(item) for item in held] == [int, torch.Tensor, int]
 
 
 # ---- scopes

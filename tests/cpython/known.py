@@ -43,4 +43,7 @@ class Known:
         return mode in self.modes and fnmatch.fnmatchcase(f"{module}::{test}", self.tests)
 
 
+TOO_SLOW = "takes too long interpreted"
+"""Those are not even tried."""
+
 KNOWN: list[Known] = []

@@ -6,9 +6,11 @@ file that its caller reads. `python worker.py test.test_list interpreted report.
 
 from __future__ import annotations
 
+import fnmatch
 import gc
 import itertools
 import json
+import signal
 import sys
 import unittest
 import warnings
@@ -16,6 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Method = Callable[[], Any]
+CPU_SECONDS = 15
+"""How much a single test may take: then the timer's signal ends the process."""
 
 
 # How a test method is run
@@ -35,6 +39,7 @@ def interpreted() -> Callable[[Method], None]:
 def captured() -> Callable[[Method], None]:
     """Within a compiled function, between two tensor operations: traced, guarded, broken, replayed."""
     import torch
+    import torch.export._trace  # or torch would do it later, where a test has put other modules in place
 
     import framelift
 
@@ -58,17 +63,25 @@ MODES = {"interpreted": interpreted, "captured": captured}
 
 
 class Outcomes(unittest.TestResult):
-    """Test -> "passed", "skipped", or what went wrong."""
+    """Test -> "passed", "skipped", or what went wrong. A pass that is `final` is reported at once."""
 
-    def __init__(self, report: Callable[..., None]) -> None:
+    def __init__(self, report: Callable[..., None], final: bool) -> None:
         super().__init__()
         self.of: dict[str, str] = {}
         self.report = report
+        self.final = final
 
     def startTest(self, test: Any) -> None:
         super().startTest(test)
         self.of[name_of(test)] = "passed"
         self.report(started=name_of(test))
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+
+    def stopTest(self, test: Any) -> None:
+        super().stopTest(test)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if self.final and self.of[name_of(test)] == "passed":
+            self.report(test=name_of(test), outcome="passed")
 
     def addFailure(self, test: Any, err: Any) -> None:
         self.of[name_of(test)] = in_a_line(err)
@@ -93,7 +106,7 @@ def in_a_line(err: Any) -> str:
 
 
 def run(tests: list[Any], call: Callable[[Method], None], report: Callable[..., None]) -> dict[str, str]:
-    outcomes = Outcomes(report)
+    outcomes = Outcomes(report, final=call is not natively)
     original = unittest.TestCase._callTestMethod
     unittest.TestCase._callTestMethod = lambda self, method: call(method)
     try:
@@ -115,9 +128,16 @@ def leaves(suite: Any) -> Iterator[Any]:
         yield suite
 
 
+def is_slow(module: str, test: Any, patterns: list[str]) -> bool:
+    name = f"{module.removeprefix('test.')}::{name_of(test)}"
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def main(module: str, mode: str, path: str, *left_out: str) -> None:
-    """`left_out` are tests that ended the process before."""
+    """`left_out` are tests that ended the process before or are done already, and `module::test`, with
+    `*` for any, those that are not tried since they are slow."""
     warnings.simplefilter("ignore")
+    slow = [pattern for pattern in left_out if "::" in pattern]
     with open(path, "a", buffering=1) as file:
 
         def report(**line: str) -> None:
@@ -131,13 +151,13 @@ def main(module: str, mode: str, path: str, *left_out: str) -> None:
             some = [test for test in group if name_of(test) not in left_out]
             native = run(some, natively, report)
             good = [test for test in some if native.get(name_of(test)) == "passed"]
-            found = run(good, call, report)
-            wrong = [test for test in good if found.get(name_of(test)) != "passed"]
+            fast = [test for test in good if not is_slow(module, test, slow)]
+            found = run(fast, call, report)
+            wrong = [test for test in fast if found.get(name_of(test)) != "passed"]
             again = run(wrong, natively, report)
-            for test in good:
-                name = name_of(test)
+            for name in [name_of(test) for test in good if found.get(name_of(test)) != "passed"]:
                 once = name in again and again[name] != "passed"  # not even natively twice
-                report(test=name, outcome="once" if once else found.get(name, "not run: a fixture failed"))
+                report(test=name, outcome="once" if once else found.get(name, "not run"))
         report(finished=module)
 
 

@@ -70,6 +70,8 @@ class Decoded:
         self.ops: list[tuple[Handler, Any]] = []
         for instruction in self.instructions:
             name, argument = version.normalise(instruction, code, index)
+            if argument == "tb_frame" and name == "LOAD_ATTR":
+                name = "LOAD_TB_FRAME"
             self.ops.append((handlers[name], argument))
         self.for_tracebacks: CodeType | None = None
         """Names the code in tracebacks; made when an exception first comes through."""

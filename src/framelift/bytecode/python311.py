@@ -25,6 +25,9 @@ RENAMED = {
 SEND_POPS_RECEIVER = True
 """SEND leaves only the result when the sub-iterator has ended."""
 
+INTRINSICS_PUSH = False
+"""Printing an expression and `import *` take a value and push none."""
+
 NOT_A_CLASS_PATTERN = "called match pattern must be a type"
 
 

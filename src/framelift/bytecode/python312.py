@@ -18,6 +18,9 @@ RENAMED = {
 SEND_POPS_RECEIVER = False
 """SEND leaves the receiver below the result when it has ended; END_SEND removes it."""
 
+INTRINSICS_PUSH = True
+"""Printing an expression and `import *` are intrinsics, which replace a value by another: None."""
+
 NOT_A_CLASS_PATTERN = "called match pattern must be a class"
 
 INTRINSICS_1 = (

@@ -32,6 +32,7 @@ from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
 from framelift.world.exposure import Address
 from framelift.world.pending import Pending
+from framelift.world.plain import STAND_INS
 from framelift.world.source import Access, Source, written
 from framelift.world.world import World
 
@@ -125,7 +126,7 @@ class Rebuild:
         if cls is FakeTensor:
             return self.tensor(value)
         if cls is types.FunctionType and value.__module__ == Generator.__module__:
-            return self.constant(vars(types.GeneratorType)[value.__name__])  # a method of what stands for one
+            return self.constant(builtin_of(value))
         if is_symbolic(value):
             return self.symbolic(value)
         source = self.world.source_of(value)
@@ -133,9 +134,9 @@ class Rebuild:
             return self.input(source)
         if cls in CONSTANTS:
             return self.own(value)
-        if isinstance(value, enum.Enum):
+        if issubclass(type(value), enum.Enum) and is_member(value):
             return self.constant(value)
-        if isinstance(value, (type, types.FunctionType)) and not self.world.is_inside(value):
+        if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
             return self.constant(value)  # found on a class, and guarded there
         name = self.made.get(id(value))
         if name is not None:
@@ -233,6 +234,12 @@ class Rebuild:
         return "{" + ", ".join([f"{self.expression(k)}: {self.expression(v)}" for k, v in items]) + "}"
 
 
+def builtin_of(method: types.FunctionType) -> Any:
+    """What a method of something that stands for a generator, or a coroutine, stands for itself."""
+    name = method.__name__
+    return next(vars(builtin)[name] for builtin in STAND_INS.values() if name in vars(builtin))
+
+
 def stays(value: Any) -> bool:
     """Whether a region may hold on to it: it can only be held so, or is there for good."""
     if is_lasting(value) or type(value) is types.CodeType:
@@ -241,6 +248,13 @@ def stays(value: Any) -> bool:
     if not isinstance(module, str) or not isinstance(name, str) or policy.is_user_code(module):
         return False
     return getattr(sys.modules.get(module), name, None) is value
+
+
+def is_member(value: enum.Enum) -> bool:
+    """Whether its class has it: one that a class is still making is like any other object."""
+    cls = type(value)
+    of_values = cls._value2member_map_.values()
+    return cls._member_map_.get(vars(value).get("_name_", "")) is value or any(m is value for m in of_values)
 
 
 def unrebuildable(value: Any, what: str) -> Break:

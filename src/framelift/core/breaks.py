@@ -122,6 +122,11 @@ UNRESUMABLE = reason(
     "The function has to be left here, and can't be resumed in this place.",
     "Move what can't be captured, or the code around it, into a function of its own.",
 )
+FAULT = reason(
+    "bug in Framelift",
+    "Framelift failed at this instruction, which is no fault of the program's. It runs as plain Python.",
+    "Please report it with the error message above; meanwhile the code can be kept outside.",
+)
 INTERNAL = reason(
     "not supported",
     "Framelift has no way to capture this yet.",

@@ -8,11 +8,16 @@ together with everything below it.
 
 from __future__ import annotations
 
+import inspect
 import sys
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import _frame
+
+OWN_FILES = str(Path(__file__).parents[1])
+"""What the names of Framelift's own files begin with."""
 
 LEAVES = {
     "framelift": "the interpreter must not interpret itself",
@@ -25,6 +30,7 @@ LEAVES = {
     "re": "compiles patterns into a cache of its own",
     "sre_compile": "the same",
     "sre_parse": "the same",
+    "_strptime": "keeps what it knows of the locale, under a lock",
     "typing": "runtime typing objects are immutable and cached",
     "linecache": "reads source files",
     "traceback": "looks at real frames",
@@ -46,6 +52,9 @@ EFFECTS = {
 """Modules whose functions are called as they are, each time the program runs."""
 LEAVES |= EFFECTS
 
+FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
+"""The flags of code that is neither the body of a class nor that of a module."""
+
 INLINED = (
     "torch.nn.modules",
     "torch.nn.utils",
@@ -56,6 +65,9 @@ INLINED = (
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
     "torch.amp.autocast_mode",
+    "torch.autograd.function",
+    "torch.autograd.profiler",
+    "torch.utils._foreach_utils",
     "torch.testing",
     "torch.backends.mha",
 )
@@ -90,7 +102,8 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     if marks.get("_torchdynamo_disable"):
         return by_torchs_mark(marks), _frame.REFUSE
     name = module_name(fn)
-    run = _frame.LOOK if is_user_code(name) else _frame.SKIP
+    # what is no function has its variables in a namespace that whoever runs it looks into
+    run = _frame.LOOK if is_user_code(name) and code.co_flags & FUNCTION else _frame.SKIP
     if name.partition(".")[0] in EFFECTS:
         return run, _frame.REFUSE
     return run, _frame.LEAF if is_leaf(name) else _frame.INTERPRET

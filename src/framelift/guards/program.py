@@ -5,6 +5,7 @@ The same walk yields the region's inputs. `GuardProgram.failure` says which fact
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from framelift.guards import failure
 from framelift.guards.failure import Failure
 from framelift.guards.shapes import READS, Step, in_words
 from framelift.tensors.symbols import Fact, Read
+from framelift.world.dynamism import relied_on
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.source import ROOTS, Access, Source
 
@@ -41,6 +43,11 @@ class GuardProgram:
     """Facts about sizes and numbers, in words, and where they come from."""
     shape_reads: list[str] = field(default_factory=list)
     """The sizes and numbers that they are about, in words."""
+
+    @functools.cached_property
+    def relied_on(self) -> dict[str, Any]:
+        """The sizes and numbers that it holds for: each later capture asks for them."""
+        return relied_on(self.guards)
 
     def set_shapes(
         self, sources: list[Source], reads: list[Read], facts: list[tuple[Fact, list[Step]]]

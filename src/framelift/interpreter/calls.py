@@ -10,9 +10,11 @@ from __future__ import annotations
 import __future__
 
 import builtins
+import contextlib
 import functools
 import operator
 import sys
+import traceback
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -23,6 +25,7 @@ from types import (
     MethodType,
     MethodWrapperType,
     ModuleType,
+    TracebackType,
     WrapperDescriptorType,
 )
 from typing import Any
@@ -30,9 +33,11 @@ from typing import Any
 from framelift import _frame
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.frame_objects import frame_at, local_variables
+from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
+from framelift.interpreter.generators import AsyncGenerator, Coroutine, Generator
 from framelift.interpreter.machine import Machine, decoded
 from framelift.world.pending import Pending, opened
+from framelift.world.plain import STAND_INS
 
 SERVED: dict[Any, Any] = {}
 """Callable -> function(frame, args, kwargs) that does its job under the interpreter."""
@@ -240,6 +245,43 @@ def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.frame_object(found) if isinstance(found, Frame) else found
 
 
+@serve(TracebackType)
+def serve_traceback(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    args = [as_real(opened(x)) for x in args]
+    return f.world.call_native(f, TracebackType, args, {name: as_real(kwargs[name]) for name in kwargs})
+
+
+@serve(traceback.clear_frames)
+def serve_clear_frames(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    (at,) = args or kwargs.values()
+    at = opened(at)
+    while at is not None:
+        with contextlib.suppress(RuntimeError):  # it is still running
+            as_seen(at.tb_frame).clear()
+        at = at.tb_next
+
+
+def serve_stack(function: Any) -> None:
+    """Looks at the frames that call it, unless it is told of another one."""
+
+    @serve(function)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if args and opened(args[0]) is None:
+            args = [f.world.frame_object(f), *args[1:]]
+        elif not args and opened(kwargs.get("f")) is None:
+            kwargs = {**kwargs, "f": f.world.frame_object(f)}
+        return f.world.call_native(f, function, args, kwargs)
+
+
+for function in (
+    traceback.print_stack,
+    traceback.format_stack,
+    traceback.extract_stack,
+    traceback.walk_stack,
+):
+    serve_stack(function)
+
+
 def serve_getframemodulename(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """3.12"""
     (depth,) = args or [kwargs.get("depth", 0)]
@@ -269,11 +311,15 @@ def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def new_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    return f.world.call_native(f, maker_of_class(f, maker, args), args, kwargs)
+
+
+def maker_of_class(f: Frame, maker: Any, args: list[Any]) -> Any:
     """C names the module of a class after the globals of the frame that makes it: there must be one."""
     namespace = opened(args[-1]) if args else None
     if isinstance(namespace, dict) and not dict.__contains__(namespace, "__module__"):
-        maker = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
-    return f.world.call_native(f, maker, args, kwargs)
+        return FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+    return maker
 
 
 def code_that_calls(maker: Any) -> CodeType:
@@ -282,6 +328,24 @@ def code_that_calls(maker: Any) -> CodeType:
 
 MAKER = code_that_calls(None)
 _frame.set_decision(MAKER, _frame.SKIP, _frame.THROUGH)
+
+
+# ---- methods of builtin classes, on objects of ours that stand for their instances
+
+
+def serve_method(method: Any, ours: type) -> Any:
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if args and isinstance(opened(args[0]), ours):
+            return f.world.call_native(f, getattr(ours, method.__name__), args, kwargs)
+        return f.world.call_native(f, method, args, kwargs)
+
+    return served
+
+
+for ours in (Generator, Coroutine, AsyncGenerator):
+    for name, method in vars(STAND_INS[ours]).items():
+        if type(method) in LOOKED_UP and hasattr(ours, name):
+            serve(method)(serve_method(method, ours))
 
 
 # ---- what looks into objects

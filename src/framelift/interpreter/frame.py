@@ -32,6 +32,8 @@ class Handling:
 class Frame:
     """`fast` holds the slots as CPython lays them out: arguments, locals, cells, free variables."""
 
+    owner: weakref.ref[Suspended]
+
     __slots__ = (
         "back",
         "called_at",
@@ -47,6 +49,7 @@ class Frame:
         "names",
         "namespace",
         "original",
+        "owner",
         "stack",
         "users_place",
         "value",
@@ -73,6 +76,7 @@ class Frame:
         self.called_at: Any = None
         """Where its caller stood, for a frame of the outermost run."""
         self.generator: Suspended | None = None
+        """Whose frame it is, while it runs; a weak reference in `owner` is there at other times too."""
         self.instead: Any = MISSING
         """What the caller gets in place of the returned value (the object, for an `__init__`)."""
         self.value: Any = None

@@ -2,17 +2,19 @@
 
 A `FrameView` stands for a frame that is being interpreted and claims to be a `types.FrameType`. A
 traceback takes nothing but a real frame object, so its entries get one that is made for them: it has
-the function's names, globals and line table, but no locals and no caller.
+the function's names, globals and line table, and its `f_locals` know the frame that it is made for, but
+it has no caller. Where the program looks at it, it finds the view instead (`as_seen`).
 """
 
 from __future__ import annotations
 
 import dis
 import inspect
-from pathlib import Path
-from types import CodeType, FrameType, FunctionType, TracebackType
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
 from framelift.world.plain import stands_for
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=BaseException)
 
-OWN_FILES = str(Path(__file__).parents[1])
 """Where Framelift's own code is."""
 
 
@@ -72,16 +73,37 @@ class FrameView:
 
     @property
     def f_back(self) -> FrameView | FrameType | None:
-        back = self._frame.back
-        return real_caller(self._frame.machine) if back is None else back.view()
+        frame = self._frame
+        if frame.back is not None:
+            return frame.back.view()
+        return None if is_suspended(frame) else real_caller(frame.machine)
 
     def clear(self) -> None:
-        raise RuntimeError("cannot clear an executing frame")
+        frame = self._frame
+        if is_executing(frame):
+            raise RuntimeError("cannot clear an executing frame")
+        generator = is_suspended(frame) and frame.owner()
+        if generator:
+            generator.clear()
+        frame.stack.clear()
+        frame.fast = []
 
     def __repr__(self) -> str:
         code = self.f_code
         where = f"file {code.co_filename!r}, line {self.f_lineno}"
         return f"<frame at {id(self):#x}, {where}, code {code.co_name}>"
+
+
+def is_suspended(frame: Frame) -> bool:
+    """Whether the frame is a generator's that does not run."""
+    return frame.generator is None and hasattr(frame, "owner")
+
+
+def is_executing(frame: Frame) -> bool:
+    at = frame.machine.frame
+    while at is not None and at is not frame:
+        at = at.back
+    return at is frame
 
 
 def local_variables(f: Frame) -> Any:
@@ -165,15 +187,52 @@ def real_frame(frame: Frame) -> FrameType:
     code = frame.code.for_tracebacks
     if code is None:
         code = frame.code.for_tracebacks = code_of_entry(frame.code.code)
-    return FunctionType(code, frame.globals)().gi_frame
+    namespace = frame.globals
+    had_builtins = "__builtins__" in namespace
+    made: FrameType = eval(code, namespace, Locals(frame)).gi_frame
+    if not had_builtins:
+        namespace.pop("__builtins__", None)  # which `eval` puts there
+    return made
+
+
+class Locals(Mapping[str, Any]):
+    """The variables of a frame, whenever somebody looks."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    def __getitem__(self, name: str) -> Any:
+        return local_variables(self.frame)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(local_variables(self.frame))
+
+    def __len__(self) -> int:
+        return len(local_variables(self.frame))
+
+    def __delitem__(self, name: str) -> None:
+        """What CPython asks for where a variable of the frame made for a traceback has no value."""
+
+
+def as_seen(frame: Any) -> Any:
+    """A frame object as the program should see it."""
+    if type(frame) is FrameType and frame.f_code.co_flags & MADE:
+        interpreted: Frame = frame.f_locals.frame
+        return interpreted.world.frame_object(interpreted)
+    return frame
+
+
+def as_real(frame: Any) -> Any:
+    """What C takes for a frame object."""
+    return real_frame(frame._frame) if type(frame) is FrameView else frame
 
 
 def code_of_entry(code: CodeType) -> CodeType:
-    """A generator's code, with the names and positions of `code`, that takes no arguments."""
-    flags = code.co_flags & ~(OTHER_KINDS | PARAMETERS)
+    """A generator's code, with the name and positions of `code`, that takes no arguments."""
+    flags = code.co_flags & ~(OTHER_KINDS | PARAMETERS | FUNCTION)
     return code.replace(
         co_code=bytes([dis.opmap["RETURN_GENERATOR"], 0]) + code.co_code[2:],
-        co_flags=flags | inspect.CO_GENERATOR | FUNCTION | MADE,
+        co_flags=flags | inspect.CO_GENERATOR | MADE,
         co_argcount=0,
         co_posonlyargcount=0,
         co_kwonlyargcount=0,

@@ -6,30 +6,61 @@ be what they stand for: `__class__` says `types.GeneratorType`, so `isinstance` 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
 import warnings
+import weakref
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from framelift import _frame
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.frame_objects import clean_traceback
-from framelift.interpreter.machine import YIELD, raise_as_is
-from framelift.world.plain import stands_for
+from framelift.interpreter.frame_objects import add_entry, clean_traceback
+from framelift.interpreter.machine import YIELD, chained, raise_as_is
+from framelift.world.plain import PlainWorld, stands_for
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
+
+
+class Shown:
+    """An attribute that can be read only, as those that C defines."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self.read = read
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else self.read(instance)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        owner = type(instance).__name__
+        raise AttributeError(f"attribute '{self.name}' of '{owner}' objects is not writable")
 
 
 class Suspended:
     """A frame that stops at each `yield`; what generators of all kinds have in common."""
 
+    __slots__ = (
+        "__name__",
+        "__qualname__",
+        "__weakref__",
+        "callers_exception",
+        "frame",
+        "own_exception",
+        "state",
+    )
+
     kind = "generator"
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
+        frame.owner = weakref.ref(self)
         self.state = CREATED
         self.__name__ = frame.func.__name__
         self.__qualname__ = frame.func.__qualname__
@@ -43,21 +74,22 @@ class Suspended:
         if self.state is RUNNING:
             raise ValueError(f"{self.kind} already executing")
         if self.state is CLOSED:
-            if error is not None:
-                raise_as_is(error)
             if self.kind == "coroutine":
                 raise RuntimeError("cannot reuse already awaited coroutine")
+            if error is not None:
+                raise_as_is(error)
             raise StopIteration
         frame = self.frame
         if error is None:
             if self.state is CREATED and value is not None:
                 raise TypeError(f"can't send non-None value to a just-started {self.kind}")
             frame.stack.append(value)
-        elif self.state is CREATED:
-            self.finish()
-            raise_as_is(error)
         else:
             frame.ip -= 1
+            if self.state is CREATED:
+                add_entry(error, frame)
+                self.finish()
+                raise_as_is(self.escaping(error))
         return self.step(frame, error)
 
     def step(self, frame: Frame, error: BaseException | None) -> Any:
@@ -66,6 +98,8 @@ class Suspended:
         callers = self.callers_exception = sys.exception()
         if self.own_exception is not None:
             _frame.swap_handled(self.own_exception)
+            if error is not None:
+                chained(error)
         finished = True
         failure: BaseException | None = None
         signal = None
@@ -116,18 +150,18 @@ class Suspended:
         return self.resume(values[0])
 
     def throw(self, *thrown: Any) -> Any:
-        return self.throw_in(as_thrown(*thrown))
+        return self.throw_in(as_thrown(self.frame.world, *thrown))
 
     def throw_in(self, error: BaseException) -> Any:
         inner = self.delegate()
         if inner is not MISSING and self.state is SUSPENDED:
             if isinstance(error, GeneratorExit):
                 try:
-                    self.running(close_iterator, inner)
+                    self.running(close_iterator, self.frame.world, inner)
                 except BaseException as raised:
                     error = raised
                 return self.resume(error=clean_traceback(error))
-            thrower = getattr(inner, "throw", MISSING)
+            thrower = _frame.native(getattr, inner, "throw", MISSING)
             if thrower is not MISSING:
                 return self.throw_into(inner, thrower, error)
         return self.resume(error=error)
@@ -145,11 +179,16 @@ class Suspended:
         return self.resume(error=failure)
 
     def running(self, fn: Any, *args: Any) -> Any:
-        self.state = RUNNING
+        """Calls what it waits for: its own frame stands between that and its caller."""
+        frame = self.frame
+        machine = frame.machine
+        frame.back = outer = machine.frame
+        machine.frame, frame.generator, self.state = frame, self, RUNNING
         try:
             return fn(*args)
         finally:
-            self.state = SUSPENDED
+            machine.frame, frame.generator, self.state = outer, None, SUSPENDED
+            frame.back = None
 
     def delegate(self) -> Any:
         """What a suspended `yield from` or `await` is waiting for; MISSING otherwise."""
@@ -173,39 +212,53 @@ class Suspended:
 
     def __del__(self) -> None:
         if self.state is SUSPENDED and self.frame.world.runs_finalisers:
-            self.frame.world.finalise(self)
+            reporting(self.frame.world, self, self.frame.world.finalise)
+
+    def clear(self) -> None:
+        """Its frame is cleared."""
+        self.__del__()
+        self.finish()
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+        raise not_pickled(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object {self.__qualname__} at {id(self):#x}>"
 
     # ---- what the kinds show under different names
 
-    @property
     def is_running(self) -> bool:
         return self.state is RUNNING
 
-    @property
     def is_suspended(self) -> bool:
         return self.state is SUSPENDED
 
-    @property
     def waits_for(self) -> Any:
         inner = self.delegate()
         return None if inner is MISSING else inner
 
-    @property
     def its_code(self) -> types.CodeType:
         return self.frame.code.code
 
-    @property
     def its_frame(self) -> Any:
         return None if self.state is CLOSED else self.frame.world.frame_object(self.frame)
 
 
-def as_thrown(*thrown: Any) -> BaseException:
+def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
+    """Does something with an object where nobody can be told of an error."""
+    try:
+        return act(owner)
+    except BaseException as error:
+        if not world.catchable(error):
+            raise
+        _frame.unraisable(clean_traceback(error), owner)
+
+
+def not_pickled(value: Any) -> TypeError:
+    return TypeError(f"cannot pickle '{type(value).__name__}' object")
+
+
+def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
         raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
@@ -219,19 +272,32 @@ def as_thrown(*thrown: Any) -> BaseException:
     elif isinstance(kind, type) and issubclass(kind, BaseException):
         if isinstance(value, kind):
             error = value
-        elif value is None:
-            error = _frame.native(kind)
         else:
-            error = _frame.native(kind, *value) if isinstance(value, tuple) else _frame.native(kind, value)
+            arguments = () if value is None else value if isinstance(value, tuple) else (value,)
+            error = made_error(world, kind, arguments)
     else:
         raise TypeError(
             f"exceptions must be classes or instances deriving from BaseException, not {type(kind).__name__}"
         )
-    return error
+    return error if traceback is None else error.with_traceback(traceback)
 
 
-def close_iterator(iterator: Any) -> None:
-    closer = getattr(iterator, "close", None)
+def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
+    """An instance; where none can be made, the error that this is is thrown instead."""
+    try:
+        made = _frame.native(kind, *arguments)
+    except BaseException as raised:
+        if not world.catchable(raised):
+            raise
+        return clean_traceback(raised)
+    return made if isinstance(made, BaseException) else TypeError(NO_EXCEPTION.format(kind, type(made)))
+
+
+NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException, not {!r}"
+
+
+def close_iterator(world: PlainWorld, iterator: Any) -> None:
+    closer = reporting(world, iterator, lambda it: _frame.native(getattr, it, "close", None))
     if closer is not None:
         _frame.native(closer)
 
@@ -240,58 +306,121 @@ def close_iterator(iterator: Any) -> None:
 class Generator(Suspended):
     """Stands for a `types.GeneratorType`."""
 
+    __slots__ = ()
     __class__ = property(lambda self: types.GeneratorType)
 
     def __iter__(self) -> Generator:
         return self
 
     def __next__(self) -> Any:
+        """Implement next(self)."""
         # C is asking, so it may look into what it gets
         return self.frame.world.for_c(self.resume())
 
-    gi_running = Suspended.is_running
-    gi_suspended = Suspended.is_suspended
-    gi_yieldfrom = Suspended.waits_for
-    gi_code = Suspended.its_code
-    gi_frame = Suspended.its_frame
+    gi_running = Shown(Suspended.is_running)
+    gi_suspended = Shown(Suspended.is_suspended)
+    gi_yieldfrom = Shown(Suspended.waits_for)
+    gi_code = Shown(Suspended.its_code)
+    gi_frame = Shown(Suspended.its_frame)
 
 
 @stands_for(types.CoroutineType)
 class Coroutine(Suspended):
     """Stands for a `types.CoroutineType`."""
 
+    __slots__ = ("origin",)
+
     kind = "coroutine"
     __class__ = property(lambda self: types.CoroutineType)
+
+    def __init__(self, frame: Frame, caller: Frame | None) -> None:
+        super().__init__(frame)
+        depth = sys.get_coroutine_origin_tracking_depth()
+        self.origin = origin(caller, depth) if depth else None
 
     def __await__(self) -> CoroutineIterator:
         return CoroutineIterator(self)
 
     def __del__(self) -> None:
         if self.state is CREATED and self.frame.world.runs_finalisers:
-            warnings._warn_unawaited_coroutine(self)  # type: ignore[attr-defined]
+            reporting(self.frame.world, self, warn_unawaited)
         super().__del__()
 
-    cr_running = Suspended.is_running
-    cr_suspended = Suspended.is_suspended
-    cr_await = Suspended.waits_for
-    cr_code = Suspended.its_code
-    cr_frame = Suspended.its_frame
-    cr_origin = None
+    cr_running = Shown(Suspended.is_running)
+    cr_suspended = Shown(Suspended.is_suspended)
+    cr_await = Shown(Suspended.waits_for)
+    cr_code = Shown(Suspended.its_code)
+    cr_frame = Shown(Suspended.its_frame)
+    cr_origin = Shown(lambda self: self.origin)
 
 
-class CoroutineIterator:
+def origin(caller: Frame | None, depth: int) -> tuple[tuple[str, int | None, str], ...]:
+    """Where a coroutine was made: file, line and function of as many callers as wanted."""
+    found = []
+    at = caller and caller.view()
+    while at is not None and len(found) < depth:
+        found.append((at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
+        at = at.f_back
+    return tuple(found)
+
+
+def warn_unawaited(coroutine: Coroutine) -> None:
+    warn = getattr(warnings, "_warn_unawaited_coroutine", None)
+    try:
+        if warn is not None:
+            _frame.native(warn, coroutine)
+            return
+    except RuntimeWarning:
+        raise
+    except BaseException as error:
+        _frame.unraisable(clean_traceback(error), coroutine)
+    warnings.warn(f"coroutine '{coroutine.__qualname__}' was never awaited", RuntimeWarning, stacklevel=3)
+
+
+class Awaited:
+    """What stands for an iterator that `await` iterates over."""
+
+    __slots__ = ("__weakref__",)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def __reduce__(self) -> Any:
+        raise not_pickled(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+async def real_asynchronous_generator() -> AsyncIterator[None]:
+    yield
+
+
+async def real_coroutine() -> None: ...
+
+
+def type_of_awaited(made: types.CoroutineType[Any, Any, Any]) -> type:
+    awaited = type(made.__await__())
+    made.close()
+    return awaited
+
+
+@stands_for(type_of_awaited(real_coroutine()))
+class CoroutineIterator(Awaited):
     """What `coroutine.__await__()` gives."""
+
+    __slots__ = ("close", "send", "throw")
 
     def __init__(self, coroutine: Coroutine) -> None:
         self.send = coroutine.send
         self.throw = coroutine.throw
         self.close = coroutine.close
-
-    def __iter__(self) -> CoroutineIterator:
-        return self
-
-    def __next__(self) -> Any:
-        return self.send(None)
 
 
 class Yielded:
@@ -307,12 +436,14 @@ class Yielded:
 class AsyncGenerator(Suspended):
     """Stands for a `types.AsyncGeneratorType`."""
 
+    __slots__ = ("announced", "finaliser", "is_stepping")
+
     kind = "async generator"
     __class__ = property(lambda self: types.AsyncGeneratorType)
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
-        self.ag_running = False
+        self.is_stepping = False
         self.announced = False
         self.finaliser: Any = None
 
@@ -326,7 +457,7 @@ class AsyncGenerator(Suspended):
         return self.stepping(lambda first: self.resume(value if first is None else first), "asend")
 
     def athrow(self, *thrown: Any) -> AsyncStep:
-        return self.stepping(lambda _: self.throw_in(as_thrown(*thrown)), "athrow")
+        return self.stepping(lambda _: self.throw_in(as_thrown(self.frame.world, *thrown)), "athrow")
 
     def aclose(self) -> AsyncStep:
         return self.stepping(self.start_closing, "aclose")
@@ -339,7 +470,7 @@ class AsyncGenerator(Suspended):
             self.finaliser = hooks.finalizer
             if hooks.firstiter is not None:
                 _frame.native(hooks.firstiter, self)
-        return AsyncStep(self, first, name)
+        return (AsyncSend if name in ("anext", "asend") else AsyncThrow)(self, first, name)
 
     def start_closing(self, _: Any) -> Any:
         if self.state is CREATED:
@@ -352,16 +483,19 @@ class AsyncGenerator(Suspended):
         if self.finaliser is None:
             super().__del__()
         elif self.state is SUSPENDED:
-            _frame.native(self.finaliser, self)
+            reporting(self.frame.world, self, functools.partial(_frame.native, self.finaliser))
 
-    ag_suspended = Suspended.is_suspended
-    ag_await = Suspended.waits_for
-    ag_code = Suspended.its_code
-    ag_frame = Suspended.its_frame
+    ag_running = Shown(lambda self: self.is_stepping)
+    ag_suspended = Shown(Suspended.is_suspended)
+    ag_await = Shown(Suspended.waits_for)
+    ag_code = Shown(Suspended.its_code)
+    ag_frame = Shown(Suspended.its_frame)
 
 
-class AsyncStep:
+class AsyncStep(Awaited):
     """The awaitable that one step of an asynchronous generator is."""
+
+    __slots__ = ("first", "generator", "name", "state")
 
     def __init__(self, generator: AsyncGenerator, first: Any, name: str) -> None:
         self.generator = generator
@@ -372,18 +506,13 @@ class AsyncStep:
     def __await__(self) -> AsyncStep:
         return self
 
-    __iter__ = __await__
-
-    def __next__(self) -> Any:
-        return self.send(None)
-
     def send(self, value: Any) -> Any:
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
         if self.state is CREATED:
             self.check_free()
             self.state = SUSPENDED
-            self.generator.ag_running = True
+            self.generator.is_stepping = True
             return self.outcome(self.first, value)
         return self.outcome(self.generator.resume, value)
 
@@ -391,13 +520,13 @@ class AsyncStep:
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
         self.state = SUSPENDED
-        return self.outcome(self.generator.throw_in, as_thrown(*thrown))
+        return self.outcome(self.generator.throw_in, as_thrown(self.generator.frame.world, *thrown))
 
     def close(self) -> None:
         self.state = CLOSED
 
     def check_free(self) -> None:
-        if self.generator.ag_running:
+        if self.generator.is_stepping:
             self.state = CLOSED
             verb = {"anext": "anext(): ", "asend": "anext(): "}.get(self.name, f"{self.name}(): ")
             raise RuntimeError(f"{verb}asynchronous generator is already running")
@@ -424,17 +553,27 @@ class AsyncStep:
             else:
                 failure = StopIteration(result.value)
         self.state = CLOSED
-        self.generator.ag_running = False
+        self.generator.is_stepping = False
         try:
             raise_as_is(failure)
         finally:
             del failure  # its traceback has this frame
 
 
-def made_generator(frame: Frame) -> Suspended:
+@stands_for(type(real_asynchronous_generator().asend(None)))
+class AsyncSend(AsyncStep):
+    __slots__ = ()
+
+
+@stands_for(type(real_asynchronous_generator().aclose()))
+class AsyncThrow(AsyncStep):
+    __slots__ = ()
+
+
+def made_generator(frame: Frame, caller: Frame | None) -> Suspended:
     flags = frame.code.code.co_flags
     if flags & inspect.CO_COROUTINE:
-        return Coroutine(frame)
+        return Coroutine(frame, caller)
     if flags & inspect.CO_ASYNC_GENERATOR:
         return AsyncGenerator(frame)
     return Generator(frame)

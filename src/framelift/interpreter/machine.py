@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from framelift import _frame
 from framelift.bytecode import Decoded
@@ -54,6 +54,7 @@ class Position(NamedTuple):
 
 NOWHERE = Position(-1, 0)
 
+E = TypeVar("E", bound=BaseException)
 Watch = Callable[[Any], None]
 Ops = list[tuple[Any, Any]]
 
@@ -136,7 +137,7 @@ class Machine:
                     if found is None:
                         break
                     frame = self.frame = found
-                    error = None
+                    error = found = None
                     reraised = False
                 stretch += 1
                 ops = frame.code.ops
@@ -166,7 +167,7 @@ class Machine:
                     self.depth += 1
                     if self.depth > self.limit:
                         self.depth -= 1
-                        error = RecursionError("maximum recursion depth exceeded")
+                        error = chained(RecursionError("maximum recursion depth exceeded"))
                         continue
                     signal.back = frame
                     signal.called_at = (stretch, frame.ip)
@@ -179,7 +180,8 @@ class Machine:
                     if signal is YIELD:
                         frame.ip += 1
                         return YIELD
-                    frame.fast = []  # what only the frame has dies while the program runs
+                    if not hasattr(frame, "viewed"):
+                        frame.fast = []  # what only the frame has dies while the program runs
                     return frame.value
                 else:
                     # no local variable holds the result: it would live on for as long as this loop does
@@ -192,7 +194,7 @@ class Machine:
                         caller.stack.append(frame.instead)
                         caller.ip += 1
                     else:
-                        error = TypeError(INIT_RETURNED.format(type(frame.value).__name__))
+                        error = chained(TypeError(INIT_RETURNED.format(type(frame.value).__name__)))
                     frame = caller
         finally:
             if outer is None:
@@ -215,7 +217,10 @@ class Machine:
         """The frame whose handler takes the error, its stack prepared; None: it leaves `base`."""
         if not self.world.catchable(error):
             return None
-        if not reraised:
+        raised_at = frame.ip
+        if reraised:
+            raised_at = first_raise(frame)
+        else:
             add_entry(error, frame)
         while True:
             entry = frame.code.handler_at(frame.ip)
@@ -224,20 +229,38 @@ class Machine:
                 del frame.stack[entry.depth :]
                 frame.kwnames = ()  # those of a call that raised
                 if entry.push_lasti:
-                    frame.stack.append(last_instruction(frame.ip, frame.ip))
+                    frame.stack.append(last_instruction(raised_at, raised_at))
                 frame.stack.append(error)
                 frame.ip = entry.target
                 return frame
+            # it may live on in the traceback
+            frame.ip = raised_at
+            frame.stack.clear()
             if frame is base:
                 return None
             frame = frame.back  # type: ignore[assignment]
             self.depth -= 1
+            raised_at = frame.ip
             add_entry(error, frame)
+
+
+def first_raise(frame: Frame) -> int:
+    """The instruction that raised what is raised again now."""
+    handler, depth = frame.code.ops[frame.ip]
+    return frame.stack[-depth].number if depth and handler is HANDLERS["RERAISE"] else frame.ip
 
 
 # An exception class may have an attribute of its own with this name, or forbid setting any.
 context_of = vars(BaseException)["__context__"].__get__
 set_context = vars(BaseException)["__context__"].__set__
+
+
+def chained(error: E) -> E:
+    """What a `raise` does to the context of an error."""
+    try:
+        raise error
+    except BaseException:
+        return error
 
 
 def raise_as_is(error: BaseException) -> Any:

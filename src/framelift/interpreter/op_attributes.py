@@ -5,14 +5,21 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.calls import zero_argument_super
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame_objects import as_seen
 from framelift.world.pending import opened
 
 
 def LOAD_ATTR(f: Frame, name: str) -> None:
     f.stack[-1] = f.world.load_attr(f.stack[-1], name)
+
+
+def LOAD_TB_FRAME(f: Frame, name: str) -> None:
+    """The frames in the tracebacks of interpreted code stand for others."""
+    f.stack[-1] = as_seen(f.world.load_attr(f.stack[-1], name))
 
 
 def LOAD_METHOD(f: Frame, name: str) -> None:
@@ -94,7 +101,7 @@ def IMPORT_STAR(f: Frame, _: Any) -> None:
     names = getattr(module, "__all__", None)
     for name in [n for n in vars(module) if not n.startswith("_")] if names is None else names:
         f.namespace[name] = getattr(module, name)
-    f.stack[-1:] = [None] if sys.version_info >= (3, 12) else []
+    f.stack[-1:] = [None] if version.INTRINSICS_PUSH else []
 
 
 def LOAD_BUILD_CLASS(f: Frame, _: Any) -> None:

@@ -11,6 +11,7 @@ from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame, Handling
 from framelift.interpreter.frame_objects import traceback_of
+from framelift.interpreter.generators import NO_EXCEPTION
 from framelift.interpreter.machine import RERAISE as RERAISE_SIGNAL
 from framelift.interpreter.op_calls import push_result
 from framelift.world.pending import opened
@@ -42,9 +43,7 @@ def as_exception(f: Frame, value: Any, otherwise: str) -> BaseException:
     if isinstance(value, type) and issubclass(value, BaseException):
         made = f.world.operate(value)
         if not isinstance(made, BaseException):
-            raise TypeError(
-                f"calling {value!r} should have returned an instance of BaseException, not {type(made)!r}"
-            )
+            raise TypeError(NO_EXCEPTION.format(value, type(made)))
         return made
     if isinstance(value, BaseException):
         return value

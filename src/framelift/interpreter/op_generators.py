@@ -16,7 +16,7 @@ from framelift.world.pending import opened
 
 
 def RETURN_GENERATOR(f: Frame, _: Any) -> Sentinel:
-    f.value = made_generator(detached(f))
+    f.value = made_generator(detached(f), f.back)
     return RETURN
 
 
@@ -155,11 +155,13 @@ def GET_ANEXT(f: Frame, _: Any) -> None:
     try:
         f.stack.append(awaitable(f, value, 0))
         return
-    except TypeError as raised:
+    except BaseException as raised:
+        if not f.world.catchable(raised):
+            raise
         failure = clean_traceback(raised)
     kind = type(value).__name__
     replaced = TypeError(f"'async for' received an invalid object from __anext__: {kind}")
-    replaced.__cause__ = failure
+    replaced.__cause__ = replaced.__context__ = failure
     raise replaced
 
 

@@ -158,13 +158,13 @@ def LOAD_NAME(f: Frame, name: str) -> None:
 
 
 def STORE_NAME(f: Frame, name: str) -> None:
-    f.world.operate(namespace_set, f.namespace, name, f.stack[-1])
+    f.world.store_item(f.namespace, name, f.world.for_c(f.stack[-1]))  # C makes a class of it
     f.stack.pop()
 
 
 def DELETE_NAME(f: Frame, name: str) -> None:
     try:
-        f.world.operate(namespace_delete, f.namespace, name)
+        f.world.delete_item(f.namespace, name)
     except KeyError:
         found = False
     else:
@@ -203,25 +203,13 @@ def LOAD_FROM_MAPPING_OR_GLOBALS(f: Frame, name: str) -> None:
 
 def SETUP_ANNOTATIONS(f: Frame, _: Any) -> None:
     if from_namespace(f, f.namespace, "__annotations__") is MISSING:
-        f.world.operate(namespace_set, f.namespace, "__annotations__", {})
+        f.world.store_item(f.namespace, "__annotations__", {})
 
 
 def from_namespace(f: Frame, namespace: Any, name: str) -> Any:
     if type(namespace) is dict:
         return namespace.get(name, MISSING)
     try:
-        return f.world.operate(namespace_get, namespace, name)
+        return f.world.load_item(namespace, name)
     except KeyError:
         return MISSING
-
-
-def namespace_get(namespace: Any, name: str) -> Any:
-    return namespace[name]
-
-
-def namespace_set(namespace: Any, name: str, value: Any) -> None:
-    namespace[name] = value
-
-
-def namespace_delete(namespace: Any, name: str) -> None:
-    del namespace[name]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
+from framelift.bytecode.decode import version
 from framelift.interpreter.frame import Frame
 from framelift.world.pending import Pending, opened
 
@@ -147,11 +149,10 @@ def FORMAT_VALUE(f: Frame, flags: int) -> None:
 
 
 def BUILD_STRING(f: Frame, n: int) -> None:
-    f.stack[-n:] = ["".join(map(opened, f.stack[-n:]))]
+    at = len(f.stack) - n
+    f.stack[at:] = ["".join(map(opened, f.stack[at:]))]
 
 
 def PRINT_EXPR(f: Frame, _: Any) -> None:
-    import sys
-
     f.world.operate(sys.displayhook, opened(f.stack[-1]))
-    f.stack[-1] = None
+    f.stack[-1:] = [None] if version.INTRINSICS_PUSH else []

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 import _thread
 import builtins
+import collections
 import contextlib
 import copy
 import copyreg
+import dataclasses
 import functools
 import inspect
 import logging
 import operator
 import string
 import types
+import weakref
 from typing import Any
 
 import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.profiler import record_function
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
@@ -27,7 +31,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.interpreter.calls import SERVED, call, call_function
+from framelift.interpreter.calls import SERVED, call, call_function, maker_of_class
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
 from framelift.tensors.symbols import SYMBOLIC
@@ -87,7 +91,18 @@ def interpreted(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | Non
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         return f.world.type_of(args[0])  # type: ignore[attr-defined]
-    made = f.world.call_native(f, builtins.type, [f.world.for_c(x) for x in args], kwargs)
+    return made_class(f, builtins.type, args, kwargs)
+
+
+@serve(type.__new__)
+def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return made_class(f, type.__new__, args, kwargs)
+
+
+def made_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    args = [f.world.for_c(x) for x in args]
+    options = {name: f.world.for_c(value) for name, value in kwargs.items()}
+    made = _frame.native(maker_of_class(f, maker, args), *args, **options)
     f.world.inside_classes.add(made)  # type: ignore[attr-defined]
     return made
 
@@ -96,9 +111,11 @@ def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [*args[:2], *(f.world.for_c(base) for base in args[2:])]
     for base in args[2:]:
+        if not isinstance(base, type):
+            f.world.class_attribute(type(base), "__mro_entries__")
+            continue
         f.world.guard_bases(base)
-        for name in ("__init_subclass__", "__mro_entries__"):
-            f.world.class_attribute(base, name)
+        f.world.class_attribute(base, "__init_subclass__")
         for name in ("__new__", "__init__", "__call__", "__prepare__", "mro"):
             f.world.class_attribute(type(base), name)
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
@@ -107,6 +124,57 @@ def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         for value in list(vars(made).values()):
             f.world.class_attribute(type(value), "__set_name__")  # which C has called
     return made
+
+
+@serve(type.__setattr__, type.__delattr__)
+def serve_class_attribute(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    changed = type.__setattr__ if len(args) == 3 else type.__delattr__
+    cls = opened(args[0]) if args else None
+    if isinstance(cls, type) and not f.world.is_inside(cls):  # type: ignore[attr-defined]
+        raise Break(breaks.INTERNAL, f"an attribute of the class {cls.__qualname__} is changed")
+    return _frame.native(changed, *map(f.world.for_c, args), **kwargs)
+
+
+@serve(types.ModuleType)
+def serve_module(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.keep_made(f.world.call_native(f, types.ModuleType, args, kwargs))  # type: ignore[attr-defined]
+
+
+NAMED_TUPLE: Any = collections.namedtuple
+DATACLASS: Any = dataclasses._process_class  # type: ignore[attr-defined]
+
+
+@serve(NAMED_TUPLE)
+def serve_named_tuple(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A class made of names, by source text that is none of the trace's business."""
+    options = {name: f.world.for_c(value) for name, value in kwargs.items()}
+    if options.get("module") is None:
+        options["module"] = f.globals.get("__name__")
+    return f.world.made_class(NAMED_TUPLE(*map(f.world.for_c, args), **options))  # type: ignore[attr-defined]
+
+
+@serve(DATACLASS)
+def serve_dataclass(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The same, of a class that the trace has made; with slots it is made anew."""
+    cls = opened(args[0]) if args else None
+    if not (isinstance(cls, type) and f.world.is_inside(cls)):  # type: ignore[attr-defined]
+        return interpreted(f, DATACLASS, args, kwargs)
+    for base in cls.__mro__[1:]:
+        f.world.class_attribute(base, "__dataclass_fields__")
+    for value in vars(cls).values():
+        if type(value) is dataclasses.Field:
+            for slot in dataclasses.Field.__slots__:
+                setattr(value, slot, opened(getattr(value, slot)))
+    options = {name: opened(value) for name, value in kwargs.items()}
+    return f.world.made_class(DATACLASS(*map(opened, args), **options))  # type: ignore[attr-defined]
+
+
+@serve(weakref.ref)
+def serve_weak_reference(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """That there is one changes nothing; what it would call when the object dies must happen at run time."""
+    if len(args) != 1 or kwargs:
+        return f.world.call_native(f, weakref.ref, args, kwargs)
+    return f.world.keep_made(weakref.ref(f.world.glimpsed(args[0])))  # type: ignore[attr-defined]
 
 
 @serve(types.FunctionType)
@@ -223,6 +291,20 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     return f.world.inside_attr(obj, name)  # type: ignore[attr-defined]
 
 
+def serve_member(method: Any, changed: Any) -> None:
+    @serve(method)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A slot, if the instance's class has it by this name."""
+        member, obj = opened(args[0]), opened(args[1]) if len(args) > 1 else None
+        if f.world.class_attribute(type(obj), member.__name__) is not member:
+            return f.world.call_native(f, method, args, kwargs)
+        return changed(f, [obj, member.__name__, *args[2:]], kwargs)
+
+
+serve_member(types.MemberDescriptorType.__set__, serve_object_setattr)
+serve_member(types.MemberDescriptorType.__delete__, serve_object_delattr)
+
+
 @serve(object.__reduce_ex__)
 def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What `copy` and `pickle` ask for: C would read the instance's attributes behind the door's back."""
@@ -266,34 +348,42 @@ def serve_slotnames(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return copyreg._slotnames(opened(args[0]))  # type: ignore[attr-defined]
 
 
-@serve(inspect.signature)
+SIGNATURE: Any = inspect._signature_from_callable  # type: ignore[attr-defined]
+
+
+@serve(SIGNATURE)
 def serve_signature(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The signature of an ordinary outside function is a fact about it; others are interpreted."""
     target: Any = opened(args[0]) if args else None
     fn = target.__func__ if type(target) is types.MethodType else target
-    if kwargs or type(fn) is not types.FunctionType or not f.world.fixed_signature(fn):  # type: ignore[attr-defined]
-        return interpreted(f, inspect.signature, args, kwargs)
-    return inspect.signature(target)
+    options = {name: opened(value) for name, value in kwargs.items()}
+    plain = options.get("globals") is options.get("locals") is None and not options.get("eval_str")
+    if not plain or type(fn) is not types.FunctionType or not f.world.fixed_signature(fn):  # type: ignore[attr-defined]
+        return interpreted(f, SIGNATURE, args, kwargs)
+    return SIGNATURE(target, **options)
 
 
-@serve(inspect.unwrap)
+UNWRAP = inspect.unwrap
+
+
+@serve(UNWRAP)
 def serve_unwrap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Without a look at the recursion limit, which is no part of the answer."""
-    if len(args) != 1 or not kwargs.keys() <= {"stop"}:
-        return interpreted(f, inspect.unwrap, args, kwargs)
-    value, stop = args[0], opened(kwargs.get("stop"))
-    for _ in range(MOST_WRAPPERS):
-        try:
-            inner = f.world.load_attr(value, "__wrapped__")
-        except AttributeError:
-            return value
-        if stop is not None and f.world.truth(f.world.invoke(stop, value)):  # type: ignore[attr-defined]
-            return value
-        value = inner
-    return interpreted(f, inspect.unwrap, args, kwargs)
+    return call_function(f, unwrapped, args, kwargs or None)
 
 
-MOST_WRAPPERS = 100
+def unwrapped(func: Any, *, stop: Any = None) -> Any:
+    """As `inspect.unwrap`, but for the recursion limit, which that asks about to stop at cycles."""
+    start, seen = func, [func]
+    while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
+        func = func.__wrapped__
+        for other in seen:
+            if func is other:
+                raise ValueError(f"wrapper loop when unwrapping {start!r}")
+        seen.append(func)
+    return func
+
+
+_frame.set_decision(unwrapped.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(functools.cached_property.__get__)
@@ -333,6 +423,28 @@ for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Man
     _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+CACHED = functools._lru_cache_wrapper
+
+
+@serve(CACHED)
+def serve_cached(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A memoising function that the trace makes is its own: it may keep what it likes."""
+    made: Any = _frame.native(CACHED, *map(opened, args), **{k: opened(v) for k, v in kwargs.items()})
+    return f.world.keep_made(made)  # type: ignore[attr-defined]
+
+
+def serve_cache_method(method: Any) -> None:
+    @serve(method)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if args and id(args[0]) in f.world.made_here:  # type: ignore[attr-defined]
+            return method(*args, **kwargs)
+        return f.world.call_native(f, method, args, kwargs)
+
+
+for _name in ("cache_info", "cache_clear"):
+    serve_cache_method(vars(CACHED)[_name])
+
+
 FORMATTER = string.Formatter()
 VFORMAT: Any = string.Formatter.vformat
 
@@ -368,6 +480,15 @@ TRACED.update({question: constant(answer) for question, answer in ANSWERS.items(
 @serve(torch.is_tensor)
 def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.is_instance(args[0], torch.Tensor)
+
+
+@serve(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary)
+@serve(torch.overrides.has_torch_function_variadic)
+def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Tensors of the trace have none, and the trace's own mode is nobody's business."""
+    for arg in args:
+        f.world.for_torch(arg)  # type: ignore[attr-defined]
+    return f.world.recorder.in_modes or bool(f.world.recorder.modes_before)  # type: ignore[attr-defined]
 
 
 @serve(torch.get_default_device)
@@ -441,10 +562,17 @@ def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]
     return None
 
 
-@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__)
+@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__, record_function.__exit__)
 def serve_exit_context(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     f.world.recorder.exit_context(opened(args[0]))  # type: ignore[attr-defined]
     return None
+
+
+@serve(record_function.__enter__)
+def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager = opened(args[0])
+    f.world.recorder.enter_range(manager)  # type: ignore[attr-defined]
+    return manager
 
 
 @serve(torch.device.__enter__)

@@ -964,6 +964,21 @@ static PyObject *frame_swap_handled(PyObject *module, PyObject *exception)
     return null_to_none(old);
 }
 
+/* What C does with an exception that nobody can be told of, such as one of a finaliser. */
+static PyObject *frame_unraisable(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!_PyArg_CheckPositional("unraisable", nargs, 2, 2)) {
+        return NULL;
+    }
+    if (!PyExceptionInstance_Check(args[0])) {
+        PyErr_Format(PyExc_TypeError, "expected an exception, not %.200s", Py_TYPE(args[0])->tp_name);
+        return NULL;
+    }
+    PyErr_Restore(Py_NewRef(Py_TYPE(args[0])), Py_NewRef(args[0]), PyException_GetTraceback(args[0]));
+    PyErr_WriteUnraisable(args[1]);
+    Py_RETURN_NONE;
+}
+
 /* ---- The module ---- */
 
 #define FASTCALL_KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
@@ -1007,6 +1022,8 @@ static PyMethodDef methods[] = {
     {"swap_handled", frame_swap_handled, METH_O,
      "swap_handled(exception, /)\n--\n\n"
      "Set the exception that this thread is handling; returns the old one."},
+    {"unraisable", FASTCALL(frame_unraisable),
+     "unraisable(exception, object, /)\n--\n\nTell sys.unraisablehook of an exception that came of an object."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -7,10 +7,8 @@ torch's global state is put back, and what the trace made is dropped.
 from __future__ import annotations
 
 import contextlib
-import linecache
 import logging
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType, TracebackType
@@ -18,7 +16,6 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
-import torch.fx.graph_module
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
@@ -29,12 +26,14 @@ from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, 
 from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
+from framelift.higher_order.bodies import CALLING_BACK
 from framelift.interpreter import Machine
+from framelift.interpreter import torch_optimizers as _torch_optimizers  # adds to what traces serve
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Position, decoded
 from framelift.interpreter.points import chain
 from framelift.interpreter.torch_calls import TracingMachine
-from framelift.tensors.graph import as_input
+from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
@@ -46,6 +45,7 @@ from framelift.world.source import Source
 from framelift.world.variables import variables
 from framelift.world.world import World
 
+del _torch_optimizers
 __all__ = ["Captured", "EscapedError", "capture"]
 
 REMEDY = "Take the mark off, use maybe_mark_dynamic, or change the code so that it works for all these sizes."
@@ -210,9 +210,9 @@ class Trace:
             self.disturbed = world.broken is not found or has_disturbed(found.__traceback__)
             found.let_go()
             world.broken = world.broken or found
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if world.is_users_interrupt(error):
+                raise
             if world.broken is None:
                 raise EscapedError(error) from error
             self.disturbed = True
@@ -265,7 +265,7 @@ class Trace:
             if cls is FakeTensor:
                 found = kind == (FakeTensor, self.recorder.class_of(value))
             elif kind is type:
-                found = isinstance(value, type) and world.is_inside(value)
+                found = issubclass(type(value), type) and world.is_inside(value)
             else:
                 found = cls is kind and world.source_of(value) is None
             if found:
@@ -286,7 +286,7 @@ class Trace:
         program = guard_program(self.world, region, self.state)
         module = None
         if region.has_graph:
-            module = graph_module(recorder.graph)
+            module = graph_module(recorder.graph, recorder.modules)
         inputs = [as_input(given) for _, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
@@ -297,8 +297,8 @@ class Trace:
         return captured
 
 
-SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__}
-"""Where Framelift's code is called back by C code that is in the middle of something."""
+SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
+"""Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
 
 def has_disturbed(traceback: TracebackType | None) -> bool:
@@ -335,19 +335,6 @@ def where(machine: Machine) -> str:
         return ""
     code = frame.code.code
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
-
-
-def graph_module(graph: torch.fx.Graph) -> torch.fx.GraphModule:
-    """Its source, which torch registers for tracebacks, goes when it goes."""
-    made = torch.fx.GraphModule(torch.nn.Module(), graph, class_name="Captured")
-    code = type(made).forward.__code__
-    weakref.finalize(code, forget_source, code.co_filename).atexit = False
-    return made
-
-
-def forget_source(filename: str) -> None:
-    linecache.cache.pop(filename, None)
-    torch.fx.graph_module._loader.eval_cache.pop(filename, None)
 
 
 def guard_program(world: World, region: Region, state: Any) -> GuardProgram:

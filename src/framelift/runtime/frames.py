@@ -33,6 +33,7 @@ from framelift.runtime import recompiles
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
+from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
 log = logging.getLogger("framelift")
@@ -283,6 +284,8 @@ def captured_frame(
         log.debug(
             "%s raised while captured; it runs as plain Python", code.co_qualname, exc_info=error.__cause__
         )
+    except Exception as error:
+        ended = faults.as_break(error)
     else:
         note_captured(note, captured)
         return run_captured(context, record, cache, fn, arguments, captured, note)
@@ -304,7 +307,7 @@ def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     if context.dynamic is None and not (record.compiled and config.automatic_dynamic):
         return None
     record.dynamism.mode = context.dynamic
-    record.dynamism.learn(compiled.captured.program.guards for compiled in record.compiled)
+    record.dynamism.learn(compiled.captured.program.relied_on for compiled in record.compiled)
     return record.dynamism
 
 

@@ -23,6 +23,21 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
 }
 """Tensor methods that stand for an operator of the language."""
 
+GIVING_UP = frozenset(
+    method
+    for method in vars(Tensor).values()
+    if getattr(method, "__code__", None) is Tensor.__floordiv__.__code__
+)
+"""Operators in Python that leave to the other operand what is no number: `NotImplemented` for a TypeError."""
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is nothing that an operator of torch's could take: an instance of a program's class."""
+    cls = type(value)
+    known = (Tensor, int, float, complex, str, tuple, list)
+    return not (issubclass(cls, known) or hasattr(cls, "__torch_function__") or hasattr(cls, "__array__"))
+
+
 QUERIES = frozenset(
     getattr(Tensor, name)
     for name in (
@@ -56,6 +71,7 @@ PLAIN_RESULTS = frozenset(
         *memory.ATOMS,
         torch.Size,
         bytes,
+        type(NotImplemented),
         torch.finfo,
         torch.iinfo,
     }
@@ -118,3 +134,59 @@ IN_PLACE_FACTS = {Tensor.detach_, torch.detach_}
 
 LAYOUTS = frozenset({torch.strided, torch.sparse_coo, torch.jagged})
 """Layouts of the tensors that backends can be given."""
+
+Call = Callable[[Any, tuple[Any, ...]], Any]
+
+
+def scaled(operation: Any, combine: Any | None = None) -> Any:
+    """`x + alpha * y`, or `x + value * (y / z)`, where the factor is a tensor."""
+
+    def rewritten(call: Call, x: Any, *others: Any, alpha: Any = None, value: Any = None) -> Any:
+        term = others[0] if combine is None else call(combine, others)
+        precise = torch.promote_types(x.dtype, term.dtype)  # in which the operator would compute
+        if term.dtype is not precise:
+            term = call(Tensor.to, (term, precise))
+        return call(operation, (x, call(Tensor.mul, (term, alpha if alpha is not None else value))))
+
+    return rewritten
+
+
+def scaled_each(combine: Any | None) -> Any:
+    """The same in place, of lists of tensors; there may be a factor for each."""
+
+    def rewritten(call: Call, xs: Any, *rest: Any, **keywords: Any) -> Any:
+        *others, factor = (*rest, *keywords.values())
+        if isinstance(factor, Tensor) and factor.dim():
+            factor = list(call(Tensor.unbind, (factor,)))
+        terms = others[0] if combine is None else call(combine, tuple(others))
+        return call(torch._foreach_add_, (xs, call(torch._foreach_mul, (terms, factor))))
+
+    return rewritten
+
+
+SCALED: dict[Any, Callable[..., Any]] = {
+    **{fn: scaled(Tensor.add_) for fn in (Tensor.add_,)},
+    **{fn: scaled(Tensor.add) for fn in (Tensor.add, torch.add)},
+    **{fn: scaled(Tensor.sub_) for fn in (Tensor.sub_,)},
+    **{fn: scaled(Tensor.sub) for fn in (Tensor.sub, torch.sub)},
+    **{fn: scaled(Tensor.add, torch.div) for fn in (Tensor.addcdiv, torch.addcdiv)},
+    **{fn: scaled(Tensor.add, torch.mul) for fn in (Tensor.addcmul, torch.addcmul)},
+    Tensor.addcdiv_: scaled(Tensor.add_, torch.div),
+    Tensor.addcmul_: scaled(Tensor.add_, torch.mul),
+    torch._foreach_add_: scaled_each(None),
+    torch._foreach_addcdiv_: scaled_each(torch._foreach_div),
+    torch._foreach_addcmul_: scaled_each(torch._foreach_mul),
+}
+"""Functions that take a factor, which must be a number -> the same with a tensor for it. Eager code asks that
+tensor for its value; optimizers in compiled code leave it one."""
+
+
+FACTORS = frozenset({"alpha", "value", "scalars"})
+
+
+def takes_a_factor(args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call of one of these has a tensor, or a list of them, for a factor."""
+    if not kwargs.keys() <= FACTORS:
+        return False
+    last = next(iter(kwargs.values()), args[3] if len(args) == 4 else None)
+    return isinstance(last, Tensor) or (isinstance(last, list) and any(isinstance(x, Tensor) for x in last))

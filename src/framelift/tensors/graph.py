@@ -2,17 +2,25 @@
 
 Nodes are at the level users write. What an argument may be is decided here: tensors of the trace, plain
 values and containers of these; a symbolic number becomes nodes that compute it from the inputs.
+
+A callable that an operator is given (`torch.cond`, an autograd function) becomes a graph within the graph, a
+`Body`: what it uses from around it becomes its operands, each once, in the order of first use.
 """
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 import operator
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import torch
 import torch.fx
+import torch.fx.graph_module
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
@@ -32,6 +40,39 @@ METHODS = {
 """Tensor methods that are written in Python -> how they are called; their own names may be others."""
 
 
+@dataclass(eq=False)
+class Body:
+    """A graph within the graph."""
+
+    graph: torch.fx.Graph = field(default_factory=torch.fx.Graph)
+    nodes: dict[int, torch.fx.Node] = field(default_factory=dict)
+    """id of a fake -> its node here."""
+    terms: dict[Any, torch.fx.Node] = field(default_factory=dict)
+    """Symbolic expression -> its node here."""
+    modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
+    """The bodies within, by the names under which nodes refer to them."""
+    operands: list[tuple[torch.fx.Node, Any, torch.fx.Node]] = field(default_factory=list)
+    """Placeholder, what it stands for, and the node of that in the graph around."""
+    own: list[torch.fx.Node] = field(default_factory=list)
+    """Placeholders for what the operator itself hands over."""
+
+    def placeholder(self, after: list[torch.fx.Node]) -> torch.fx.Node:
+        first = next(iter(self.graph.nodes), None)
+        with self.graph.inserting_after(after[-1]) if after else self.graph.inserting_before(first):
+            return self.graph.placeholder(f"arg{len(self.own) + len(self.operands)}_1")
+
+    def module(self, outputs: Any, impure: set[torch.fx.Node], prune: bool) -> torch.fx.GraphModule:
+        """What runs it; `prune` leaves out operands that nobody uses."""
+        self.graph.output(outputs)
+        drop_unused(self.graph, impure)
+        if prune:
+            for node, _, _ in self.operands:
+                if not node.users:
+                    self.graph.erase_node(node)
+            self.operands = [operand for operand in self.operands if operand[0].users]
+        return graph_module(self.graph, self.modules)
+
+
 class GraphWriter:
     """The graph of one trace. `where()` gives the stack trace for a new node, `place()` where that is."""
 
@@ -39,9 +80,9 @@ class GraphWriter:
         super().__init__()
         self.where = where
         self.place = place
-        self.graph = torch.fx.Graph()
-        self.nodes: dict[int, torch.fx.Node] = {}
-        """id of a fake -> its node."""
+        self.bodies = [Body()]
+        """The graph itself, and those within which calls are being recorded, outermost first."""
+        self.at(self.bodies[0])
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
         self.inputs: list[tuple[torch.fx.Node, Any, Any]] = []
@@ -52,14 +93,77 @@ class GraphWriter:
         self.calls = 0
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
-        self.terms: dict[Any, torch.fx.Node] = {}
-        """Symbolic expression -> its node."""
+
+    # ---- bodies
+
+    def at(self, body: Body) -> None:
+        """Calls are recorded in this one from here on."""
+        self.graph, self.nodes, self.terms, self.modules = body.graph, body.nodes, body.terms, body.modules
+
+    @contextlib.contextmanager
+    def body(self) -> Iterator[Body]:
+        made = Body()
+        self.bodies.append(made)
+        self.at(made)
+        try:
+            yield made
+        finally:
+            self.bodies.pop()
+            self.at(self.bodies[-1])
+
+    @contextlib.contextmanager
+    def outermost(self) -> Iterator[None]:
+        """Inputs are the whole graph's."""
+        self.at(self.bodies[0])
+        try:
+            yield
+        finally:
+            self.at(self.bodies[-1])
+
+    def node_of(self, fake: FakeTensor) -> torch.fx.Node | None:
+        """The node of a tensor in the graph being written; None if the tensor is unknown."""
+        found = self.nodes.get(id(fake))
+        if found is None and len(self.bodies) > 1:
+            found = self.lifted(fake, len(self.bodies) - 1)
+        return found
+
+    def lifted(self, fake: FakeTensor, depth: int) -> torch.fx.Node | None:
+        """A tensor from around a body becomes an operand of it."""
+        body = self.bodies[depth]
+        found = body.nodes.get(id(fake))
+        if found is None and depth:
+            around = self.lifted(fake, depth - 1)
+            if around is not None:
+                found = body.nodes[id(fake)] = self.operand(body, fake, around)
+        return found
+
+    def operand(self, body: Body, value: Any, around: torch.fx.Node) -> torch.fx.Node:
+        made = body.placeholder([*body.own, *(node for node, _, _ in body.operands)])
+        made.meta["example_value"] = value
+        body.operands.append((made, value, around))
+        return made
+
+    def handed(self, fake: FakeTensor) -> FakeTensor:
+        """A tensor that the operator itself hands to the body being written."""
+        body = self.bodies[-1]
+        node = body.placeholder(body.own)
+        body.own.append(node)
+        node.meta["example_value"] = fake
+        self.know(fake, node)
+        return fake
+
+    def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
+        """A body, as an argument of a call."""
+        name = f"{name}_{len(self.modules)}"
+        self.modules[name] = module
+        return self.graph.create_node("get_attr", name)
 
     # ---- inputs
 
     def placeholder(self) -> torch.fx.Node:
-        with self.graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
-            return self.graph.placeholder(f"arg{len(self.inputs)}_1")
+        graph = self.bodies[0].graph
+        with graph.inserting_after(self.inputs[-1][0] if self.inputs else None):
+            return graph.placeholder(f"arg{len(self.inputs)}_1")
 
     def know(self, fake: FakeTensor, node: torch.fx.Node) -> None:
         self.nodes[id(fake)] = node
@@ -161,7 +265,7 @@ class GraphWriter:
     def argument(self, func: Any, value: Any) -> Any:
         cls = type(value)
         if cls is FakeTensor:
-            node = self.nodes.get(id(value))
+            node = self.node_of(value)
             if node is None:
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
             return node
@@ -204,10 +308,11 @@ class GraphWriter:
         with torch._C.DisableTorchFunction():
             symbol = self.symbolise().number(node, value)
         self.inputs.append((node, value, symbol))
-        if type(value) is float:
-            with self.graph.inserting_after(node):
-                node = self.add_node("call_method", "item", (node,))
-        self.terms[symbol.node.expr] = node
+        with self.outermost():
+            if type(value) is float:
+                with self.graph.inserting_after(node):
+                    node = self.add_node("call_method", "item", (node,))
+            self.terms[symbol.node.expr] = node
         node.meta["example_value"] = symbol
         return symbol
 
@@ -245,16 +350,25 @@ class GraphWriter:
     def symbol(self, symbol: Any) -> torch.fx.Node:
         """The node that gives the value of a symbol. It is right behind the inputs: later on the program
         may change the shape of one."""
-        found = self.terms.get(symbol)
-        if found is None:
-            assert self.symbols is not None
+        return self.symbol_at(symbol, len(self.bodies) - 1)
+
+    def symbol_at(self, symbol: Any, depth: int) -> torch.fx.Node:
+        assert self.symbols is not None
+        body = self.bodies[depth]
+        found = body.terms.get(symbol)
+        if found is not None:
+            return found
+        if depth:
+            value = self.symbols.env.create_symintnode(symbol, hint=None)
+            found = self.operand(body, value, self.symbol_at(symbol, depth - 1))
+        else:
             read = self.symbols.reads.get(symbol)
             if read is None:
                 raise UnknownTerm(str(symbol))
-            with self.graph.inserting_after(self.inputs[-1][0]):
+            with self.outermost(), self.graph.inserting_after(self.inputs[-1][0]):
                 tensor = self.symbols.inputs[read.input].node
                 found = self.add_node("call_function", PROPERTIES[read.kind], (tensor, read.dim))
-            self.terms[symbol] = found
+        body.terms[symbol] = found
         return found
 
     # ---- the end
@@ -264,10 +378,7 @@ class GraphWriter:
         self.graph.output(
             tuple(self.nodes[id(out)] if type(out) is FakeTensor else self.symbol(out) for out in outputs)
         )
-        for node in reversed(list(self.graph.nodes)):
-            if node.op in ("placeholder", "output") or node.users or node in self.impure:
-                continue
-            self.graph.erase_node(node)
+        drop_unused(self.graph, self.impure)
         for node, _, _ in self.inputs:
             if not node.users:
                 self.graph.erase_node(node)  # only looked at: guarded, but no input of the graph
@@ -276,6 +387,25 @@ class GraphWriter:
     @property
     def empty(self) -> bool:
         return not any(node.op.startswith("call") for node in self.graph.nodes)
+
+
+def drop_unused(graph: torch.fx.Graph, impure: set[torch.fx.Node]) -> None:
+    for node in reversed(list(graph.nodes)):
+        if not (node.op in ("placeholder", "output") or node.users or node in impure):
+            graph.erase_node(node)
+
+
+def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
+    """Its source, which torch registers for tracebacks, goes when it goes."""
+    made = torch.fx.GraphModule(modules, graph, class_name="Captured")
+    code = type(made).forward.__code__
+    weakref.finalize(code, forget_source, code.co_filename).atexit = False
+    return made
+
+
+def forget_source(filename: str) -> None:
+    linecache.cache.pop(filename, None)
+    torch.fx.graph_module._loader.eval_cache.pop(filename, None)
 
 
 def as_input(value: Any) -> Any:

@@ -30,15 +30,19 @@ from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
     CONTEXTS,
     EFFECTS,
+    GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
+    SCALED,
     SPARSE_FACTS,
     SWITCHES,
+    is_foreign,
+    takes_a_factor,
 )
-from framelift.tensors.graph import GraphWriter, describe
+from framelift.tensors.graph import Body, GraphWriter, describe
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
 
 Tensor = torch.Tensor
@@ -82,14 +86,14 @@ class Recorder(GraphWriter, TorchFunctionMode):
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as `kept` has been gone through."""
         self.indexed = 0
-        self.contexts: list[tuple[Any, torch.fx.Node, Any]] = []
-        """Contexts that are open: the program's manager, the node that enters it, and what stands for the
-        manager while tracing."""
+        self.contexts: list[tuple[Any, torch.fx.Node | None, Any]] = []
+        """Contexts that are open: the program's manager, the node that enters it - unless it means nothing to
+        a graph - and what stands for the manager while tracing."""
         self.devices_entered = 0
         """How often the program is in a `with torch.device(...)` of its own."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
-        self.unfinished: list[tuple[Any, torch.fx.Node]] = []
+        self.unfinished: list[tuple[Any, torch.fx.Node | None]] = []
         """Those that were open when the trace ended."""
         self.modes_open: list[Any] = []
         """The modes among those: `with torch.device(...)` pushes one."""
@@ -116,11 +120,20 @@ class Recorder(GraphWriter, TorchFunctionMode):
 
     def __exit__(self, *raised: Any) -> None:
         """Leaves no mode and no context behind, wherever the trace ended."""
+        try:
+            self.leave_contexts()
+        finally:  # a mode that stayed would record whatever comes
+            self.leave_modes()
+
+    def leave_contexts(self) -> None:
         with torch._C.DisableTorchFunction():
             for _, node, entered in reversed(self.contexts):
-                CONTEXTS[node.target](entered)
+                if node is not None:
+                    CONTEXTS[node.target](entered)
         self.unfinished = [(manager, node) for manager, node, _ in self.contexts]
         self.contexts.clear()
+
+    def leave_modes(self) -> None:
         self.modes_left = _get_current_function_mode_stack()
         while _get_current_function_mode_stack():
             _pop_mode()
@@ -137,10 +150,16 @@ class Recorder(GraphWriter, TorchFunctionMode):
         node = self.switch(enter, settings)
         self.contexts.append((manager, node, entered))
 
+    def enter_range(self, manager: Any) -> None:
+        """A range for the profiler has no place in a graph, whose operators may be fused across it."""
+        self.contexts.append((manager, None, None))
+
     def exit_context(self, manager: Any) -> None:
         if not self.contexts or self.contexts[-1][0] is not manager:
             raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
         _, node, entered = self.contexts.pop()
+        if node is None:
+            return
         leave = CONTEXTS[node.target]
         with torch._C.DisableTorchFunction():
             leave(entered)
@@ -158,7 +177,8 @@ class Recorder(GraphWriter, TorchFunctionMode):
             raise Break(breaks.UNRESUMABLE, "in a torch function mode that the function has entered")
         self.modes_open = entered
         for _, node in reversed(self.unfinished):
-            self.switch(CONTEXTS[node.target], (node,))
+            if node is not None:
+                self.switch(CONTEXTS[node.target], (node,))
 
     def switch(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         node = self.add_node("call_function", target, args)
@@ -166,6 +186,47 @@ class Recorder(GraphWriter, TorchFunctionMode):
         self.impure.add(node)
         self.state = memory.state()
         return node
+
+    # ---- bodies
+
+    def set_grad(self, enabled: bool) -> None:
+        """For a body whose operator sees to that itself: the graph does not say so."""
+        with torch._C.DisableTorchFunction():
+            torch._C._set_grad_enabled(enabled)
+        self.state = memory.state()
+
+    def body_module(
+        self, body: Body, outputs: Any, *, grad: bool, prune: bool = False
+    ) -> torch.fx.GraphModule:
+        """What runs a body that was recorded with gradients on or off; `prune` leaves out unused operands."""
+        drop_switches(body.graph, grad)
+        return body.module(outputs, self.impure, prune)
+
+    def call_with_bodies(
+        self,
+        func: Any,
+        bodies: dict[str, torch.fx.GraphModule],
+        operands: list[tuple[torch.fx.Node, Any, torch.fx.Node]],
+        settings: dict[str, Any],
+    ) -> Any:
+        """The result of an operator that is given bodies, and their operands; recorded."""
+        values = [value for _, value, _ in operands]
+        self.fakes.drew_random = False
+        self.fakes.written.clear()
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        with torch._C.DisableTorchFunction():
+            out = self.run(func, (*bodies.values(), *values), settings)
+            changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
+        modules = [self.add_module(name, body) for name, body in bodies.items()]
+        node = self.add_node(
+            "call_function", func, (*modules, *(around for _, _, around in operands)), settings
+        )
+        node.meta["stack_trace"] = self.where()
+        self.calls += 1
+        if changed or self.fakes.drew_random:
+            self.impure.add(node)
+        self.name_outputs(out, node)
+        return out
 
     # ---- inputs
 
@@ -182,7 +243,8 @@ class Recorder(GraphWriter, TorchFunctionMode):
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         node.meta["example_value"] = fake
-        self.know(fake, node)
+        with self.outermost():
+            self.know(fake, node)
         self.input_of[id(fake)] = len(self.inputs)
         self.classes[id(fake)] = type(tensor)
         self.inputs.append((node, tensor, fake))
@@ -210,12 +272,19 @@ class Recorder(GraphWriter, TorchFunctionMode):
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if torch._C._len_torch_function_stack() > 1 + len(self.modes_before):
-            return func(*args, **kwargs)  # the program has entered a mode of its own, which comes first
+        if self.in_modes:
+            return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
+
+    @property
+    def in_modes(self) -> bool:
+        """Whether the program has entered a torch function mode of its own."""
+        return torch._C._len_torch_function_stack() > 1 + len(self.modes_before)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
+        if func in SCALED and takes_a_factor(args, kwargs):
+            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
         # the innermost mode around the call comes first; the program's own have had their turn
         device = self.modes_before[-1].device if self.modes_before else None
         if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
@@ -239,9 +308,11 @@ class Recorder(GraphWriter, TorchFunctionMode):
             tensors = []
             gather((args, kwargs), tensors)
         for tensor in tensors:
-            if id(tensor) not in self.nodes:
+            if self.node_of(tensor) is None:  # type: ignore[arg-type]
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         if keyed is None:
+            if func in GIVING_UP and any(map(is_foreign, args)):
+                return NotImplemented
             for argument in (*args, *kwargs.values()):
                 self.argument(func, argument)  # or C would call methods of what a graph can't hold
         self.fakes.drew_random = False
@@ -341,28 +412,29 @@ class Recorder(GraphWriter, TorchFunctionMode):
 
     def finish(self, outputs: list[Any]) -> None:
         super().finish(outputs)
-        self.drop_switches()
-
-    def drop_switches(self) -> None:
-        """A switch that the next one overrules, or that says what holds already, does nothing."""
-        pending: torch.fx.Node | None = None
-        holds: Any = self.grad_before
-        for node in list(self.graph.nodes):
-            if node.target in SWITCHES:
-                if pending is not None:
-                    self.graph.erase_node(pending)
-                pending = node
-            elif node.op != "placeholder" and pending is not None:
-                if pending.args[0] is holds:
-                    self.graph.erase_node(pending)
-                holds, pending = pending.args[0], None
-            if node.target in CONTEXTS or node.target in CONTEXTS.values():
-                holds = None  # inference mode switches gradients too
+        drop_switches(self.graph, self.grad_before)
 
     @property
     def throws_switches(self) -> bool:
-        """Whether the graph switches something in torch on its way."""
-        return any(node.target in SWITCHES or node.target in CONTEXTS for node in self.graph.nodes)
+        """Whether the graph, or a body in it, switches something in torch on its way."""
+        graphs = [self.graph, *(module.graph for module in self.modules.values())]
+        return any(node.target in SWITCHES or node.target in CONTEXTS for g in graphs for node in g.nodes)
+
+
+def drop_switches(graph: torch.fx.Graph, holds: Any) -> None:
+    """A switch that the next one overrules, or that says what holds already, does nothing."""
+    pending: torch.fx.Node | None = None
+    for node in list(graph.nodes):
+        if node.target in SWITCHES:
+            if pending is not None:
+                graph.erase_node(pending)
+            pending = node
+        elif node.op != "placeholder" and pending is not None:
+            if pending.args[0] is holds:
+                graph.erase_node(pending)
+            holds, pending = pending.args[0], None
+        if node.target in CONTEXTS or node.target in CONTEXTS.values():
+            holds = None  # inference mode switches gradients too
 
 
 def gather(value: Any, into: list[torch.Tensor]) -> bool:

@@ -3,6 +3,9 @@
 On an outside instance the lookup is done here step by step - class, data descriptor, instance
 dictionary, other descriptor, `__getattr__` - so that each step is guarded and reads see what the
 trace has written. On inside objects CPython does it, with the class's part guarded.
+
+What an object is is asked of its type (`issubclass(type(obj), ...)`): `isinstance` would ask the object
+too, whose `__class__` may be the program's code.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
-from framelift.world.door import Door
+from framelift.world.door import Door, is_ours
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
@@ -33,9 +36,13 @@ from framelift.world.views import DELETED, View
 native = _frame.native
 
 IMPORTER = builtins.__import__
+CLASS = vars(object)["__class__"]
+"""What says of what class an object is, unless its class has something else to say."""
 CONSTANTS = memory.ATOMS | {bytes}
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
+
+CLASS = vars(object)["__class__"]
 
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 UNGUARDED_STATE = (*STATE_OF_C, property)
@@ -55,7 +62,7 @@ class Attributes(Door):
             obj = obj.open()
         view = self.views.get(id(obj))
         if view is not None:
-            if isinstance(obj, type):
+            if issubclass(type(obj), type):
                 return self.class_attr(obj, name)
             if type(obj) is types.ModuleType:
                 return self.module_attr(view, obj, name)
@@ -67,7 +74,7 @@ class Attributes(Door):
             return getattr(settled(obj), name)
         if cls is super:
             return self.super_attr(obj, name)
-        if isinstance(obj, type):
+        if issubclass(type(obj), type):
             return self.class_attr(obj, name)
         if cls is MethodType and (name == "__doc__" or self.plain_attribute(cls, name) is MISSING):
             return self.load_attr(obj.__func__, name)  # as C does it, which asks the function itself
@@ -79,7 +86,7 @@ class Attributes(Door):
             if type(getattribute) is not FunctionType and self.is_of_class(obj, cls, name, found):
                 return self.bound(found, obj, cls, name)
             self.class_attribute(cls, "__getattr__")
-        if name == "__class__":
+        if name == "__class__" and (is_ours(cls) or self.class_attribute(cls, name) is CLASS):
             return self.class_of(obj)
         if self.is_opaque(obj):
             return self.opaque_attr(obj, cls, name)
@@ -141,7 +148,7 @@ class Attributes(Door):
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
-        if cls is not super and not isinstance(obj, type):
+        if cls is not super and not issubclass(type(obj), type):
             found = self.class_attribute(cls, name)
             if type(found) is FunctionType or (
                 type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
@@ -163,8 +170,18 @@ class Attributes(Door):
         cls = type(obj)
         getattribute = self.class_attribute(cls, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return self.invoke(getattribute, obj, name)
+            return self.by_getattribute(getattribute, obj, name)
         return self.generic_attr(view, obj, name)
+
+    def by_getattribute(self, getattribute: FunctionType, obj: Any, name: str) -> Any:
+        """A class's own way of finding attributes; where it finds nothing `__getattr__` is asked."""
+        getter = self.class_attribute(type(obj), "__getattr__")
+        try:
+            return self.invoke(getattribute, obj, name)
+        except AttributeError:
+            if getter is MISSING:
+                raise
+        return self.invoke(getter, obj, name)
 
     def generic_attr(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
@@ -242,7 +259,7 @@ class Attributes(Door):
             return found.__func__
         if self.describes(kind, "__get__"):
             return self.got(kind.__get__, found, obj, cls)
-        if cls in self.inside_classes:
+        if self.is_made_for(cls, found):
             return found
         return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
@@ -250,14 +267,25 @@ class Attributes(Door):
         """What a descriptor gives; those that C implements only bind."""
         if type(getter) is FunctionType:
             return self.invoke(getter, self.descriptor(found, cls), obj, cls)
-        return native(getter, found, obj, cls)
+        given = native(getter, found, obj, cls)
+        if given is not found or cls in self.inside_classes:
+            return given
+        return self.load(
+            found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
 
     def descriptor(self, found: Any, cls: type) -> Any:
         """What a class has found, as its own methods may look at it: through the door."""
-        if cls in self.inside_classes or not is_ordinary(type(found)):
+        if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
         return self.load(
             found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        )
+
+    def is_made_for(self, cls: type, found: Any) -> bool:
+        """Whether the trace has made the class that has what was found: a base of it may be from outside."""
+        return cls in self.inside_classes and any(
+            found is own for base in cls.__mro__ if base in self.inside_classes for own in vars(base).values()
         )
 
     def absent_attr(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -302,7 +330,7 @@ class Attributes(Door):
             self.guard(self.root.constant(cls, cls.__qualname__), Check.TYPE, meta)
         getattribute = self.class_attribute(meta, "__getattribute__")
         if type(getattribute) is FunctionType:
-            return self.invoke(getattribute, cls, name)
+            return self.by_getattribute(getattribute, cls, name)
         of_meta = self.class_attribute(meta, name)
         if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
             if type(of_meta) is property:
@@ -330,11 +358,12 @@ class Attributes(Door):
         return Pending(self, place.child(Access.NATIVE_ATTR, name), native(getattr, cls, name))
 
     def class_item(self, cls: type, name: str) -> Any:
-        """What a class's own dictionary has: functions and descriptors as they are."""
+        """What a class's own dictionary has: functions and descriptors are opened, since C looks at them."""
         found = self.class_attribute(cls, name)
+        place = self.root.constant(found, f"{cls.__qualname__}.{name}")
         if self.describes(type(found), "__get__"):
-            return found
-        return Pending(self, self.root.constant(found, f"{cls.__qualname__}.{name}"), found)
+            return self.load(found, place)
+        return Pending(self, place, found)
 
     def super_attr(self, obj: Any, name: str) -> Any:
         this, start, cls = obj.__self__, obj.__thisclass__, obj.__self_class__
@@ -471,14 +500,14 @@ class Attributes(Door):
             if cls is FakeTensor:
                 return self.store_tensor_attr(obj, name, value)
             self.class_attribute(cls, "__setattr__")
-            if type(self.class_attribute(cls, name)) is GetSetDescriptorType:
+            if isinstance(obj, type) or type(self.class_attribute(cls, name)) is GetSetDescriptorType:
                 value = self.for_c(value)  # C takes it: a function's name must be a string
             native(setattr, obj, name, value)
             return None
         if view is None:
-            return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
-        if isinstance(obj, (type, types.ModuleType)):
-            if isinstance(obj, type):
+            return self.store_fixed(obj, name, value)
+        if issubclass(type(obj), (type, types.ModuleType)):
+            if issubclass(type(obj), type):
                 return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
             view.write(name, value)
             return None
@@ -488,6 +517,21 @@ class Attributes(Door):
         else:
             self.generic_store(view, obj, name, value)
         return None
+
+    def store_fixed(self, obj: Any, name: str, value: Any) -> None:
+        """An attribute of an outside function, class or descriptor: a metaclass may have its own way to set
+        one, and what it is anyway may be set."""
+        setter = self.class_attribute(type(obj), "__setattr__")
+        if type(setter) is FunctionType:
+            return self.invoke(setter, obj, name, value)
+        value = opened(value)
+        if (
+            type(obj) is FunctionType
+            and type(value) is str
+            and opened(self.function_attr(obj, name)) == value
+        ):
+            return None
+        return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
 
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
         """`object.__setattr__` on an outside instance."""
@@ -514,7 +558,11 @@ class Attributes(Door):
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
-        if view is None or isinstance(obj, (type, types.ModuleType)):
+        deleter = self.class_attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
+        if type(deleter) is FunctionType:
+            self.invoke(deleter, obj, name)
+            return
+        if view is None or issubclass(type(obj), (type, types.ModuleType)):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
             return
         deleter = self.class_attribute(type(obj), "__delattr__")
@@ -539,7 +587,7 @@ class Attributes(Door):
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
-        if isinstance(obj, (type, FunctionType, types.ModuleType)):
+        if issubclass(type(obj), (type, FunctionType, types.ModuleType)):
             return not self.is_inside(obj)  # even if it was not had through the door, but from a class, say
         known = self.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.shadows

@@ -16,12 +16,14 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
+from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
@@ -95,6 +97,11 @@ class Door(PlainWorld):
         """Classes whose special methods C may have looked up: all of these are guarded."""
         self.inside_classes: set[type] = set()
         self.inside_functions: dict[int, FunctionType] = {}
+        self.made_here: dict[int, Any] = {}
+        """Other things that the trace has made, of kinds that are mostly from outside: memoising functions,
+        modules, weak references."""
+        self.memo: dict[Any, Any] = {}
+        """What those from outside have given in the trace."""
         self.inlined: dict[int, FunctionType] = {}
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
@@ -110,6 +117,8 @@ class Door(PlainWorld):
         self.broken: Break | None = None
         self.operator_errors: dict[int, BaseException] = {}
         """Errors that came from operators on fakes: they are eager's but for what they say."""
+        self.own_interrupts: dict[int, BaseException] = {}
+        """Those KeyboardInterrupts that the program has raised itself."""
         self.catches_operator_errors = True
         """Whether the program may handle these; if not, the operators fail for real."""
         self.lost = False
@@ -242,10 +251,22 @@ class Door(PlainWorld):
         return self.known[id(value)].source if number is None else number
 
     def is_inside(self, value: Any) -> bool:
-        """Whether a function or class was made by the trace."""
-        return id(value) in self.inside_functions or (
-            isinstance(value, type) and value in self.inside_classes
-        )
+        """Whether a function, class or module was made by the trace."""
+        if issubclass(type(value), type):
+            return value in self.inside_classes
+        return id(value) in self.inside_functions or id(value) in self.made_here
+
+    def keep_made(self, value: Any) -> Any:
+        self.made_here[id(value)] = value
+        return value
+
+    def made_class(self, cls: Any) -> Any:
+        """A class of the trace's, with all that was made for it."""
+        self.inside_classes.add(cls)
+        for value in vars(cls).values():
+            if type(value) is FunctionType:
+                self.made_function(value)
+        return cls
 
     def refuse_disorder(self, value: Any) -> None:
         """Before an operation whose result depends on the order of a set."""
@@ -262,12 +283,12 @@ class Door(PlainWorld):
         if shadow is not None:
             return shadow.source
         view = self.views.get(id(value))
-        if view is not None and not isinstance(value, ModuleType):
+        if view is not None and not issubclass(type(value), ModuleType):
             return view.source
         known = self.known.get(id(value)) or self.stand_ins.get(id(value))
         if known is not None:
             return known.source
-        if isinstance(value, (type, FunctionType)):
+        if issubclass(type(value), (type, FunctionType)):
             # found on the way: through a class, say
             return None if self.is_inside(value) else self.root.constant(value, value.__qualname__)
         return None
@@ -294,22 +315,31 @@ class Door(PlainWorld):
             self.refuse(breaks.FINALISER, cls.__qualname__)
 
     def dropping(self, value: Any) -> None:
-        if isinstance(value.value, GeneratorType) and value.value.gi_suspended:
+        if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             self.refuse(breaks.FINALISER, "a generator that is left in the middle")
 
     def raising(self, error: BaseException) -> None:
         if id(error) in self.known:
             self.refuse(breaks.OUTSIDE_EXCEPTION, type(error).__qualname__)
+        if isinstance(error, KeyboardInterrupt):
+            self.own_interrupts[id(error)] = error
 
     def catchable(self, error: BaseException) -> bool:
         if isinstance(error, Break) and self.broken is None:
             self.broken = error
             error.stack = error.stack or self.stack()
+        elif self.broken is None and faults.is_own(error):
+            self.broken = faults.as_break(error)
+            self.broken.stack = self.stack()
         if self.broken is not None:
             return False
-        if came_through(error.__traceback__, OPERATING):
+        if came_through(error.__traceback__, OPERATING) or tells_of_fakes(error):
             self.operator_errors[id(error)] = error
-        return not isinstance(error, KeyboardInterrupt)  # which is the user's, not the program's
+        return not self.is_users_interrupt(error)
+
+    def is_users_interrupt(self, error: BaseException) -> bool:
+        """Whether it came from the keyboard: a KeyboardInterrupt that the program raises is its own."""
+        return isinstance(error, KeyboardInterrupt) and id(error) not in self.own_interrupts
 
     def catching(self, error: BaseException) -> None:
         if not self.catches_operator_errors:
@@ -468,6 +498,11 @@ class Door(PlainWorld):
                 if name in keywords and bound[n] is keywords[name]:
                     bound[n] = Pending(self, source.child(Access.KWDEFAULT, name), keywords[name])
         return bound
+
+
+def tells_of_fakes(error: BaseException) -> bool:
+    """Whether C names the class of what stands for a tensor, as it does where it can't add two things."""
+    return any(type(arg) is str and FakeTensor.__name__ in arg for arg in error.args)
 
 
 def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) -> bool:

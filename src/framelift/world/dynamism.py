@@ -42,20 +42,12 @@ class Dynamism:
         self.fixed: set[Any] = set()
         """Sources, and pairs of source and dimension, of which a definite value turned out to be needed."""
 
-    def learn(self, captures: Iterable[list[Guard]]) -> None:
-        """Takes in what earlier captures rely on."""
+    def learn(self, captures: Iterable[dict[str, Any]]) -> None:
+        """Takes in what earlier captures rely on, each as `relied_on` says it."""
         self.seen = {}
-        for guards in captures:
-            relied_on: dict[Source, Any] = {}
-            for guard in guards:
-                if guard.check is Check.TENSOR:
-                    relied_on[guard.source] = guard.expected.sizes
-                elif guard.check is Check.EQUAL and type(guard.expected) in CHANGES:
-                    relied_on[guard.source] = guard.expected
-                elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
-                    relied_on.setdefault(guard.source, VARIES)
-            for source, found in relied_on.items():
-                self.seen.setdefault(str(source), []).append(found)
+        for capture in captures:
+            for source, found in capture.items():
+                self.seen.setdefault(source, []).append(found)
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
@@ -89,6 +81,19 @@ class Dynamism:
 
 VARIES = "varies"
 """In the place of a value: it was a symbol already."""
+
+
+def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
+    """The sizes and numbers that a capture was made for, by where they were found."""
+    found: dict[Source, Any] = {}
+    for guard in guards:
+        if guard.check is Check.TENSOR:
+            found[guard.source] = guard.expected.sizes
+        elif guard.check is Check.EQUAL and type(guard.expected) in CHANGES:
+            found[guard.source] = guard.expected
+        elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
+            found.setdefault(guard.source, VARIES)
+    return {str(source): value for source, value in found.items()}
 
 
 def is_passed(source: Source) -> bool:

@@ -194,10 +194,12 @@ class Exposure(Attributes):
 
     def refuse_addresses(self, seen: Seen, fn: Any) -> None:
         """The default text of an object is its address, which is another one at run time."""
-        for value in seen.values():
+        for n, value in enumerate(seen.values()):
             cls = type(value)
             if cls is Address:
                 value.leaks()
+            if n == 0 and fn is format and self.class_attribute(cls, "__format__") is not object.__format__:
+                continue  # what it holds may be shown all the same
             if not cls.__flags__ & IMMUTABLE_TYPE and self.shows_address(cls, fn):
                 self.refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
 

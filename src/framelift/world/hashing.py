@@ -47,7 +47,19 @@ def only_looks(key: Any) -> bool:
     if type(key) in (tuple, frozenset):
         return all(map(only_looks, key))
     methods: list[Any] = [method for method in (type(key).__hash__, type(key).__eq__) if is_programs(method)]
-    return all(map(has_no_effects, methods))
+    return all(map(has_no_effects, methods)) and not may_raise(type(key).__hash__)
+
+
+def may_raise(method: Any) -> bool:
+    """Whether a method of the program's raises where it finds its object in some state."""
+    return is_programs(method) and any(
+        step.opname == "RAISE_VARARGS" for step in dis.get_instructions(method)
+    )
+
+
+def may_be_called_again(method: Any) -> bool:
+    """Whether the program would not notice that a method is called once more than it has called it."""
+    return not is_programs(method) or (has_no_effects(method) and not may_raise(method))
 
 
 def has_no_effects(fn: types.FunctionType) -> bool:
@@ -59,6 +71,6 @@ def has_no_effects(fn: types.FunctionType) -> bool:
             return False
         if name == "LOAD_GLOBAL":
             found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))
-            if not isinstance(found, type) and found not in QUESTIONS:
+            if not issubclass(type(found), type) and found not in QUESTIONS:
                 return False
     return True

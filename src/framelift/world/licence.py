@@ -14,7 +14,9 @@ import decimal
 import enum
 import functools
 import inspect
+import io
 import itertools
+import json.scanner
 import operator
 import os
 import re
@@ -136,7 +138,7 @@ PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
 """Functions that take a mapping, or an iterable of pairs -> how many arguments come before that."""
 
 PURE_BUILTINS = {
-    *(issubclass, sys.exc_info, sys.exception, dict.fromkeys),
+    *(aiter, anext, issubclass, sys.exc_info, sys.exception, dict.fromkeys),
     *(operator.attrgetter, operator.methodcaller, os.fspath, sys.intern),
     getattr(os.path, "_path_normpath", os.fspath),
     *(
@@ -188,6 +190,7 @@ PURE_BUILTINS = {
     *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
     *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
     *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
+    json.scanner.c_make_scanner,
 }
 
 PURE_MODULES = {
@@ -203,6 +206,8 @@ PURE_MODULES = {
     "_string": "parses format strings",
     "unicodedata": "functions of characters",
     "binascii": "functions of bytes",
+    "zlib": "functions of bytes",
+    "_hashlib": "functions of bytes",
     "_json": "functions of builtin values",
     "_sre": "matches strings",
     "_typing": "runtime typing",
@@ -262,6 +267,7 @@ PURE_TYPES = {
         type(iter({})),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
+    *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
 
@@ -274,8 +280,17 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
 }
+
+EFFECTIVE = {
+    "time": "asks the clock, or waits",
+    "posix": "asks the operating system",
+    "_random": "draws numbers",
+    "_warnings": "shows or raises warnings",
+}
+"""Modules of C functions that are called each time the program runs -> what they do."""
 
 CLOCKS = frozenset({"now", "utcnow", "today"})
 """Class methods of dates that ask what time it is."""
@@ -386,11 +401,11 @@ _judged: PerCode[Licence | Refusal] = PerCode()
 
 
 def is_of_module(fn: Any) -> bool:
-    return fn.__self__ is None or isinstance(fn.__self__, types.ModuleType)
+    return fn.__self__ is None or issubclass(type(fn.__self__), types.ModuleType)
 
 
 def judge(fn: Any) -> Licence | Refusal:
-    refused = REFUSED.get(fn) if fn.__hash__ else None
+    refused = REFUSED.get(fn)
     if refused is not None:
         return refused
     if fn in MOVING:
@@ -422,29 +437,51 @@ def judge_method(fn: Any) -> Licence | Refusal:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     if issubclass(owner, torch._C.TensorBase):
         return Licence(Looks.RECORDED, "a tensor method")
+    if owner.__module__ in EFFECTIVE:
+        return Refusal(breaks.EFFECT, f"{describe(fn)} ({EFFECTIVE[owner.__module__]})")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
 
 def judge_class(cls: type) -> Licence | Refusal:
     module = cls.__module__
     init: Any = cls.__init__  # type: ignore[misc]
-    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType:
-        if policy.is_leaf(module) and not policy.within(module, TORCH_PYTHON):
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(module):
+        if not policy.within(module, TORCH_PYTHON):
             return Refusal(breaks.UNLICENSED_CALL, describe(cls))
-        if policy.is_leaf(module):
-            return Licence(
-                Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
-            )
+        return Licence(
+            Looks.DEEP, "a class of torch's: its methods are not interpreted, and see what they are given"
+        )
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and made_without_a_look(cls):
         return Licence(Looks.MOVES, "a Python class: its methods come back through the hook", 0)
     if issubclass(cls, BaseException):
-        if issubclass(cls, (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)):
+        if issubclass(cls, LOOKING_EXCEPTIONS):
             return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
-    if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
-        return Licence(Looks.SHALLOW, "a builtin type")
-    if cls.__flags__ & (1 << 9) and init is object.__init__:
+    base = next((base for base in cls.__mro__[:-1] if base in PURE_TYPES), None)
+    if module in PURE_MODULES or base is not None:
+        deep = base in PURE_BUILTINS and base not in SHALLOW
+        return Licence(Looks.DEEP if deep else Looks.SHALLOW, "a builtin type")
+    if cls.__flags__ & (1 << 9) and init is object.__init__ and made_without_a_look(cls):
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))
+
+
+LOOKING_EXCEPTIONS = (BaseExceptionGroup, OSError, UnicodeError, SyntaxError)
+LEAVING_TO_INIT = frozenset(
+    {object, list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict}
+)
+"""Types whose `__new__` does nothing with its arguments."""
+
+
+def made_without_a_look(cls: type) -> bool:
+    """Whether C's `__new__`, where that is what makes the instances, does not look at its arguments."""
+    new: Any = cls.__new__
+    maker = getattr(new, "__self__", None)
+    if not isinstance(maker, type):
+        return True  # Python's, which comes back through the hook
+    if issubclass(maker, BaseException):
+        return not issubclass(maker, LOOKING_EXCEPTIONS)
+    return maker in LEAVING_TO_INIT
 
 
 def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
@@ -453,7 +490,7 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
     if fn is torch._C._set_grad_enabled:
         return Licence(Looks.RECORDED, "a switch that the graph holds")
     owner = fn.__self__
-    if module == "torch" and not isinstance(owner, types.ModuleType):
+    if module == "torch" and not issubclass(type(owner), types.ModuleType):
         return Licence(Looks.RECORDED, "a torch operator")
     if module in TORCH_OPERATORS:
         return Licence(Looks.RECORDED, "a torch operator")
@@ -461,13 +498,15 @@ def judge_builtin(fn: Any, module: str) -> Licence | Refusal:
         return Licence(Looks.CLASS, "class registrations, which are read as facts")
     if module in PURE_MODULES:
         return Licence(Looks.DEEP, PURE_MODULES[module])
-    if isinstance(owner, type):
+    if module in EFFECTIVE:
+        return Refusal(breaks.EFFECT, f"{describe(fn)} ({EFFECTIVE[module]})")
+    if issubclass(type(owner), type):
         if issubclass(owner, datetime.date) and fn.__name__ in CLOCKS:
             return Refusal(breaks.EFFECT, f"{owner.__qualname__}.{fn.__name__}")
         # a class method of C, had through a subclass that may have one of its own by that name
         method = types.ClassMethodDescriptorType
         owner = next((base for base in owner.__mro__ if type(vars(base).get(fn.__name__)) is method), owner)
-    if isinstance(owner, type) and owner in PURE_TYPES:
+    if issubclass(type(owner), type) and owner in PURE_TYPES:
         return Licence(Looks.DEEP, f"a method of {owner.__name__}")
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
@@ -493,10 +532,12 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Refusal(breaks.EFFECT, describe(fn))
     if fn in TORCH_TOP or fn in TORCH_QUERIES or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
-    if top in ("re", "sre_compile", "sre_parse", "typing"):
+    if top in ("re", "sre_compile", "sre_parse", "typing", "_strptime"):
         return Licence(Looks.DEEP, "pure, with a cache of its own")
     if top in policy.EFFECTS:
         return Refusal(breaks.EFFECT, describe(fn))
+    if module == "framelift.interpreter.generators":
+        return Licence(Looks.MOVES, "a generator of the trace: what it is sent is handed on", 1)
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 
 

@@ -11,6 +11,7 @@ import abc
 import collections
 import functools
 import itertools
+import json.scanner
 import math
 import operator
 import types
@@ -27,10 +28,10 @@ from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
-from framelift.world.exposure import ATOMS, Address, Seen
+from framelift.world.exposure import ATOMS, Address, Seen, show_mapping
 from framelift.world.guard import Check
 from framelift.world.licence import Licence, Looks, Refusal, licence_of
-from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE
+from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
@@ -62,6 +63,9 @@ ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
 }
 """Functions of numbers -> what does the same with symbols."""
 
+READING: frozenset[Any] = frozenset({json.scanner.c_make_scanner})
+"""Natives that read attributes of what they are given."""
+
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
@@ -72,6 +76,13 @@ def through(fn: Any) -> Any:
 
 
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def is_of_every_class(fn: Any) -> bool:
+    """Whether it is what every class has from its metaclass, bound to one."""
+    if type(fn) not in BUILTINS or type(vars(type).get(fn.__name__)) is not MethodDescriptorType:
+        return False
+    return issubclass(type(fn.__self__), type)
 
 
 def are_numbers(args: list[Any]) -> bool:
@@ -98,18 +109,40 @@ class NativeCalls(Operations):
         )
         if served is not None:
             return served(self, fn, args, kwargs or {})
-        if type(fn) in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+        if type(fn) in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
             method = self.plain_attribute(type(fn.__self__), fn.__name__)
             if method is not MISSING:
                 fn, args = method, [fn.__self__, *args]
+        elif is_of_every_class(fn):
+            fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+        if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
+            fn, args = type(fn).__call__, [fn, *args]
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
         return self.licensed(fn, licence, args, kwargs or {})  # type: ignore[arg-type]
 
     def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-        """A memoising function would keep fakes: what it wraps is called instead."""
-        return self.invoke(fn.__wrapped__, *args, **(kwargs or {}))
+        """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
+        args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
+        if id(fn) in self.made_here:
+            return native(fn, *map(self.key, args), **{k: self.key(v) for k, v in kwargs.items()})
+        unhashable = next((x for x in (*args, *kwargs.values()) if type(x).__hash__ is None), None)
+        if unhashable is not None:
+            raise TypeError(f"unhashable type: '{type(unhashable).__name__}'")
+        index = self.memo_index(fn, args, kwargs)
+        if index is None:
+            return self.invoke(fn.__wrapped__, *args, **kwargs)
+        if index not in self.memo:
+            self.memo[index] = self.invoke(fn.__wrapped__, *args, **kwargs)
+        return self.memo[index]
+
+    def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a memoising function would remember a call by; None if the program's objects are asked."""
+        parameters = vars(fn)["cache_parameters"]() if "cache_parameters" in vars(fn) else {"maxsize": 0}
+        if parameters["maxsize"] == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
+            return None
+        return id(fn), functools._make_key(tuple(args), kwargs, parameters["typed"])  # type: ignore[attr-defined]
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
@@ -139,11 +172,16 @@ class NativeCalls(Operations):
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
-        if fn is issubclass and len(args) == 2 and isinstance(args[0], type):
+        if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
             self.guard_bases(args[0])
             self.guard_check(args[1], "__subclasscheck__")
+        elif fn is type.mro and len(args) == 1:
+            self.guard_bases(args[0])
+        of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not self.is_inside(args[0])
+        if of_abc and fn.__name__ == "_abc_register":
+            self.refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
         result = native(fn, *args, **kwargs) if kwargs else self.changing(fn, args)
-        if getattr(fn, "__module__", None) == "_abc" and result is not True:
+        if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
             self.guard(self.root.registrations(), Check.EQUAL, abc.get_cache_token())
         return result
@@ -157,14 +195,18 @@ class NativeCalls(Operations):
         """The first few arguments are looked at: a container, and an index or key."""
         args = list(args)
         for n in range(min(licence.first, len(args))):
-            args[n] = self.key(args[n]) if n else self.glimpsed(args[n])
+            args[n] = self.index(args[0], args[n]) if n else self.glimpsed(args[n])
         if len(args) == 3 and type(args[1]) is slice:
             args[2] = self.glimpsed(args[2])
         return args
 
     def pairs(self, value: Any) -> Any:
         """What `dict` takes: a mapping, or an iterable of keys and values."""
-        if isinstance(value, dict) or hasattr(type(value), "keys") or not hasattr(type(value), "__iter__"):
+        if (
+            issubclass(type(value), dict)
+            or hasattr(type(value), "keys")
+            or not hasattr(type(value), "__iter__")
+        ):
             return value
         pairs = []
         for item in self.elements(value):
@@ -186,7 +228,7 @@ class NativeCalls(Operations):
                 value = self.shown(value, seen)
             prepared.append(value)
             shown.append(seen)
-            if type(fn) is FunctionType:
+            if type(fn) is FunctionType or fn in READING:
                 for each in list(seen.values()):
                     self.guard_state(each)
         kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
@@ -196,16 +238,23 @@ class NativeCalls(Operations):
         elif fn in COMPARING and len(shown) > 1:
             self.keep_apart(shown[0], shown[1])
         elif fn in TEXTS or fn in FORMATTERS:
+            formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
-                self.refuse_addresses(seen, fn)
+                self.refuse_addresses(seen, format if formats else fn)
         elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
             prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
-        """Python code that is not interpreted reads the attributes of what it is given as it likes."""
+        """What is not interpreted reads the attributes of what it is given as it likes."""
         view = self.views.get(id(value))
-        if view is None or isinstance(value, (type, types.ModuleType)) or not hasattr(value, "__dict__"):
+        if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
+            show_mapping(self, vars(value), {})
+        if (
+            view is None
+            or not hasattr(value, "__dict__")
+            or issubclass(type(value), (type, types.ModuleType))
+        ):
             return
         self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
         for name in list(vars(value)):
@@ -228,7 +277,7 @@ class NativeCalls(Operations):
 
     def stays_inside(self, fn: Any, cls: type) -> bool:
         """Whether C may call another C function itself."""
-        if cls in BUILTINS and not isinstance(fn.__self__, (types.ModuleType, type, type(None))):
+        if cls in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
             return False  # what it is bound to may hold something pending
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False
@@ -299,7 +348,15 @@ Server = Callable[[NativeCalls, Any, list[Any], dict[str, Any]], Any]
 SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
 """id of a code object -> what is done instead of interpreting a function that has it."""
 
+
+def call_weak_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if id(reference) not in world.made_here:
+        return world.refuse(breaks.OPAQUE_OBJECT, "a weak reference from outside")
+    return reference(*args, **kwargs)
+
+
 SERVED_OBJECTS: dict[type, Server] = {
+    weakref.ref: call_weak_reference,
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,

@@ -61,9 +61,13 @@ def opens(*classes: type) -> Callable[[Opener], Opener]:
     return register
 
 
+MANY_NUMBERS = 32
+"""So many numbers may be symbols: what torch does with them takes long, and more of them are data."""
+
+
 @opens(int, float)
 def open_number(world: Door, value: Any, source: Source) -> Any:
-    if world.dynamism.number(source, value):
+    if len(world.numbers) < MANY_NUMBERS and world.dynamism.number(source, value):
         return world.symbolic_number(value, source)
     return open_constant(world, value, source)
 
@@ -172,7 +176,7 @@ def open_method(world: Door, value: Any, source: Source) -> Any:
 def open_builtin(world: Door, value: Any, source: Source) -> Any:
     """A function of C is itself; a method of C is had again from the object that it is bound to."""
     this = value.__self__
-    if isinstance(this, (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
+    if issubclass(type(this), (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
         return open_by_identity(world, value, source)
     world.guard(source, Check.TYPE, type(value))
     world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
@@ -260,7 +264,7 @@ def opener_for(cls: type) -> Opener:
 
 
 def is_sealed(cls: Any) -> bool:
-    """A tuple of C's that nothing can stand for, since it can't be made of its elements: `sys.version_info`."""
+    """A tuple of C's that can't be made of its elements, so nothing can stand for it: `sys.version_info`."""
     if not hasattr(cls, "n_sequence_fields"):
         return False
     return bool(cls.__flags__ & NOT_INSTANTIABLE) or cls.n_fields != cls.n_sequence_fields

@@ -5,8 +5,10 @@ from __future__ import annotations
 import abc
 import collections
 import contextlib
+import gc
 import itertools
 import operator
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -35,6 +37,8 @@ SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, c
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 KEYS = frozenset({str, int, bytes, bool, type(None)})
 TEXTS = frozenset({repr, str, format, ascii})
+TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
+"""What shows a value's text, rather than its number, where `%` formats it."""
 SEQUENCES = (list, tuple)
 
 IN_PLACE = {
@@ -67,6 +71,9 @@ ARITHMETIC = OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, o
 OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
 """Operators on sizes that leave symbols in them what they are."""
 NUMBERS = SYMBOLIC | {int, float, bool}
+
+COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
+"""Containers whose items are numbered."""
 
 JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 """Operators that move the elements of lists and tuples without looking at them."""
@@ -150,7 +157,8 @@ class Operations(Exposure):
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
                 return self.recorder.call(fn, operands, {})
-            return fn(*operands) if not tensors else native(fn, *operands)
+            # what is called with nothing may be the program's: a class, a bound method
+            return fn(*operands) if operands and not tensors else native(fn, *operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
@@ -175,7 +183,9 @@ class Operations(Exposure):
             self.keep_order(fn, prepared)
         if fn in COMPARING:
             self.keep_apart(shown[0], shown[1])
-        elif fn in TEXTS or (fn is operator.mod and type(prepared[0]) is str):
+        elif fn in TEXTS or (
+            fn is operator.mod and type(prepared[0]) is str and TEXT_FIELD.search(prepared[0])
+        ):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
         return self.changing(fn, prepared)
@@ -303,9 +313,9 @@ class Operations(Exposure):
 
     def guard_check(self, classes: Any, method: str) -> None:
         """That a metaclass has, or has not, an answer of its own to `isinstance` and `issubclass`."""
-        if isinstance(classes, types.UnionType):
+        if issubclass(type(classes), types.UnionType):
             classes = classes.__args__
-        if isinstance(classes, tuple):
+        if issubclass(type(classes), tuple):
             for item in classes:
                 self.guard_check(item, method)
         elif not type(classes).__flags__ & IMMUTABLE_TYPE:
@@ -327,7 +337,7 @@ class Operations(Exposure):
             if found is not DELETED:
                 return found
             container = container.open()
-        return dict.get(container, key, MISSING)
+        return native(dict.get, container, key, MISSING)
 
     def peek(self, container: Pending, key: Any) -> Any:
         """Like lookup, but DELETED where only opening the whole container will do."""
@@ -373,9 +383,11 @@ class Operations(Exposure):
         if cls is FakeTensor:
             if type(key) is torch.SymInt:  # which as an index would be settled
                 return self.recorder.call(torch.select, (container, 0, key), {})
-            return self.recorder.call(operator.getitem, (container, self.for_torch(key)), {})
-        if (cls is list or cls is tuple) and type(key) is int:
-            return container[key]
+            return self.recorder.call(operator.getitem, (container, self.tensor_index(key)), {})
+        if cls is list or cls is tuple:
+            return (
+                container[key] if type(key) is int else native(operator.getitem, container, self.for_c(key))
+            )
         if cls is dict:
             return native(operator.getitem, container, self.key(key))
         method = self.own_method(container, cls, "__getitem__")
@@ -383,9 +395,21 @@ class Operations(Exposure):
             return self.invoke(method, container, key)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             self.class_attribute(cls, "__missing__")
-        if isinstance(container, type):
+        if issubclass(type(container), type):
             self.class_attribute(container, "__class_getitem__")
-        return native(operator.getitem, self.glimpsed(container), self.key(key))
+        return native(operator.getitem, self.glimpsed(container), self.index(container, key))
+
+    def index(self, container: Any, key: Any) -> Any:
+        """What a container is asked for: one that counts does not hash it."""
+        return self.for_c(key) if issubclass(type(container), COUNTING) else self.key(key)
+
+    def tensor_index(self, key: Any) -> Any:
+        """What a tensor is indexed with; objects of the program say themselves which number they are."""
+        key = opened(key)
+        if type(key) is tuple:
+            return tuple(map(self.tensor_index, key))
+        method = None if type(key) is FakeTensor else self.own_method(key, type(key), "__index__")
+        return self.for_torch(key if method is None else native(operator.index, key))
 
     def own_method(self, value: Any, cls: type, name: str) -> FunctionType | None:
         """A special method that is Python code: it is interpreted, and looks at things itself."""
@@ -398,13 +422,15 @@ class Operations(Exposure):
         container = opened(container)
         cls = type(container)
         if cls is FakeTensor:
-            self.recorder.call(operator.setitem, (container, self.for_torch(key), self.for_torch(value)), {})
+            self.recorder.call(
+                operator.setitem, (container, self.tensor_index(key), self.for_torch(value)), {}
+            )
             return
         method = self.own_method(container, cls, "__setitem__")
         if method is not None:
             self.invoke(method, container, key, value)
             return
-        key = self.key(key)
+        key = self.index(container, key)
         if type(key) is slice:
             value = self.glimpsed(value)
         native(operator.setitem, self.glimpsed(container), key, value)
@@ -415,7 +441,7 @@ class Operations(Exposure):
         if method is not None:
             self.invoke(method, container, key)
             return
-        native(operator.delitem, self.glimpsed(container), self.key(key))
+        native(operator.delitem, self.glimpsed(container), self.index(container, key))
 
     def contains(self, container: Any, value: Any) -> bool:
         value = opened(value)
@@ -426,8 +452,10 @@ class Operations(Exposure):
             container = container.open()
         cls = type(container)
         if cls in MAPPINGS and type(value) in KEYS:
-            return value in container
-        if isinstance(container, (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
+            return native(operator.contains, container, value)  # a key's `__eq__` may be the program's
+        if cls is types.MappingProxyType:
+            (container,) = gc.get_referents(container)  # which keeps its values from C
+        if issubclass(type(container), (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
             return native(operator.contains, container, self.key(value))
         return self.operate(operator.contains, container, value)
 
@@ -523,11 +551,11 @@ PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 
 def protocols_in(classes: Any) -> list[type]:
     """The protocols among what `isinstance` is asked about."""
-    if isinstance(classes, types.UnionType):
+    if issubclass(type(classes), types.UnionType):
         classes = classes.__args__
-    if isinstance(classes, tuple):
+    if issubclass(type(classes), tuple):
         return [protocol for item in classes for protocol in protocols_in(item)]
-    return [classes] if getattr(classes, "_is_protocol", False) and isinstance(classes, type) else []
+    return [classes] if getattr(classes, "_is_protocol", False) and issubclass(type(classes), type) else []
 
 
 def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
@@ -553,6 +581,6 @@ FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
 
 
 def is_checked_by_class(classes: Any) -> bool:
-    if isinstance(classes, tuple):
+    if issubclass(type(classes), tuple):
         return all(map(is_checked_by_class, classes))
     return type(classes).__instancecheck__ in CHECKED_BY_CLASS

@@ -68,6 +68,8 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     """The shadow of an outside container, guarded as far as any use of it needs."""
     cls = type(value)
     world.guard(source, Check.TYPE, cls)
+    if cls is not base and world.class_attribute(cls, "__del__") is not MISSING:
+        world.refuse(breaks.FINALISER, f"{cls.__qualname__}, as what stands for one would be finalised too")
     shadow, original = SHADOWED[base](world, value, source, cls)
     made = Shadow(source, value, shadow, base, original)
     world.know(value, shadow, source)
@@ -79,9 +81,9 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
                 made.calls.append((method, (first,)))
                 world.disordered.add(id(shadow))
             getattr(base, method)(shadow, first, *rest)
-    if cls is not base:
+    if cls is not base or base is collections.OrderedDict:
         shadow_attributes(world, value, source, shadow)
-    if cls is not base or base is collections.defaultdict:
+    if cls is not base or base in (collections.defaultdict, collections.OrderedDict):
         made.attributes = attributes_of(shadow)
     return shadow
 
@@ -109,7 +111,7 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
 def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
     found = dict(getattr(value, "__dict__", ()))
-    if isinstance(value, collections.defaultdict):
+    if issubclass(type(value), collections.defaultdict):
         found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):
         try:
@@ -137,11 +139,20 @@ def items_of(world: World, value: Any, source: Source, access: Access) -> list[P
 def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guard(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
-    if cls is tuple:
-        return tuple(items), None
-    # one that C has declared, such as torch.return_types, is made by its own
-    made: Any = cls(items) if hasattr(cls, "n_sequence_fields") else tuple.__new__(cls, items)
-    return made, None
+    if hasattr(cls, "n_sequence_fields"):
+        return record_of(cls, items, unlisted(world, value, source)), None
+    return (tuple(items) if cls is tuple else tuple.__new__(cls, items)), None
+
+
+def record_of(cls: Any, items: list[Any], others: dict[str, Any]) -> Any:
+    """An instance of a C class whose fields have names, as `time.struct_time` is one."""
+    return cls(items, others) if others else cls(items)
+
+
+def unlisted(world: World, value: Any, source: Source) -> dict[str, Any]:
+    """The fields of such a record that are not among its items."""
+    others = value.__reduce__()[1][1] if value.n_fields > value.n_sequence_fields else {}
+    return {name: world.load(item, source.child(Access.NATIVE_ATTR, name)) for name, item in others.items()}
 
 
 def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
@@ -178,7 +189,7 @@ def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> dict[Any, Any]:
+def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> list[tuple[Any, Any]]:
     keys = tuple(base.__iter__(value))
     if keys:
         world.guard(source, Check.KEYS, keys)
@@ -191,7 +202,7 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
         if type(key) not in COMMON_KEYS and dict.get(value, key, MISSING) is not item.value:
             world.refuse(breaks.OPAQUE_OBJECT, f"a key of {source} whose hash is not what it was")
         base.__setitem__(shadow, world.fixed(key, source), item)
-    return {key: dict.__getitem__(shadow, key) for key in base.__iter__(shadow)}
+    return items_in_order(base, shadow)
 
 
 def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
@@ -251,9 +262,9 @@ def change_of(made: Shadow) -> Change:
     compare = COMPARED.get(made.base)
     calls = compare(made) if compare is not None else []
     before = made.attributes
-    return Change(
-        made, calls, [] if before is None else namespace_changes(before, attributes_of(made.shadow))
-    )
+    if before is None:
+        return Change(made, calls, [])
+    return Change(made, calls, namespace_changes(before.items(), attributes_of(made.shadow).items()))
 
 
 def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
@@ -264,7 +275,7 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
     if start == len(before):
         return [("extend", (now[start:],))] if start < len(now) else []
     if made.base is collections.deque:
-        return [("clear", ()), ("extend", (now,))]
+        return deque_calls(now, before)
     end = 0
     while end < min(len(now), len(before)) - start and unchanged(now[-end - 1], before[-end - 1]):
         end += 1
@@ -272,6 +283,14 @@ def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
     if len(now) == start + end:
         return [("__delitem__", (part,))]
     return [("__setitem__", (part, now[start : len(now) - end]))]
+
+
+def deque_calls(now: list[Any], before: list[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Iterators notice when anything comes or goes, but not that another thing is in its place."""
+    if len(now) != len(before):
+        return [("clear", ()), ("extend", (now,))]
+    pairs = enumerate(zip(now, before, strict=True))
+    return [("__setitem__", (n, item)) for n, (item, held) in pairs if not unchanged(item, held)]
 
 
 def set_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
@@ -298,12 +317,18 @@ def is_constant(value: Any) -> bool:
 
 
 def mapping_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    own = collections.OrderedDict if issubclass(made.base, collections.OrderedDict) else dict
-    now = {key: dict.__getitem__(made.shadow, key) for key in own.__iter__(made.shadow)}
     return [
         ("__delitem__", (key,)) if value is DELETED else ("__setitem__", (key, value))
-        for key, value in namespace_changes(made.original, now)
+        for key, value in namespace_changes(made.original, items_in_order(made.base, made.shadow))
     ]
+
+
+def items_in_order(base: type, mapping: Any) -> list[tuple[Any, Any]]:
+    """What a mapping holds, with no key hashed: that may be the program's code."""
+    if base is not collections.OrderedDict:
+        return list(dict.items(mapping))
+    held = {id(key): item for key, item in dict.items(mapping)}
+    return [(key, held[id(key)]) for key in collections.OrderedDict.__iter__(mapping)]
 
 
 COMPARED: dict[type, Any] = {

@@ -205,7 +205,7 @@ def written(value: Any) -> str:
     if cls is tuple:
         return f"({', '.join(map(written, value))}{',' * (len(value) == 1)})"
     if issubclass(cls, enum.Enum):
-        return f"{cls.__qualname__}.{value._name_}"
+        return f"{cls.__qualname__}.{vars(value).get('_name_', '?')}"  # none while it is being made
     if issubclass(cls, NAMED):
         return f"<{cls.__name__} {getattr(value, '__qualname__', None) or value.__name__}>"
     return f"<{cls.__qualname__} object>"

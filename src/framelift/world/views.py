@@ -8,6 +8,7 @@ itself while tracing.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import Any
 
 from framelift.core.sentinels import MISSING, Sentinel
@@ -52,7 +53,7 @@ class View:
     def changes(self) -> list[tuple[str, Any]]:
         """The names to set, or to delete (DELETED), afterwards, in order."""
         if self.complete:
-            return namespace_changes(self.original, self.values)
+            return namespace_changes(self.original.items(), self.values.items())
         changes: list[tuple[str, Any]] = []
         for name, deleted in self.written.items():
             if deleted:
@@ -62,12 +63,19 @@ class View:
         return changes
 
 
-def namespace_changes(before: dict[Any, Any], now: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """The keys to delete (DELETED) and to set that lead from one state of a mapping to another, in order."""
-    places = map(id, before)
+Items = Collection[tuple[Any, Any]]
+
+
+def namespace_changes(before: Items, now: Items) -> list[tuple[Any, Any]]:
+    """The keys to delete (DELETED) and to set that lead from one state of a mapping to another, in order.
+
+    No key is hashed: that may be the program's code.
+    """
+    places = (id(key) for key, _ in before)
     # those that are still where they were: the others have gone, and come back as the last if at all
-    kept = {id(key) for key in itertools.takewhile(lambda key: id(key) in places, now)}
-    deleted = [(key, DELETED) for key in before if id(key) not in kept]
+    kept = {id(key) for key, _ in itertools.takewhile(lambda item: id(item[0]) in places, now)}
+    held = {id(key): value for key, value in before}
+    deleted = [(key, DELETED) for key, _ in before if id(key) not in kept]
     return deleted + [
-        (key, value) for key, value in now.items() if id(key) not in kept or not unchanged(value, before[key])
+        (key, value) for key, value in now if id(key) not in kept or not unchanged(value, held[id(key)])
     ]

@@ -88,6 +88,12 @@ class World(NativeCalls):
             if id(view) not in modules and (changes := view.changes())
         ]
         scopes = [(view, changes) for view in self.scopes.values() if (changes := view.changes())]
+        written = Writes(containers, attributes, scopes, self.changed_cells())
+        self.refuse_two_faces(written)
+        self.guard_apart(written)
+        return written
+
+    def changed_cells(self) -> list[tuple[CellType, Any]]:
         cells = []
         for cell, shadow, before in self.shadow_cells.values():
             now = contents_of(shadow)
@@ -95,10 +101,7 @@ class World(NativeCalls):
             emptied = now is MISSING and before is not MISSING
             if emptied or not unchanged(now, before):
                 cells.append((cell, now))
-        written = Writes(containers, attributes, scopes, cells)
-        self.refuse_two_faces(written)
-        self.guard_apart(written)
-        return written
+        return cells
 
     def has_written(self) -> bool:
         """Whether the program has changed anything outside so far."""

@@ -411,3 +411,34 @@ def long_jumps(stop):
     namespace = {"__name__": __name__, "stop": stop}
     exec("\n".join(source), namespace)
     return namespace["f"]
+
+
+@program
+def iterators_over_what_counts_how_often_it_is_asked(stop):
+    class Counted:
+        def __init__(self, log):
+            self.log = log
+
+        def __len__(self):
+            self.log.append("len")
+            return 3
+
+        def __getitem__(self, n):
+            return n
+
+        def __iter__(self):
+            self.log.append("iter")
+            return self
+
+        def __next__(self):
+            return len(self.log)
+
+    def f(x, log):
+        y = x + 1
+        counted = Counted(log)
+        backwards, numbered = reversed(counted), enumerate(counted)
+        first = next(backwards), next(numbered)
+        stop(y)
+        return y * 2, first, list(backwards), next(numbered), log
+
+    return f, []

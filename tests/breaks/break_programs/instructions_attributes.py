@@ -1,5 +1,6 @@
 """Breaks at loads, stores and deletions of attributes and items."""
 
+import collections
 import types
 
 import torch
@@ -607,3 +608,38 @@ def target_order_is_kept(stop):
         return items[0] + box.value
 
     return f, Box(), [None]
+
+
+@program
+def objects_that_say_of_what_class_they_are(stop):
+    class Proxy:
+        def __init__(self, log):
+            self.log = log
+
+        @property
+        def __class__(self):
+            self.log.append("asked")
+            return dict
+
+    def f(x, log):
+        y = x * 2
+        proxy = Proxy(log)
+        kept = [proxy, proxy.log]
+        stop(y)
+        kept.append(proxy.__class__)
+        return y + len(log), [type(item).__name__ for item in kept], isinstance(proxy, dict), log
+
+    return f, []
+
+
+@program
+def descriptors_of_a_class_are_written_to(stop):
+    def f(x):
+        Point = collections.namedtuple("Point", "x y")
+        stop(x)
+        before = Point.x.__doc__
+        Point.x.__doc__ = "across"
+        y = x + 1
+        return before, Point.x.__doc__, y, Point(y, 2).x
+
+    return f

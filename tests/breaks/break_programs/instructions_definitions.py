@@ -376,3 +376,14 @@ def frames_of_the_callers():
         return middle(y)
 
     return f
+
+
+@program
+def code_of_a_module_shows_what_it_says_once(stop):
+    def f(x):
+        y = x * 2
+        stop(y)
+        exec(compile("{2 * n for n in (1, 2)}; [n for n in (3,)]", "<shown>", "single"), {})
+        return y + 1
+
+    return f

@@ -67,6 +67,18 @@ def error_of(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return type(error).__name__, str(error)
 
 
+GENERATED: list[tuple[str, str]] = []
+"""(program, its source), of those that tables have written."""
+
+
+def add_source(name: str, source: str, *, breaks: str | tuple[str, ...] = (), **names: Any) -> None:
+    """The program `f` that the source defines; what it is called with is made by the source's `given`."""
+    scope: dict[str, Any] = {"__name__": sys._getframe(1).f_globals["__name__"], **names}
+    exec(compile(source, f"<{name}>", "exec"), scope)
+    GENERATED.append((name, source))
+    add(name, scope["f"], given=scope.get("given", tuple), breaks=breaks)
+
+
 def compiled_from(source: str, **names: Any) -> Any:
     """The function `f` that the source defines, for programs that are written by a table."""
     scope: dict[str, Any] = {"__name__": sys._getframe(1).f_globals["__name__"], **names}

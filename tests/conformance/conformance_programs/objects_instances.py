@@ -302,7 +302,7 @@ ADVANCED = """
 OPAQUE = "opaque object"
 UNLICENSED = "unlicensed native call"
 EFFECT = "run-time effect"
-WEAKLY: dict = {"iterated": (UNLICENSED, "iterator from before")}
+WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
 
 
 def iterator(name, make, **more):
@@ -359,19 +359,19 @@ chapter(
     Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", each("equal hashed", OPAQUE), "stored text copied deeply_copied", {"KEPT": KEPT}),
     Kind("dead_reference", dead, own="called: v(), v() is None", without="stored text equal hashed copied deeply_copied"),
     Kind("weak_method", lambda: weakref.WeakMethod(KEPT[0].total), own="called: v()()", breaks={"called": UNLICENSED}, without="text equal hashed copied deeply_copied"),
-    Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", breaks=each("truth length", OPAQUE) | WEAKLY | {"read": (OPAQUE, UNLICENSED)}, scope={"KEPT": KEPT}, without="equal copied deeply_copied unpacked contained enumerated keys"),
+    Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", breaks=each("truth length read", OPAQUE) | WEAKLY, scope={"KEPT": KEPT}, without="equal copied deeply_copied unpacked contained enumerated keys"),
     Kind("weak_values", valued, own="read: len(v), v.get('b', 4), 'a' in v, v['a'].value", breaks=WEAKLY, without="stored equal copied deeply_copied keys unpacked contained enumerated"),
-    Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", breaks=each("truth length", OPAQUE) | WEAKLY | {"read": (OPAQUE, UNLICENSED)}, scope={"KEPT": KEPT}, without="equal ordered copied deeply_copied unpacked contained enumerated"),
+    Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", breaks=each("truth length read", OPAQUE) | WEAKLY, scope={"KEPT": KEPT}, without="equal ordered copied deeply_copied unpacked contained enumerated"),
     Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), without="copied deeply_copied"),
     Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", each("text copied", EFFECT), "deeply_copied", {"logging": logging}),
     Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name", breaks={"hashed": OPAQUE, "read": (OPAQUE, UNLICENSED)}),
-    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)", breaks={"set": "not supported"}),
+    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)", breaks={"set": "not supported", "read": OPAQUE}),
     Kind("lock", threading.Lock, own="held:\n    with v:\n        out.append(v.locked())\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", breaks=each("asked set", UNLICENSED), without="text"),
     Kind("queue", queue.Queue, own="used: v.put(1); out.append(v.qsize())", breaks={"used": UNLICENSED}, without="text"),
-    Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", breaks=each("written read", UNLICENSED), without="copied deeply_copied iterated unpacked contained enumerated"),
-    Kind("random", lambda: random.Random(3), own="drawn: v.random()", breaks={"drawn": UNLICENSED}, without="copied deeply_copied"),
+    Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", breaks=each("written read", OPAQUE), without="copied deeply_copied iterated unpacked contained enumerated"),
+    Kind("random", lambda: random.Random(3), own="drawn: v.random()", breaks={"drawn": EFFECT}, without="copied deeply_copied"),
     Kind("generator_of_torch", lambda: torch.Generator(), own="read: v.device.type", breaks={"read": OPAQUE}, without="copied deeply_copied"),
     Kind("template", lambda: string.Template("a $b"), own="used: v.substitute(b=1), v.template"),
     Kind("exit_stack", contextlib.ExitStack, own="read: v._exit_callbacks", without="text"),

@@ -110,7 +110,7 @@ def interned_text(x):
     return sys.intern("a" + "b") == "ab", x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="opaque object")
 def output_by_hand(x):
     y = x + 1
     sys.stdout.write("out\n")
@@ -140,7 +140,7 @@ def a_missing_variable_raises(x):
     return error_of(lambda: os.environ["CONFORMANCE_NONE"]), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def the_working_directory(x):
     y = x + 1
     return os.path.isabs(os.getcwd()), y
@@ -159,19 +159,19 @@ def paths_are_text(x):
     )
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def whether_a_file_exists(x):
     y = x + 1
     return os.path.exists("/no such file"), y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def the_process(x):
     y = x + 1
     return os.getpid() > 0, y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def how_many_processors(x):
     y = x + 1
     return os.cpu_count() >= 1, y
@@ -184,7 +184,7 @@ def a_file_is_read(x):
         return file.read(), y
 
 
-@program(breaks="unlicensed native call")
+@program
 def text_in_memory(x):
     y = x + 1
     file = io.StringIO()
@@ -195,7 +195,7 @@ def text_in_memory(x):
 # Warnings
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def a_warning(x):
     y = x + 1
     warnings.warn("careful", _Deprecated, stacklevel=1)
@@ -342,20 +342,20 @@ def a_context_variable_is_set(x):
 # Time and chance
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def the_time(x):
     y = x + 1
     return time.time() > 0, y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="run-time effect")
 def how_long_it_takes(x):
     begin = time.perf_counter()
     y = x + 1
     return time.perf_counter() >= begin, y
 
 
-@program(breaks=("run-time effect", "unlicensed native call"))
+@program(breaks="run-time effect")
 def a_random_number(x):
     random.seed(3)
     y = x + 1
@@ -431,7 +431,7 @@ def an_exit_stack(x):
     return done, x + 1
 
 
-@program(breaks=("run-time effect", "unlicensed native call"))
+@program(breaks=("opaque object", "run-time effect"))
 def output_is_redirected(x):
     y = x + 1
     held = io.StringIO()

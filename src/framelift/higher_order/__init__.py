@@ -1,0 +1,7 @@
+"""Callables that an operator is given: each is traced as a graph within the graph.
+
+`bodies` has what all of these operators share; every other module serves one family of them. Importing the
+package makes traces serve them.
+"""
+
+from framelift.higher_order import autograd_function as autograd_function

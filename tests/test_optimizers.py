@@ -1,0 +1,217 @@
+"""Optimizers and schedulers: a compiled `step`, and training steps around it, do what eager ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from check import capture, reasons
+
+BREAKING = {"ASGD", "RAdam", "Adafactor"}
+"""Optimizers that ask a tensor for its value, even in compiled code, unless they are `capturable`."""
+
+OTHERWISE = {"SparseAdam": "of sparse gradients", "LBFGS": "needs a closure"}
+
+NAMES = sorted(
+    name
+    for name, cls in vars(torch.optim).items()
+    if isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer) and cls is not torch.optim.Optimizer
+)
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"foreach": True},
+    {"weight_decay": 0.1},
+    {"momentum": 0.9},
+    {"amsgrad": True},
+    {"maximize": True},
+    {"lr": "a tensor"},
+]
+
+
+def made(name: str, options: dict[str, Any]) -> tuple[torch.optim.Optimizer, list[torch.Tensor]]:
+    torch.manual_seed(0)
+    params = [torch.randn(3, 4, requires_grad=True), torch.randn(2, 4, requires_grad=True)]
+    for param in params:
+        param.grad = torch.randn_like(param)
+    if options.get("lr") == "a tensor":
+        options = {**options, "lr": torch.tensor(0.01)}
+    return getattr(torch.optim, name)(params, **options), params
+
+
+def accepted() -> list[tuple[str, dict[str, Any]]]:
+    """Optimizers with those options that they take, on this machine."""
+    found = []
+    for name in NAMES:
+        for options in OPTIONS if name not in OTHERWISE else ():
+            try:
+                made(name, options)[0].step()
+            except (TypeError, RuntimeError, ValueError):
+                continue
+            found.append((name, options))
+    return found
+
+
+def state_of(optimizer: torch.optim.Optimizer, params: list[torch.Tensor]) -> list[Any]:
+    return [[param.detach(), dict(optimizer.state[param])] for param in params]
+
+
+def step(optimizer: torch.optim.Optimizer) -> Any:
+    return optimizer.step()
+
+
+@pytest.mark.parametrize(("name", "options"), accepted(), ids=lambda value: str(value))
+def test_three_steps(name: str, options: dict[str, Any]) -> None:
+    whole = name not in BREAKING and not (name == "Rprop" and "lr" in options)
+    optimizer, params = made(name, options)
+    other, others = made(name, options)
+    compiled = capture(step, fullgraph=whole)
+    for _ in range(3):
+        optimizer.step()
+        compiled(other)
+        torch.testing.assert_close(state_of(other, others), state_of(optimizer, params))
+    if name in BREAKING:
+        assert {"data-dependent value", "data-dependent branch"} & set(reasons(compiled))
+
+
+def test_every_optimizer_is_tested() -> None:
+    assert {name for name, _ in accepted()} | set(OTHERWISE) == set(NAMES)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+@pytest.mark.parametrize("name", ["SGD", "AdamW"])
+def test_backends(name: str, backend: str) -> None:
+    optimizer, params = made(name, {"lr": 0.1})
+    other, others = made(name, {"lr": 0.1})
+    compiled = framelift.compile(step, backend=backend, fullgraph=True)
+    for _ in range(3):
+        optimizer.step()
+        compiled(other)
+        torch.testing.assert_close(state_of(other, others), state_of(optimizer, params))
+
+
+def test_a_step_is_captured_once_for_its_state_and_once_more() -> None:
+    optimizer, _ = made("Adam", {})
+    compiled = capture(step)
+    for _ in range(5):
+        compiled(optimizer)
+    record = next(iter(compiled._framelift_context.records.values()))
+    assert len(record.compiled) == 2
+
+
+def test_a_changed_learning_rate_is_noticed() -> None:
+    optimizer, params = made("SGD", {"lr": 0.1})
+    other, others = made("SGD", {"lr": 0.1})
+    compiled = capture(step)
+    for lr in (0.1, 0.5, 0.25):
+        optimizer.param_groups[0]["lr"] = other.param_groups[0]["lr"] = lr
+        optimizer.step()
+        compiled(other)
+        torch.testing.assert_close(others, params)
+
+
+def test_parameter_groups() -> None:
+    def make() -> tuple[torch.optim.Optimizer, list[torch.Tensor]]:
+        torch.manual_seed(0)
+        params = [torch.randn(3, requires_grad=True) for _ in range(3)]
+        for param in params[:2]:
+            param.grad = torch.randn(3)
+        groups = [{"params": params[:1], "lr": 0.1}, {"params": params[1:], "weight_decay": 0.3}]
+        return torch.optim.AdamW(groups, lr=0.01), params
+
+    optimizer, params = make()
+    other, others = make()
+    compiled = capture(step)
+    for _ in range(3):
+        optimizer.step()
+        compiled(other)
+    torch.testing.assert_close(others, params)
+
+
+def test_zero_grad() -> None:
+    for to_none in (True, False):
+        optimizer, params = made("SGD", {"lr": 0.1})
+        capture(lambda o, to_none=to_none: o.zero_grad(set_to_none=to_none), fullgraph=False)(optimizer)
+        assert all((p.grad is None) if to_none else not p.grad.any() for p in params)
+
+
+def test_hooks_of_a_step() -> None:
+    log: list[str] = []
+    optimizer, params = made("SGD", {"lr": 0.1})
+    optimizer.register_step_pre_hook(lambda *_: log.append("before"))
+    optimizer.register_step_post_hook(lambda *_: log.append("after"))
+    capture(step)(optimizer)
+    assert log == ["before", "after"]
+
+
+def model_and_optimizer(
+    make: Callable[[Any], torch.optim.Optimizer],
+) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    return model, make(model.parameters())
+
+
+def training_step(
+    model: Any, optimizer: Any, scheduler: Any, x: torch.Tensor, y: torch.Tensor
+) -> torch.Tensor:
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+    scheduler.step()
+    return loss.detach()
+
+
+SCHEDULERS: dict[str, Callable[[Any], Any]] = {
+    "StepLR": lambda o: torch.optim.lr_scheduler.StepLR(o, 2),
+    "CosineAnnealingLR": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 5),
+    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=10),
+    "LambdaLR": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 0.9**epoch),
+    "SequentialLR": lambda o: torch.optim.lr_scheduler.SequentialLR(
+        o,
+        [torch.optim.lr_scheduler.ConstantLR(o), torch.optim.lr_scheduler.ExponentialLR(o, 0.9)],
+        milestones=[2],
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_a_training_step(optimizer: str, scheduler: str, backend: str) -> None:
+    results = []
+    for compile in (lambda fn: fn, lambda fn: framelift.compile(fn, backend=backend)):
+        fn = compile(training_step)
+        model, made_optimizer = model_and_optimizer(lambda p: getattr(torch.optim, optimizer)(p, lr=0.1))
+        made_scheduler = SCHEDULERS[scheduler](made_optimizer)
+        generator = torch.Generator().manual_seed(1)
+        losses = []
+        for _ in range(4):
+            x, y = torch.randn(5, 4, generator=generator), torch.randn(5, 1, generator=generator)
+            losses.append(fn(model, made_optimizer, made_scheduler, x, y))
+        results.append((losses, list(model.parameters()), made_scheduler.get_last_lr()))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_a_closure() -> None:
+    def fit(optimizer: Any, p: torch.Tensor) -> Any:
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (p**2).sum()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure)
+
+    for cls in (torch.optim.LBFGS, torch.optim.SGD):
+        p, q = (torch.tensor([1.0, -2.0], requires_grad=True) for _ in range(2))
+        optimizer, other = cls([p], lr=0.1), cls([q], lr=0.1)
+        compiled = capture(fit, fullgraph=False)
+        for _ in range(3):
+            torch.testing.assert_close(compiled(other, q), fit(optimizer, p))
+        torch.testing.assert_close(p, q)
