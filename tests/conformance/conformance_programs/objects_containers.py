@@ -177,7 +177,12 @@ DICTS = (
     comprehended: {key: value for key, value in v.items()}, sorted(map(str, v))
 """
 )
-COPIED = ("not supported", "iterator from before", "value that can't be rebuilt", "generator as the outermost frame")
+COPIED = (
+    "not supported",
+    "iterator from before",
+    "value that can't be rebuilt",
+    "generator as the outermost frame",
+)
 SETS = """
     asked: 1 in v, v <= {1, 2, 3}, v & {1}, v.isdisjoint({9}), len(v | {7}), v - {1}, sorted(v)
 """
@@ -232,7 +237,7 @@ chapter(
     Kind("mapping", lambda: Table(a=1, b=2), lambda: Table(a=3), MAPPING + "values: list(v.values()), v == {'a': 1, 'b': 2}, v.items() == v.items()\n"),
     Kind("mutable_mapping", lambda: Register(a=1), lambda: Register(a=2), MAPPING + "assigned: v['b'] = 7; out.append(v.writes)\nupdated: v.update(c=1); v.setdefault('d', 2)\nremoved: v.pop('a'); v['a'] = 0\n"),
     Kind("set", lambda: {1, 2, 3}, lambda: {1, 4}, SETS),
-    Kind("changing_set", lambda: {1, 2, 3}, lambda: {1, 4}, "added: v.add(5); v.discard(1); out.append(sorted(v))\nupdated: v.update({8}); out.append(8 in v)\n", without="returned iterated unpacked contained enumerated equal text copied deeply_copied"),
+    Kind("changing_set", lambda: {1, 2, 3}, lambda: {1, 4}, "added: v.add(5); v.discard(1); out.append(sorted(v))\nupdated: v.update({8}); out.append(8 in v)\n", without="returned iterated unpacked contained enumerated equal ordered text copied deeply_copied"),
     Kind("empty_set", lambda: set(), lambda: {1}, "added: v.add(5)", without="unpacked"),
     Kind("frozenset", lambda: frozenset((1, 2, 3)), lambda: frozenset((1, 4)), SETS),
     Kind("user_set", lambda: Tags({1, 2}), lambda: Tags({3}), SETS + "toggled: v.toggle(7)\n"),
