@@ -28,6 +28,9 @@ SEND_POPS_RECEIVER = True
 INTRINSICS_PUSH = False
 """Printing an expression and `import *` take a value and push none."""
 
+THROW_TAKES_ONE = False
+"""Whether `throw` warns when it gets a type, a value and a traceback."""
+
 NOT_A_CLASS_PATTERN = "called match pattern must be a type"
 
 

@@ -21,6 +21,9 @@ SEND_POPS_RECEIVER = False
 INTRINSICS_PUSH = True
 """Printing an expression and `import *` are intrinsics, which replace a value by another: None."""
 
+THROW_TAKES_ONE = True
+"""Whether `throw` warns when it gets a type, a value and a traceback."""
+
 NOT_A_CLASS_PATTERN = "called match pattern must be a class"
 
 INTRINSICS_1 = (

@@ -27,7 +27,7 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
-from framelift.tensors.graph import as_input
+from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState
 from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.shadows import Change
@@ -147,7 +147,7 @@ def write(
     if has_graph:
         given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
         for n, (_, value, _) in enumerate(recorder.inputs):
-            if type(value) is float:
+            if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
         call = f"graph({', '.join(given)})"
         targets = [target for target, _ in r.outputs.values()]

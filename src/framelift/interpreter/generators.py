@@ -150,6 +150,7 @@ class Suspended:
         return self.resume(values[0])
 
     def throw(self, *thrown: Any) -> Any:
+        warn_of_signature("throw", thrown)
         return self.throw_in(as_thrown(self.frame.world, *thrown))
 
     def throw_in(self, error: BaseException) -> Any:
@@ -258,6 +259,12 @@ def not_pickled(value: Any) -> TypeError:
     return TypeError(f"cannot pickle '{type(value).__name__}' object")
 
 
+def warn_of_signature(method: str, thrown: tuple[Any, ...]) -> None:
+    if len(thrown) > 1 and version.THROW_TAKES_ONE:
+        signature = f"the (type, exc, tb) signature of {method}() is deprecated"
+        warnings.warn(f"{signature}, use the single-arg signature instead.", DeprecationWarning, stacklevel=3)
+
+
 def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
@@ -322,6 +329,16 @@ class Generator(Suspended):
     gi_yieldfrom = Shown(Suspended.waits_for)
     gi_code = Shown(Suspended.its_code)
     gi_frame = Shown(Suspended.its_frame)
+
+
+@stands_for(types.GeneratorType)
+class IterableCoroutine(Generator):
+    """A generator of a function that `types.coroutine` marks: C awaits only what has the method."""
+
+    __slots__ = ()
+
+    def __await__(self) -> IterableCoroutine:
+        return self
 
 
 @stands_for(types.CoroutineType)
@@ -457,6 +474,7 @@ class AsyncGenerator(Suspended):
         return self.stepping(lambda first: self.resume(value if first is None else first), "asend")
 
     def athrow(self, *thrown: Any) -> AsyncStep:
+        warn_of_signature("athrow", thrown)
         return self.stepping(lambda _: self.throw_in(as_thrown(self.frame.world, *thrown)), "athrow")
 
     def aclose(self) -> AsyncStep:
@@ -520,6 +538,7 @@ class AsyncStep(Awaited):
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
         self.state = SUSPENDED
+        warn_of_signature("throw", thrown)
         return self.outcome(self.generator.throw_in, as_thrown(self.generator.frame.world, *thrown))
 
     def close(self) -> None:
@@ -576,4 +595,4 @@ def made_generator(frame: Frame, caller: Frame | None) -> Suspended:
         return Coroutine(frame, caller)
     if flags & inspect.CO_ASYNC_GENERATOR:
         return AsyncGenerator(frame)
-    return Generator(frame)
+    return IterableCoroutine(frame) if flags & inspect.CO_ITERABLE_COROUTINE else Generator(frame)

@@ -24,6 +24,7 @@ def detached(f: Frame) -> Frame:
     """The frame that the generator keeps: it goes on behind RETURN_GENERATOR."""
     kept = Frame(f.machine, f.func, f.code, f.fast)
     kept.ip = f.ip + 1
+    kept.namespace = f.namespace
     return kept
 
 

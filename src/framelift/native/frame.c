@@ -37,6 +37,7 @@ typedef _PyInterpreterFrame Frame;
 #define request_code_extra_index PyUnstable_Eval_RequestCodeExtraIndex
 #define code_get_extra PyUnstable_Code_GetExtra
 #define code_set_extra PyUnstable_Code_SetExtra
+#define recursion_left py_recursion_remaining
 
 static inline PyObject *frame_function(Frame *frame) { return frame->f_funcobj; }
 
@@ -90,6 +91,7 @@ static void discard_frame(PyThreadState *ts, Frame *frame)
 #define request_code_extra_index _PyEval_RequestCodeExtraIndex
 #define code_get_extra _PyCode_GetExtra
 #define code_set_extra _PyCode_SetExtra
+#define recursion_left recursion_remaining
 
 static inline PyObject *frame_function(Frame *frame) { return (PyObject *)frame->f_func; }
 
@@ -114,6 +116,7 @@ typedef struct {
     Frame *chained;        /* the innermost frame handed to another evaluator */
     PyObject *handed;      /* borrowed: the function whose next frame gets what is in `given` for itself */
     PyObject *given;       /* borrowed: a tuple that nobody else has */
+    int room;              /* how many frames beyond the program's limit ours may use now */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
 
@@ -352,10 +355,26 @@ static PyObject *call_out(Thread *thread, PyObject *callable, PyObject *const *a
     return result;
 }
 
+/* How many frames of ours, of which the program knows nothing, do not count against its recursion limit. */
+#define ROOM 400
+
+/* Like call_out(), for what must work however deep the program is. What runs of the program in there is
+ * traced, which goes by recursion_left(). */
+static PyObject *call_with_room(Thread *thread, PyObject *callable, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyThreadState *ts = PyThreadState_Get();
+    ts->recursion_left += ROOM;
+    thread->room += ROOM;
+    PyObject *result = call_out(thread, callable, args, nargs);
+    thread->room -= ROOM;
+    ts->recursion_left -= ROOM;
+    return result;
+}
+
 static int ask_for_decision(Thread *thread, Frame *frame, Decision *decision)
 {
     PyObject *args[] = {frame_function(frame), (PyObject *)frame->f_code};
-    PyObject *answer = call_out(thread, decide_callback, args, 2);
+    PyObject *answer = call_with_room(thread, decide_callback, args, 2);
     if (answer == NULL) {
         return -1;
     }
@@ -420,7 +439,7 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
         return NULL;
     }
     PyObject *args[] = {frame_function(frame), arguments};
-    PyObject *answer = call_out(thread, missed_callback, args, 2);
+    PyObject *answer = call_with_room(thread, missed_callback, args, 2);
     Py_DECREF(arguments);
     if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer)) {
         PyErr_Format(PyExc_TypeError, "missed must return None, False or a tuple (callable, args), not %R", answer);
@@ -528,7 +547,7 @@ static PyObject *go_on_once(Thread *thread, Stop *stop)
         stop->args = NULL;
         Py_SETREF(outcome, hand_over(thread, stop->step, args, false));
     }
-    PyObject *next = outcome == NULL ? NULL : call_out(thread, stop->then, &outcome, 1);
+    PyObject *next = outcome == NULL ? NULL : call_with_room(thread, stop->then, &outcome, 1);
     Py_XDECREF(outcome);
     Py_DECREF(stop);
     if (next == NULL || !is_replacement(next)) {
@@ -760,6 +779,11 @@ static PyObject *frame_untouched(PyObject *module, PyObject *const *args, Py_ssi
     return call_in_mode(OFF, args, nargs, kwnames);
 }
 
+static PyObject *frame_recursion_left(PyObject *module, PyObject *ignored)
+{
+    return PyLong_FromLong(PyThreadState_Get()->recursion_left - this_thread.room);
+}
+
 /* ---- Python functions: binding ---- */
 
 static PyObject *call_to_bind(PyObject *func, PyObject *args, PyObject *kwargs)
@@ -988,6 +1012,8 @@ static PyMethodDef methods[] = {
     {"call", FASTCALL_KEYWORDS(frame_call), "Call a function in mode RUN."},
     {"call_in", FASTCALL_KEYWORDS(frame_call_in), "Call a function in mode RUN and in a context."},
     {"native", FASTCALL_KEYWORDS(frame_native), "Call a function in mode INTERCEPT."},
+    {"recursion_left", frame_recursion_left, METH_NOARGS,
+     "recursion_left()\n--\n\nHow many frames deeper the program may go."},
     {"untouched", FASTCALL_KEYWORDS(frame_untouched), "Call a function in mode OFF."},
     {"bind", FASTCALL(frame_bind),
      "bind(func, args, kwargs, /)\n--\n\n"

@@ -180,9 +180,21 @@ PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
   return PyWeakref_CheckRef(parent) ? PyWeakref_GET_OBJECT(parent) : nullptr;
 }
 
+// What a bytearray holds now.
+PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
+  if (!PyByteArray_Check(parent)) {
+    return nullptr;
+  }
+  return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
+}
+
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
 PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
+}
+
+PyObject* access_decimal_context(Operand&, Walk& walk, PyObject*) {
+  return walk.keep(decimal_context());
 }
 
 const AccessKind ACCESSES[] = {
@@ -209,7 +221,9 @@ const AccessKind ACCESSES[] = {
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
     {"REFERENT", access_referent, OperandKind::NOTHING, false},
+    {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
+    {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
 };
 
 // ---- checks ----

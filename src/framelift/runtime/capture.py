@@ -27,8 +27,11 @@ from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.higher_order.bodies import CALLING_BACK
-from framelift.interpreter import Machine
-from framelift.interpreter import torch_optimizers as _torch_optimizers  # adds to what traces serve
+from framelift.interpreter import (  # which add to what traces serve
+    Machine,
+    torch_optimizers,
+    torch_subclasses,
+)
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Position, decoded
 from framelift.interpreter.points import chain
@@ -45,7 +48,7 @@ from framelift.world.source import Source
 from framelift.world.variables import variables
 from framelift.world.world import World
 
-del _torch_optimizers
+del torch_optimizers, torch_subclasses
 __all__ = ["Captured", "EscapedError", "capture"]
 
 REMEDY = "Take the mark off, use maybe_mark_dynamic, or change the code so that it works for all these sizes."
@@ -183,6 +186,7 @@ class Trace:
         if dynamism is not None:
             world.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
+        self.machine.limit = _frame.recursion_left()
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame_function, world.frame_globals = fn, fn.__globals__

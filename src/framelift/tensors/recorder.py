@@ -43,6 +43,7 @@ from framelift.tensors.functions import (
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, GraphWriter, describe
+from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
 
 Tensor = torch.Tensor
@@ -69,7 +70,7 @@ FACTS = frozenset({"is_leaf", "storage_offset"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(GraphWriter, TorchFunctionMode):
+class Recorder(Overrides, GraphWriter, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -233,20 +234,21 @@ class Recorder(GraphWriter, TorchFunctionMode):
     def input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
         """A real tensor becomes a placeholder; some of its dimensions may be symbols."""
         with torch._C.DisableTorchFunction():
-            if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            if not is_known_kind(type(tensor)):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {type(tensor).__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             node = self.placeholder()
+            plain = tensor if type(tensor) in PLAIN else as_plain(tensor)
             try:
-                fake = self.fakes.of(tensor) if not dims else self.symbolic(node, tensor, dims)
+                fake = self.fakes.of(plain) if not dims else self.symbolic(node, plain, dims)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         node.meta["example_value"] = fake
         with self.outermost():
             self.know(fake, node)
         self.input_of[id(fake)] = len(self.inputs)
-        self.classes[id(fake)] = type(tensor)
+        self.is_of_class(fake, type(tensor))
         self.inputs.append((node, tensor, fake))
         return fake
 
@@ -264,10 +266,15 @@ class Recorder(GraphWriter, TorchFunctionMode):
     # ---- calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        classes = self.overloaded(args, kwargs or {}) if self.overriding else []
+        if classes:
+            return self.asked(classes, func, args, kwargs or {})
         return self.record_call(func, args, kwargs or {})
 
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
+        if self.overriding and self.overloaded(args, kwargs):
+            return func(*args, **kwargs)  # torch says by which name it goes
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():

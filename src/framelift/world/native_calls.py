@@ -30,7 +30,7 @@ from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.exposure import ATOMS, Address, Seen, show_mapping
 from framelift.world.guard import Check
-from framelift.world.licence import Licence, Looks, Refusal, licence_of
+from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
@@ -78,6 +78,11 @@ def through(fn: Any) -> Any:
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+def speaks(arg: Any) -> bool:
+    found = SPEAKING.get(type(arg))
+    return found is not None and found(arg)
+
+
 def is_of_every_class(fn: Any) -> bool:
     """Whether it is what every class has from its metaclass, bound to one."""
     if type(fn) not in BUILTINS or type(vars(type).get(fn.__name__)) is not MethodDescriptorType:
@@ -115,6 +120,10 @@ class NativeCalls(Operations):
                 fn, args = method, [fn.__self__, *args]
         elif is_of_every_class(fn):
             fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+        elif type(fn) in BUILTINS and fn.__name__ == "__new__" and args:
+            cls = opened(args[0])  # had by an instance's own `__new__`, not by a call of its class
+            if issubclass(type(cls), type):
+                self.creating(cls)
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
             fn, args = type(fn).__call__, [fn, *args]
         licence = licence_of(fn)
@@ -167,6 +176,8 @@ class NativeCalls(Operations):
             )
         else:
             args, kwargs = self.looked_into(fn, args, kwargs)
+            if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
+                self.refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
         if self.outside_sets:
             self.keep_order(fn, args)
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
@@ -225,13 +236,14 @@ class NativeCalls(Operations):
             seen: Seen = {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                value = self.shown(value, seen)
+                owned = not prepared and isinstance(value, getattr(fn, "__objclass__", ()))
+                value = self.shown(value, seen) if owned else self.consumed(value, seen)
             prepared.append(value)
             shown.append(seen)
             if type(fn) is FunctionType or fn in READING:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
+        kwargs = {k: self.consumed(v, {}) for k, v in kwargs.items()}
         if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
             for seen in shown:
                 self.fix(seen)
@@ -241,6 +253,7 @@ class NativeCalls(Operations):
             formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
                 self.refuse_addresses(seen, format if formats else fn)
+                self.refuse_disorder_in(seen)
         elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
             prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
@@ -266,7 +279,7 @@ class NativeCalls(Operations):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            if self.stays_inside(value, cls):
+            if self.stays_inside(value, cls) and not self.disordered:
                 return value
         elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
             return value

@@ -308,5 +308,5 @@ def is_ordinary(cls: type) -> bool:
     return hidden <= 16
 
 
-for _base in (tuple, list, dict, set, frozenset):
+for _base in (tuple, list, dict, set, frozenset, bytearray):
     OPENERS[_base] = open_container(_base)

@@ -221,6 +221,14 @@ def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any
     return shadow, items
 
 
+def shadow_bytes(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+    held = bytes(memoryview(value))
+    world.guard(source.child(Access.BYTES), Check.EQUAL, held)
+    shadow: Any = bytearray.__new__(cls)
+    bytearray.extend(shadow, held)
+    return shadow, list(held)
+
+
 SHADOWED: dict[type, Any] = {
     tuple: shadow_tuple,
     list: shadow_list,
@@ -230,6 +238,7 @@ SHADOWED: dict[type, Any] = {
     collections.deque: shadow_deque,
     set: shadow_set,
     frozenset: shadow_set,
+    bytearray: shadow_bytes,
 }
 
 
@@ -334,6 +343,7 @@ def items_in_order(base: type, mapping: Any) -> list[tuple[Any, Any]]:
 COMPARED: dict[type, Any] = {
     list: sequence_calls,
     collections.deque: sequence_calls,
+    bytearray: sequence_calls,
     set: set_calls,
     dict: mapping_calls,
     collections.OrderedDict: mapping_calls,

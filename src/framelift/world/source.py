@@ -44,7 +44,9 @@ class Access(enum.Enum):
     NATIVE_ATTR = enum.auto()
     VIEWED = enum.auto()
     REFERENT = enum.auto()
+    BYTES = enum.auto()
     REGISTRATIONS = enum.auto()
+    DECIMAL_CONTEXT = enum.auto()
 
 
 TEXTS = {
@@ -71,7 +73,9 @@ TEXTS = {
     Access.NATIVE_ATTR: "{b}.{k}",
     Access.VIEWED: "<what {b} is of>",
     Access.REFERENT: "{b}()",
+    Access.BYTES: "bytes({b})",
     Access.REGISTRATIONS: "abc.get_cache_token()",
+    Access.DECIMAL_CONTEXT: "decimal.getcontext()",
 }
 """How each access is written, from its base `b` and key `k`."""
 
@@ -81,6 +85,7 @@ REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 
 
 ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
+ROOTS |= {Access.DECIMAL_CONTEXT}
 
 
 class Source:
@@ -238,6 +243,9 @@ class Root:
 
     def registrations(self) -> Source:
         return self.top.child(Access.REGISTRATIONS)
+
+    def decimal_context(self) -> Source:
+        return self.top.child(Access.DECIMAL_CONTEXT)
 
     def constant(self, value: Any, name: str) -> Source:
         """An object that the entry itself knows: its identity is fixed by other guards."""

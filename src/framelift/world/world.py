@@ -42,8 +42,14 @@ def contents_of(cell: CellType) -> Any:
 class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
+        recorder.ask = self.ask_class
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
+
+    def ask_class(self, cls: type, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
+        """Calls the `__torch_function__` of a tensor's class."""
+        handler = self.load_attr(cls, "__torch_function__")
+        return self.for_torch(self.invoke(handler, func, classes, args, kwargs))
 
     def open_whole_dict(self, pending: Pending) -> dict[str, Any]:
         """An instance's `__dict__`, asked for as a value: its view becomes that dictionary."""
