@@ -68,7 +68,7 @@ def push_result(f: Frame, result: Any) -> Frame | None:
 def MAKE_FUNCTION(f: Frame, flags: int) -> None:
     operands = map(opened, reversed(f.stack))
     code = next(operands)
-    closure = next(operands) if flags & 8 else None
+    closure = tuple(map(opened, next(operands))) if flags & 8 else None
     annotations = next(operands) if flags & 4 else None
     kwdefaults = next(operands) if flags & 2 else None
     defaults = next(operands) if flags & 1 else None
