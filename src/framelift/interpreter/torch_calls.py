@@ -351,6 +351,8 @@ def serve_descriptor_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     """The attribute as `object.__getattribute__` finds it, if it would find it by this descriptor."""
     descriptor, obj = (opened(x) for x in args[:2]) if 1 < len(args) < 4 and not kwargs else (None, None)
     name = getattr(descriptor, "__name__", "")
+    if descriptor is not None and obj is not None and not isinstance(obj, descriptor.__objclass__):
+        return told_what_is_wrong(descriptor.__get__, args[1:], kwargs)
     if descriptor is None or f.world.class_attribute(type(obj), name) is not descriptor:
         return f.world.call_native(f, types.GetSetDescriptorType.__get__, args, kwargs)
     if isinstance(obj, type):

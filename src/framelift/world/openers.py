@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 IMMUTABLE_TYPE = 1 << 8
 HEAP_TYPE = 1 << 9
+NOT_MADE_BY_CALLS = 1 << 7
 
 BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
 """The types of C functions: those that are told their class have one of their own."""
@@ -252,6 +253,8 @@ def opener_for(cls: type) -> Opener:
         return open_module
     if issubclass(cls, torch.Tensor):
         return open_tensor
+    if issubclass(cls, tuple) and cls.__flags__ & NOT_MADE_BY_CALLS:
+        return open_singleton  # of numbers and texts, such as `sys.version_info`
     base = container_base(cls)
     if base is not None:
         return open_container(base)
