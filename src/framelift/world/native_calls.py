@@ -124,7 +124,10 @@ class NativeCalls(Operations):
             if issubclass(type(cls), type):
                 self.creating(cls)
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
-            fn, args = type(fn).__call__, [fn, *args]
+            method = self.plain_attribute(type(fn), "__call__")
+            if method is MISSING:
+                return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
+            fn, args = method, [fn, *args]
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
