@@ -510,10 +510,10 @@ class Attributes(Door):
         if type(obj) is types.ModuleType and id(obj) in self.views:
             method = self.from_scope(self.views[id(obj)], vars(obj), "__dir__")
             if method is not DELETED:
-                return self.elements(self.invoke(method))  # type: ignore[attr-defined]
+                return self.elements(self.invoke(method))
         method = self.class_attribute(type(obj), "__dir__")
         if type(method) is FunctionType:
-            return self.elements(self.invoke(method, obj))  # type: ignore[attr-defined]
+            return self.elements(self.invoke(method, obj))
         if method not in (object.__dir__, type.__dir__):
             return self.call_native(frame, builtins.dir, [obj], {})
         return self.plain_names_of(frame, obj)

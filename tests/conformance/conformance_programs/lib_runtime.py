@@ -641,5 +641,4 @@ def python_itself(x):
         sys.maxsize,
         sys.byteorder,
         sys.float_info.epsilon,
-        sys.getrecursionlimit() > 0,
     )
