@@ -12,6 +12,7 @@ import copyreg
 import dataclasses
 import functools
 import inspect
+import logging
 import operator
 import re
 import string
@@ -34,7 +35,9 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import SERVED, call, call_function, maker_of_class, told_what_is_wrong
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.tensors.symbols import SYMBOLIC
 from framelift.tensors.torch_state import SETTERS
+from framelift.world.exposure import Address
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
@@ -236,19 +239,6 @@ def serve_get_ident(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Address(_thread.get_ident())
 
 
-class Address(int):
-    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
-
-    def leaks(self, *_: Any) -> Any:
-        raise Break(breaks.IDENTITY, "the value of id()")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = leaks
-    __floordiv__ = __truediv__ = __and__ = __or__ = __xor__ = __rshift__ = __lshift__ = __neg__ = leaks
-    __lt__ = __le__ = __gt__ = __ge__ = __repr__ = __str__ = __format__ = __index__ = __int__ = __float__ = (
-        leaks
-    )
-
-
 ADDRESS_HASH: Any = object.__hash__
 
 
@@ -280,6 +270,13 @@ def serve_import(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(given) != len(args) + len(kwargs) or type(name) is not str or level:
         return f.world.call_native(f, builtins.__import__, args, kwargs)
     return f.world.import_name(name, f.globals, None, names, 0)
+
+
+@serve(builtins.bool)
+def serve_bool(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs or type(opened(args[0])) in (FakeTensor, *SYMBOLIC):
+        return f.world.call_native(f, builtins.bool, args, kwargs)
+    return f.world.truth(args[0])
 
 
 @serve(list.append)
@@ -453,8 +450,9 @@ def unwrapped(func: Any, *, stop: Any = None) -> Any:
     start, seen = func, [func]
     while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
         func = func.__wrapped__
-        if any(func is other for other in seen):
-            raise ValueError(f"wrapper loop when unwrapping {start!r}")
+        for other in seen:
+            if func is other:
+                raise ValueError(f"wrapper loop when unwrapping {start!r}")
         seen.append(func)
     return func
 
@@ -478,6 +476,25 @@ def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
         else:
             view.write(name, own)
     return own
+
+
+@serve(logging.Logger.isEnabledFor)
+def serve_is_enabled_for(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Without the cache that loggers have: the facts that it goes by are guarded."""
+    if len(args) != 2 or kwargs:
+        return f.world.call_native(f, logging.Logger.isEnabledFor, args, kwargs)
+    logger, level = args
+    of = f.world.load_attr
+    if f.world.truth(of(logger, "disabled")) or opened(of(of(logger, "manager"), "disable")) >= opened(level):
+        return False
+    return opened(level) >= opened(f.world.invoke(of(logger, "getEffectiveLevel")))  # type: ignore[attr-defined]
+
+
+ASKING = "debug info warning error critical exception log getEffectiveLevel"
+"""Methods of loggers that ask whether anybody listens: only what they do if somebody does is an effect."""
+
+for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Manager)["disable"].fget):
+    _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 CACHED = functools._lru_cache_wrapper

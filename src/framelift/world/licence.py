@@ -147,6 +147,7 @@ PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
 PURE_BUILTINS = {
     *(aiter, anext, issubclass, sys.exc_info, sys.exception, dict.fromkeys),
     *(operator.attrgetter, operator.methodcaller, os.fspath, sys.intern),
+    getattr(os.path, "_path_normpath", os.fspath),
     *(
         abs,
         all,

@@ -15,6 +15,7 @@ import json.scanner
 import math
 import operator
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -23,11 +24,11 @@ from typing import Any
 import torch
 
 from framelift import _frame
-from framelift.bytecode.resume import Callee
+from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
-from framelift.world.exposure import ATOMS, Seen, show_mapping
+from framelift.world.exposure import ATOMS, Address, Seen, show_mapping
 from framelift.world.guard import Check
 from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
@@ -256,6 +257,8 @@ class NativeCalls(Operations):
             for seen in shown:
                 self.refuse_addresses(seen, format if formats else fn)
                 self.refuse_disorder_in(seen)
+        elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
+            prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
@@ -329,6 +332,17 @@ def call_itemgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: di
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def call_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What it refers to, unless the program may have let go of that meanwhile, so that it is no more."""
+    source = world.source_of(reference)
+    if source is None or args or kwargs:
+        return native(reference, *args, **kwargs)
+    resumed = world.frame_function is not None and origin_of(world.frame_function.__code__) is not None
+    if resumed or world.has_written():  # type: ignore[attr-defined]
+        world.refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
+    return world.found_at(source.child(Access.REFERENT), reference())
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -362,5 +376,8 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,
+    weakref.ref: call_reference,
+    weakref.KeyedRef: call_reference,
+    typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
     Callee: lambda world, fn, args, kwargs: fn(),
 }

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 IMMUTABLE_TYPE = 1 << 8
 HEAP_TYPE = 1 << 9
-NOT_MADE_BY_CALLS = 1 << 7
+NOT_INSTANTIABLE = 1 << 7
 
 BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
 """The types of C functions: those that are told their class have one of their own."""
@@ -253,14 +253,21 @@ def opener_for(cls: type) -> Opener:
         return open_module
     if issubclass(cls, torch.Tensor):
         return open_tensor
-    if issubclass(cls, tuple) and cls.__flags__ & NOT_MADE_BY_CALLS:
-        return open_singleton  # of numbers and texts, such as `sys.version_info`
     base = container_base(cls)
+    if base is tuple and is_sealed(cls):
+        return open_by_identity
     if base is not None:
         return open_container(base)
     if is_ordinary(cls):
         return open_instance
     return open_opaque
+
+
+def is_sealed(cls: Any) -> bool:
+    """A tuple of C's that can't be made of its elements, so nothing can stand for it: `sys.version_info`."""
+    if not hasattr(cls, "n_sequence_fields"):
+        return False
+    return bool(cls.__flags__ & NOT_INSTANTIABLE) or cls.n_fields != cls.n_sequence_fields
 
 
 _judged: PerCode[Opener] = PerCode()
