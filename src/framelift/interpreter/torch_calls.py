@@ -362,6 +362,8 @@ def serve_descriptor_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     """The attribute as `object.__getattribute__` finds it, if it would find it by this descriptor."""
     descriptor, obj = (opened(x) for x in args[:2]) if 1 < len(args) < 4 and not kwargs else (None, None)
     name = getattr(descriptor, "__name__", "")
+    if descriptor is not None and obj is not None and not isinstance(obj, descriptor.__objclass__):
+        return told_what_is_wrong(descriptor.__get__, args[1:], kwargs)
     if descriptor is None or f.world.class_attribute(type(obj), name) is not descriptor:
         return f.world.call_native(f, types.GetSetDescriptorType.__get__, args, kwargs)
     if isinstance(obj, type):
@@ -379,13 +381,21 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     reduce = world.class_attribute(type(obj), "__reduce__")
     if type(reduce) is types.FunctionType:
         return call(f, reduce, [obj], None)
-    if world.class_attribute(type(obj), "__getnewargs_ex__") is not MISSING:
-        raise Break(breaks.INTERNAL, f"a copy of a {type(obj).__name__}, which has __getnewargs_ex__")
-    arguments = world.class_attribute(type(obj), "__getnewargs__")
-    given = () if arguments is MISSING else opened(world.invoke(arguments, obj))  # type: ignore[attr-defined]
+    maker, given = new_arguments(f, obj)
     getter = world.class_attribute(type(obj), "__getstate__")
     state = _frame.native(getter, obj) if type(getter) is types.FunctionType else instance_state(f, obj)
-    return copyreg.__newobj__, (type(obj), *given), state, None, None  # type: ignore[attr-defined]
+    return maker, (type(obj), *given), state, None, None
+
+
+def new_arguments(f: Frame, obj: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What makes another instance, and of what beside the class."""
+    with_keywords = f.world.class_attribute(type(obj), "__getnewargs_ex__")
+    if with_keywords is not MISSING:
+        args, kwargs = opened(f.world.invoke(with_keywords, obj))  # type: ignore[attr-defined]
+        return copyreg.__newobj_ex__, (opened(args), opened(kwargs))  # type: ignore[attr-defined]
+    arguments = f.world.class_attribute(type(obj), "__getnewargs__")
+    given = () if arguments is MISSING else opened(f.world.invoke(arguments, obj))  # type: ignore[attr-defined]
+    return copyreg.__newobj__, tuple(given)  # type: ignore[attr-defined]
 
 
 @serve(object.__getstate__)

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace framelift {
 
@@ -258,11 +259,12 @@ PyObject* decimal_context() {
   const char* all = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   const char* flags = all ? std::strstr(all, "flags=[") : nullptr;
   const char* rest = flags ? std::strchr(flags, ']') : nullptr;
-  PyObject* kept = rest ? PyUnicode_FromFormat("%.*s%s", int(flags - all), all, rest + 1) : nullptr;
-  if (kept == nullptr) {
+  if (rest == nullptr) {
     PyErr_Clear();
+    return nullptr;
   }
-  return kept;
+  std::string kept = std::string(all, flags) + (rest + 1);
+  return PyUnicode_FromStringAndSize(kept.data(), Py_ssize_t(kept.size()));
 }
 
 PyObject* count_registrations() {

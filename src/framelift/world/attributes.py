@@ -350,7 +350,7 @@ class Attributes(Door):
         getter = self.class_attribute(meta, "__getattr__")
         if getter is not MISSING:
             return self.invoke(getter, cls, name)
-        return native(getattr, cls, name)
+        return native(getattr, cls, name)  # to be told that there is none
 
     def for_class_getset(self, cls: type, name: str) -> Any:
         """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
@@ -516,9 +516,13 @@ class Attributes(Door):
 
     def names_of(self, frame: Any, obj: Any) -> Iterable[Any]:
         """What `dir` lists, not sorted."""
+        if type(obj) is types.ModuleType and id(obj) in self.views:
+            method = self.from_scope(self.views[id(obj)], vars(obj), "__dir__")
+            if method is not DELETED:
+                return self.elements(self.invoke(method))
         method = self.class_attribute(type(obj), "__dir__")
         if type(method) is FunctionType:
-            return self.elements(self.invoke(method, obj))  # type: ignore[attr-defined]
+            return self.elements(self.invoke(method, obj))
         if method not in (object.__dir__, type.__dir__):
             return self.call_native(frame, builtins.dir, [obj], {})
         return self.plain_names_of(frame, obj)

@@ -28,7 +28,7 @@ from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
 from framelift.world.pending import Pending
-from framelift.world.plain import PlainWorld
+from framelift.world.plain import STAND_INS, PlainWorld
 from framelift.world.shadows import Blind, Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
@@ -38,8 +38,8 @@ MRO: Any = vars(type)["__mro__"]
 
 def is_ours(cls: type) -> bool:
     """A class of Framelift's, such as what stands for a generator: no part of the program."""
-    module = cls.__dict__.get("__module__")
-    return type(module) is str and module.partition(".")[0] == "framelift"
+    module: Any = cls.__module__  # what stands for a frame has none that is text
+    return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
 
 
 def is_imported(namespace: dict[str, Any], name: str) -> bool:

@@ -138,7 +138,7 @@ class Exposure(Attributes):
     def expose(self, value: Any, cls: type) -> None:
         """C may look the special methods of the value's class up."""
         if self.is_opaque(value):
-            reason = breaks.OUTSIDE_ITERATOR if hasattr(cls, "__next__") else breaks.OPAQUE_OBJECT
+            reason = breaks.OUTSIDE_ITERATOR if is_iterator(cls) else breaks.OPAQUE_OBJECT
             self.refuse(reason, f"a {cls.__module__}.{cls.__qualname__} in a native operation")
         if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.exposed:
             self.exposed.add(cls)

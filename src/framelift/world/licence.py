@@ -7,6 +7,7 @@ back, or that has an effect, has no licence; an unknown one has none either. Eac
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import collections
 import datetime
@@ -128,6 +129,7 @@ SHALLOW = {
     *(itertools.permutations, itertools.combinations, itertools.zip_longest, itertools.pairwise),
     *(operator.length_hint, tuple.__new__, list.__init__, dict.__or__),
     *(list.__add__, list.__mul__, tuple.__add__, tuple.__mul__, list.__iadd__),
+    _thread.RLock,  # one that is made inside locks nothing but what is inside
     *(builtins.__build_class__, object.__new__, type.__call__, type, object, classmethod, staticmethod),
 }
 """Functions that go over their arguments' elements without looking at these."""
@@ -267,9 +269,8 @@ PURE_TYPES = {
         map,
         filter,
         reversed,
-        type(iter([])),
-        type(iter(())),
-        type(iter({})),
+        *(type(iter(cls())) for cls in (list, tuple, dict, str, bytes, bytearray, set)),
+        *(type(iter("\xe9")), type(iter(range(1))), type(iter(range(1 << 70))), type(reversed([]))),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
     *(type(functools.cmp_to_key(operator.sub)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),

@@ -152,9 +152,7 @@ class NativeCalls(Operations):
     def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a memoising function would remember a call by; None if the program's objects are asked."""
         parameters: Any = vars(fn).get("cache_parameters", dict)()
-        if not parameters.get("maxsize", True) or not all(
-            type(x) in ATOMS for x in (*args, *kwargs.values())
-        ):
+        if parameters.get("maxsize", 1) == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
             return None
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 

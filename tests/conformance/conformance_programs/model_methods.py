@@ -389,7 +389,7 @@ ROWS = {
             "format": "format(o), format(o, 'abc'), o.log",
             "f_string": "f'{o}', f'{o:x{1 + 1}y}', f'{o:%H:%M}'",
             "str_format": "'{:a} {0:b}'.replace('{:', '{0:').format(o), '{n:c}'.format(n=o)",
-            "wrong": "error_of(format, object.__new__(object), 'x')[0]",
+            "wrong": "error_of(format, [], 'x')[0]",
         },
     ),
     "bytes": Row(
