@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace framelift {
 
@@ -258,7 +259,7 @@ PyObject* decimal_context() {
   const char* all = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   const char* flags = all ? std::strstr(all, "flags=[") : nullptr;
   const char* rest = flags ? std::strchr(flags, ']') : nullptr;
-  PyObject* kept = rest ? PyUnicode_FromFormat("%.*s%s", int(flags - all), all, rest + 1) : nullptr;
+  PyObject* kept = rest ? PyUnicode_FromString((std::string(all, flags) + (rest + 1)).c_str()) : nullptr;
   if (kept == nullptr) {
     PyErr_Clear();
   }
