@@ -63,7 +63,7 @@ ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
 }
 """Functions of numbers -> what does the same with symbols."""
 
-READING: frozenset[Any] = frozenset({json.scanner.c_make_scanner})
+READING: frozenset[Any] = frozenset({json.scanner.make_scanner})
 """Natives that read attributes of what they are given."""
 
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
@@ -125,7 +125,10 @@ class NativeCalls(Operations):
             if issubclass(type(cls), type):
                 self.creating(cls)
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
-            fn, args = type(fn).__call__, [fn, *args]
+            method = self.plain_attribute(type(fn), "__call__")
+            if method is MISSING:
+                return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
+            fn, args = method, [fn, *args]
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
@@ -148,10 +151,12 @@ class NativeCalls(Operations):
 
     def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a memoising function would remember a call by; None if the program's objects are asked."""
-        parameters = vars(fn)["cache_parameters"]() if "cache_parameters" in vars(fn) else {"maxsize": 0}
-        if parameters["maxsize"] == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
+        parameters: Any = vars(fn).get("cache_parameters", dict)()
+        if not parameters.get("maxsize", True) or not all(
+            type(x) in ATOMS for x in (*args, *kwargs.values())
+        ):
             return None
-        return id(fn), functools._make_key(tuple(args), kwargs, parameters["typed"])  # type: ignore[attr-defined]
+        return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:

@@ -98,7 +98,7 @@ def open_proxy(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
-@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo)
+@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo, torch._C._SDPBackend)
 def open_singleton(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)

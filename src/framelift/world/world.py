@@ -14,7 +14,7 @@ from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
 from framelift.world.shadows import Change, change_of, slots_of
 from framelift.world.source import Access, Source
-from framelift.world.views import DELETED, View
+from framelift.world.views import DELETED, View, own_dictionary
 
 __all__ = ["World", "Writes"]
 
@@ -124,7 +124,7 @@ class World(NativeCalls):
         met = {id(value) for source, value in self.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.views.values(), *self.scopes.values()):
-            own = view.outside if type(view.outside) is dict else getattr(view.outside, "__dict__", None)
+            own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
             if id(own) in changed or ((id(own) in met or id(own) in self.known) and view.changes()):
                 self.refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
 
