@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import cmath
 import collections
+import collections.abc
 import contextlib
 import copy
 import dataclasses
@@ -517,10 +518,21 @@ def test_fullgraph_says_what_and_where(fn: Any) -> None:
     assert f"line {line}" in said
 
 
+class Numbers(collections.abc.Mapping[int, int]):
+    def __getitem__(self, key: int) -> int:
+        return key
+
+    def __iter__(self) -> Any:
+        return iter((1, 2))
+
+    def __len__(self) -> int:
+        return 2
+
+
 OPAQUE = {
     "an iterator": lambda: iter([1, 2]),
     "a generator": lambda: (n for n in (1, 2)),
-    "a mapping proxy": lambda: types.MappingProxyType({1: 2}),
+    "a proxy of a mapping that is none of the builtin ones": lambda: types.MappingProxyType(Numbers()),
 }
 
 

@@ -61,6 +61,12 @@ ACCESS_GRAD: Final[int]
 ACCESS_NATIVE_ATTR: Final[int]
 """str: an attribute that a class of C has, also of instances of a Python class derived from it, which may
 have another one of that name."""
+ACCESS_VIEWED: Final[int]
+"""None: what a view of a dictionary, or a mapping proxy, is of."""
+ACCESS_REFERENT: Final[int]
+"""None: what a weak reference refers to, None if that is gone."""
+ACCESS_BYTES: Final[int]
+"""None: what a bytearray holds."""
 ACCESS_REGISTRATIONS: Final[int]
 """None: how often a class was registered with an abstract base class (`abc.get_cache_token()`)."""
 ACCESS_DECIMAL_CONTEXT: Final[int]

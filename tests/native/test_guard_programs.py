@@ -306,6 +306,18 @@ def test_grad():
     assert reach(g.ACCESS_GRAD)(3) is None
 
 
+def test_what_a_view_or_a_weak_reference_is_of():
+    held = {"a": 1}
+    for view in (held.keys(), held.values(), held.items(), types.MappingProxyType(held)):
+        assert reach(g.ACCESS_VIEWED)(view) is held
+    plain = Plain()
+    reference = weakref.ref(plain)
+    assert reach(g.ACCESS_REFERENT)(reference) is plain
+    del plain
+    dead = Case(node(g.ACCESS_ARG, 0), node(g.ACCESS_REFERENT, None, (g.CHECK_IS, None), parent=0))
+    assert dead.holds(reference)
+
+
 def test_native_attr():
     assert reach(g.ACCESS_NATIVE_ATTR, "real")(3.5) == 3.5
     assert reach(g.ACCESS_NATIVE_ATTR, "nothing")(3.5) is None
@@ -401,7 +413,7 @@ def test_the_bases_of_a_class():
 def test_wrong_parents_never_crash(parent):
     operands = {"ATTR": "a", "KEY": "a", "KWDEFAULT": "a", "NATIVE_ATTR": "a", "SLOT": Slotted.field}
     kinds = [name for name in dir(g) if name.startswith("ACCESS_")]
-    assert len(kinds) == 22
+    assert len(kinds) == 26
     for name in kinds:
         reach(getattr(g, name), operands.get(name[7:], 0))(parent)
     operands = {

@@ -309,7 +309,8 @@ def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
         c_takes_it = type(f.world.class_attribute(type(obj), name)) is types.GetSetDescriptorType
-        return object.__setattr__(obj, name, f.world.for_c(args[2]) if c_takes_it else args[2])
+        value = f.world.for_c(args[2]) if c_takes_it else args[2]
+        return _frame.native(object.__setattr__, obj, name, value)
     return told_what_is_wrong(object.__setattr__, args, kwargs)
 
 

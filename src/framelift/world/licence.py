@@ -110,8 +110,8 @@ MOVING = {
     collections.deque.popleft: 1,
     collections.deque.rotate: 2,
     functools.partial: 1,
-    functools._lru_cache_wrapper.__copy__: 1,  # type: ignore[attr-defined]
-    functools._lru_cache_wrapper.__deepcopy__: 1,  # type: ignore[attr-defined]
+    functools._lru_cache_wrapper.__copy__: 1,
+    functools._lru_cache_wrapper.__deepcopy__: 1,
     types.MethodType: 1,
     types.CellType: 0,
     builtins.property: 4,

@@ -188,8 +188,8 @@ def open_builtin(world: Door, value: Any, source: Source) -> Any:
 def open_dict_view(world: Door, value: Any, source: Source) -> Any:
     """The same view of what stands for the mapping."""
     (held,) = gc.get_referents(value)
-    if container_base(type(held)) is None:
-        return open_opaque(world, value, source)
+    if container_base(type(held)) is None:  # C would ask that itself
+        return world.refuse(breaks.OPAQUE_OBJECT, f"a proxy of a {type(held).__qualname__}")
     world.guard(source, Check.TYPE, type(value))
     shadow = world.load(held, source.child(Access.VIEWED))
     method = DICT_VIEWS.get(type(value))

@@ -300,6 +300,7 @@ ADVANCED = """
     listed_all: list(v)
 """
 OPAQUE = "opaque object"
+BEFORE = "iterator from before"
 UNLICENSED = "unlicensed native call"
 EFFECT = "run-time effect"
 WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
@@ -307,7 +308,7 @@ WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
 
 def iterator(name, make, **more):
     """It may be moved about; what advances it is done for real."""
-    broken = each("looped", ("opaque object", "iterator from before")) | each("advanced listed_all", OPAQUE)
+    broken = each("looped advanced listed_all", BEFORE)
     return Kind(name, make, own=ADVANCED, breaks=broken | more, without="text equal copied deeply_copied")
 
 
@@ -370,7 +371,7 @@ chapter(
     Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", breaks=each("asked set", UNLICENSED), without="text"),
     Kind("queue", queue.Queue, own="used: v.put(1); out.append(v.qsize())", breaks={"used": UNLICENSED}, without="text"),
-    Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", breaks=each("written read", OPAQUE), without="copied deeply_copied iterated unpacked contained enumerated"),
+    Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", breaks=each("written read", BEFORE), without="copied deeply_copied iterated unpacked contained enumerated"),
     Kind("random", lambda: random.Random(3), own="drawn: v.random()", breaks={"drawn": EFFECT}, without="copied deeply_copied"),
     Kind("generator_of_torch", lambda: torch.Generator(), own="read: v.device.type", breaks={"read": OPAQUE}, without="copied deeply_copied"),
     Kind("template", lambda: string.Template("a $b"), own="used: v.substitute(b=1), v.template"),
@@ -388,7 +389,7 @@ chapter(
     iterator("dict_iterator", lambda: begun({"a": 1, "b": 2, "c": 3})),
     iterator("items_iterator", lambda: begun({"a": 1, "b": 2}.items())),
     iterator("set_iterator", lambda: begun({1, 2, 3})),
-    iterator("deque_iterator", lambda: begun(collections.deque([1, 2, 3]))),
+    iterator("deque_iterator", lambda: begun(collections.deque([1, 2, 3])), looped=(OPAQUE, BEFORE)),
     iterator("zip", lambda: begun(zip([1, 2], "ab"))),
     iterator("enumerate", lambda: begun(enumerate("abc"))),
     iterator("map", lambda: begun(map(str, [1, 2, 3]))),

@@ -201,7 +201,7 @@ def the_module_of_a_function(x):
     return inspect.getmodule(_documented) is sys.modules[__name__], _documented.__module__, x + 1
 
 
-@program(breaks="unlicensed native call")
+@program
 def members_of_a_class(x):
     names = [name for name, _ in inspect.getmembers(_Shape) if not name.startswith("_")]
     return names, inspect.getmro(_Square) == _Square.__mro__, x + 1
@@ -342,7 +342,7 @@ def never_and_reveal(x):
     return error_of(lambda: typing.assert_never(3))[0], typing.assert_type(x, torch.Tensor) + 1
 
 
-@program
+@program(breaks="run-time effect")
 def marks_of_typing(x):
     return _Last.__final__, typing.no_type_check(lambda: 1)(), x + 1
 
@@ -403,7 +403,7 @@ def the_namespace_of_a_module(x):
     return hasattr(sys.modules[__name__], "LIMIT"), getattr(sys.modules[__name__], "LIMIT"), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program
 def names_of_an_instance(x):
     return [name for name in dir(_Shape("d")) if not name.startswith("_")], "text" in dir(_Shape), x + 1
 
@@ -414,7 +414,7 @@ def names_of_here(x):
     return dir(), x + here
 
 
-@program(given=lambda: (_Shape("g"),), breaks="unlicensed native call")
+@program(given=lambda: (_Shape("g"),))
 def names_of_a_given_instance(x, shape):
     return [name for name in dir(shape) if not name.startswith("_")], x + 1
 
