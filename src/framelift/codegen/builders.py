@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from framelift import _frame
 from framelift.bytecode.resume import Like, TooLargeError, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
@@ -488,7 +489,7 @@ def is_writable(member: Any, value: Any) -> bool:
 def write_state(r: Rebuild, name: str, value: Any) -> None:
     """Instance attributes and slots."""
     cls = type(value)
-    own = getattr(value, "__dict__", None)
+    own = _frame.dict_of(value)
     if own:
         if all(is_plain_attribute(cls, key) for key in own):
             for key, item in own.items():

@@ -96,7 +96,7 @@ class Attributes(Door):
         """Whether what an inside object has under a name is just the class's, which may be from outside."""
         if found is MISSING or self.describes(type(found), "__get__"):
             return False
-        return not (cls.__dictoffset__ and name in obj.__dict__)
+        return not (cls.__dictoffset__ and name in (_frame.dict_of(obj) or ()))
 
     def inside_attr(self, obj: Any, name: str) -> Any:
         """`object.__getattribute__` of an object that the trace has made."""
@@ -113,10 +113,11 @@ class Attributes(Door):
     def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.class_attribute(cls, name)
-        if found is MISSING and hasattr(obj, "__dict__"):
+        own = _frame.dict_of(obj)
+        if found is MISSING and own is not None:
             source = self.known[id(obj)].source
-            if name in obj.__dict__:
-                return self.found_at(source.child(Access.ATTR, name), obj.__dict__[name])
+            if name in own:
+                return self.found_at(source.child(Access.ATTR, name), own[name])
             self.guard(source, Check.NO_ATTR, name)
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
@@ -146,7 +147,7 @@ class Attributes(Door):
             ):
                 view = self.views.get(id(obj))
                 if view is None:
-                    own = getattr(obj, "__dict__", None) if cls.__dictoffset__ else None
+                    own = _frame.dict_of(obj) if cls.__dictoffset__ else None
                     plain = own is None or name not in own
                 else:
                     plain = self.own_attr(view, obj, name) is DELETED
@@ -201,7 +202,7 @@ class Attributes(Door):
         value = view.get(name)
         if value is not MISSING:
             return value
-        own = getattr(obj, "__dict__", None)
+        own = _frame.dict_of(obj)
         if own is None:
             return DELETED
         if name not in own:
@@ -230,7 +231,7 @@ class Attributes(Door):
         if name == "__dict__":
             if view.complete:
                 return view.values
-            return Pending(self, view.source.child(Access.DICT), obj.__dict__)
+            return Pending(self, view.source.child(Access.DICT), _frame.dict_of(obj))
         if name == "__class__":
             return type(obj)
         return self.refuse(breaks.INTERNAL, f"{name} of an outside {type(obj).__name__}")
@@ -538,7 +539,7 @@ class Attributes(Door):
             self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
         elif found is not MISSING and kind is not MemberDescriptorType and self.describes(kind, "__set__"):
             self.invoke(kind.__set__, self.descriptor(found, type(obj)), obj, value)
-        elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
+        elif kind is MemberDescriptorType or _frame.dict_of(obj) is not None:
             view.write(name, value)
         else:
             raise AttributeError(

@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.core import breaks
+from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
@@ -67,6 +68,7 @@ class SeenByTorch(dict[int, Any]):
 Shower = Callable[["Exposure", Any, Seen], Any]
 SHOWERS: dict[type, Shower] = {}
 """Exact type -> how its values are shown; other types are judged once by `shower_for`."""
+_judged: PerCode[Shower] = PerCode()
 
 
 class Exposure(Attributes):
@@ -92,9 +94,7 @@ class Exposure(Attributes):
         seen[id(value)] = value
         if cls is FakeTensor:
             return value
-        shower = SHOWERS.get(cls)
-        if shower is None:
-            shower = SHOWERS[cls] = shower_for(cls)
+        shower = SHOWERS.get(cls) or _judged.get(cls) or _judged.set(cls, shower_for(cls))
         return shower(self, value, seen)
 
     def glimpsed(self, value: Any) -> Any:
@@ -185,7 +185,7 @@ class Exposure(Attributes):
             cls = type(value)
             if n == 0 and fn is format and self.class_attribute(cls, "__format__") is not object.__format__:
                 continue  # what it holds may be shown all the same
-            if not cls.__flags__ & IMMUTABLE_TYPE and self.shows_address(cls, fn):
+            if self.shows_address(cls, fn):
                 self.refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
 
     def shows_address(self, cls: type, fn: Any) -> bool:

@@ -66,6 +66,7 @@ READING: frozenset[Any] = frozenset({json.scanner.c_make_scanner})
 """Natives that read attributes of what they are given."""
 
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
+C_METHODS = frozenset({MethodDescriptorType, WrapperDescriptorType})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
 
@@ -224,7 +225,10 @@ class NativeCalls(Operations):
             seen: Seen = {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                value = self.shown(value, seen)
+                given = self.shown(value, seen)
+                # an iterator is handed over as another that opens what it gives, but not to its own methods
+                own = not prepared and type(given) is types.GeneratorType and type(fn) in C_METHODS
+                value = value if own else given
             prepared.append(value)
             shown.append(seen)
             if type(fn) is FunctionType or fn in READING:

@@ -15,6 +15,7 @@ import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
@@ -90,15 +91,15 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
 
 def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> None:
     """A subclass's own state, beside what it contains."""
-    if hasattr(value, "__dict__"):
-        attributes = value.__dict__
+    attributes = _frame.dict_of(value)
+    if attributes is not None:
         place = source.child(Access.DICT)
         if attributes:
             world.guard(place, Check.KEYS, tuple(attributes))
         else:
             world.guard(place, Check.LEN, 0)
         for name, item in attributes.items():
-            shadow.__dict__[name] = Pending(world, source.child(Access.ATTR, name), item)
+            _frame.dict_of(shadow)[name] = Pending(world, source.child(Access.ATTR, name), item)
     for slot in slots_of(type(value)):
         try:
             item = slot.__get__(value)
@@ -110,7 +111,7 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
 
 def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
-    found = dict(getattr(value, "__dict__", ()))
+    found = dict(_frame.dict_of(value) or ())
     if issubclass(type(value), collections.defaultdict):
         found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):

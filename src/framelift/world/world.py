@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
@@ -104,7 +105,7 @@ class World(NativeCalls):
         met = {id(value) for source, value in self.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.views.values(), *self.scopes.values()):
-            own = view.outside if type(view.outside) is dict else getattr(view.outside, "__dict__", None)
+            own = view.outside if type(view.outside) is dict else _frame.dict_of(view.outside)
             if id(own) in changed or ((id(own) in met or id(own) in self.known) and view.changes()):
                 self.refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
 
