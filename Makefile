@@ -14,7 +14,8 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench test-random test-memory test-cpython test-torchless setup clean distclean
+.PHONY: help demo test lint bench test-random test-memory test-cpython test-torchless test-cpython-torchless \
+  setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
@@ -25,6 +26,7 @@ help:
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-cpython    CPython's own tests, interpreted and captured: the share that behaves as natively"
 	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
+	@echo "make test-cpython-torchless  CPython's own tests, interpreted, in the same environment"
 	@echo "make clean           remove builds and caches; make distclean: the environments too"
 
 demo: setup
@@ -53,18 +55,13 @@ bench: setup
 	@$(BIN)/python -m bench $(BENCH)
 
 test-torchless:
-	@$(FIND_PYTHON)
-	version=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-	venv=.venv-torchless-$$version
-	if [ ! -f $$venv/.made ]; then
-	  $(NEED_COMPILERS)
-	  $(call MAKE_VENV,$$venv)
-	  $$venv/bin/pip install -q setuptools pytest hypothesis || $(call SAY,$(NO_INDEX))
-	  touch $$venv/.made
-	fi
-	FRAMELIFT_TORCHLESS=1 $$venv/bin/python setup.py -q build_ext --inplace
+	@$(MAKE_TORCHLESS)
 	# The tests' own conftest files end at tests/torchless: those above it may import torch.
 	PYTHONPATH=src $$venv/bin/python -m pytest --confcutdir=tests/torchless tests/torchless $(TEST)
+
+test-cpython-torchless:
+	@$(MAKE_TORCHLESS)
+	PYTHONPATH=$(CURDIR)/src $$venv/bin/python tests/cpython --mode interpreted $(CPYTHON)
 
 clean:
 	@rm -rf build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -124,6 +121,20 @@ echo 'int main() {}' | $(CC) -x c -fsyntax-only - 2>/dev/null || \
   $(call SAY,no C compiler ($(CC)): install one such as gcc or name it with CC=...)
 echo 'int main() {}' | $(CXX) -x c++ -std=c++20 -fsyntax-only - 2>/dev/null || \
   $(call SAY,no C++20 compiler ($(CXX)): install one such as g++ or name it with CXX=...)
+endef
+
+# Leaves in $venv an environment without torch for the version that was found, with the hook built for it.
+define MAKE_TORCHLESS
+$(FIND_PYTHON)
+version=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=.venv-torchless-$$version
+if [ ! -f $$venv/.made ]; then
+  $(NEED_COMPILERS)
+  $(call MAKE_VENV,$$venv)
+  $$venv/bin/pip install -q setuptools pytest hypothesis || $(call SAY,$(NO_INDEX))
+  touch $$venv/.made
+fi
+FRAMELIFT_TORCHLESS=1 $$venv/bin/python setup.py -q build_ext --inplace
 endef
 
 MAKE_VENV = "$$python" -m venv $(1) || \

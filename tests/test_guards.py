@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import decimal
 import enum
 import functools
 import itertools
@@ -21,7 +22,7 @@ from typing import Any
 import pytest
 import torch
 
-from check import capture, compare, copied, entries, numbers, run, why_not
+from check import capture, compare, copied, entries, numbers, recompiles, run, why_not
 
 X = torch.arange(4.0)
 
@@ -200,6 +201,17 @@ ARGUMENTS = {
     "a dataclass's field": (lambda x, d: x + d.a, Data(1), Data(2)),
     "a slot": (lambda x, d: x + d.value, Slots(1), Slots(2)),
 }
+
+
+def test_the_context_of_decimal_numbers() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * float(decimal.Decimal(1) / decimal.Decimal(3))
+
+    compiled = capture(fn)
+    with decimal.localcontext() as context:
+        for context.prec in (5, 5, 2):
+            torch.testing.assert_close(compiled(X), fn(X), rtol=0, atol=0)
+    assert recompiles(compiled) == 1
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -63,6 +63,8 @@ ACCESS_NATIVE_ATTR: Final[int]
 have another one of that name."""
 ACCESS_REGISTRATIONS: Final[int]
 """None: how often a class was registered with an abstract base class (`abc.get_cache_token()`)."""
+ACCESS_DECIMAL_CONTEXT: Final[int]
+"""None: the text of the thread's context of decimal numbers, without its flags (`decimal.getcontext()`)."""
 
 # Checks, with their operands.
 

@@ -7,10 +7,12 @@ with `fullgraph=True`; one that is expected to break must break for the reasons 
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextlib
 import importlib
 import io
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,7 +26,14 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from conformance_programs import CATALOGUE, Program  # noqa: E402
+from conformance_programs import (  # noqa: E402
+    CATALOGUE,
+    GENERATED,
+    Program,
+    _tables,
+    builtins_exceptions,
+    builtins_functions,
+)
 
 import framelift  # noqa: E402
 from check import entries, reasons  # noqa: E402
@@ -125,8 +134,81 @@ def test_compiled_as_eagerly(name: str) -> None:
 
 # The catalogue
 
+SPECIAL_NAMES = """
+    new init del repr str bytes format lt le eq ne gt ge hash bool getattr getattribute setattr delattr dir
+    get set delete set_name objclass slots init_subclass mro_entries prepare instancecheck subclasscheck
+    class_getitem call len length_hint getitem setitem delitem missing iter next reversed contains add sub mul
+    matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv rfloordiv
+    rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv ifloordiv imod ipow
+    ilshift irshift iand ixor ior neg pos abs invert complex int float index round trunc floor ceil enter exit
+    match_args await aiter anext aenter aexit copy deepcopy reduce reduce_ex getstate setstate getnewargs
+    getnewargs_ex fspath class dict doc name qualname module mro bases annotations subclasshook sizeof
+"""
+"""Chapter 3 of the language reference, and what `copy`, `abc`, `os` and `sys` ask for."""
+
+LIBRARIES = {
+    "itertools": "lib_itertools",
+    "functools": "lib_functools",
+    "operator": "lib_operator",
+    "math": "lib_math",
+    "cmath": "lib_math",
+    "collections": "lib_collections",
+    "bisect": "lib_collections",
+    "heapq": "lib_collections",
+    "copy": "lib_runtime",
+    "statistics": "lib_numbers",
+    "contextlib": "lib_runtime",
+}
+"""Module of the library -> chapter that uses all of its public names."""
+
+
+def text_of(chapters: str) -> str:
+    """The source of some chapters, with what their tables have written."""
+    modules = (HERE / "conformance_programs").glob(f"{chapters}.py")
+    written = [source for name, source in GENERATED if Path(name.partition("::")[0]).match(chapters)]
+    return "\n".join([*(path.read_text() for path in modules), *written])
+
+
+def test_every_special_method_is_used() -> None:
+    used = set(re.findall(r"\b__[a-z_]+__\b", text_of("model_*") + text_of("lib_runtime")))
+    assert {f"__{name}__" for name in SPECIAL_NAMES.split()} <= used, "some are not"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_public_name_is_used(library: str) -> None:
+    module = importlib.import_module(library)
+    public = getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")])
+    used = set(re.findall(r"\w+", text_of(LIBRARIES[library])))
+    assert {name for name in public if not name.startswith("_")} <= used
+
 
 def test_size_of_the_catalogue() -> None:
     chapters = collections.Counter(name.partition("::")[0] for name in CATALOGUE)
-    assert sum(chapters.values()) >= 4, chapters
+    assert sum(chapters.values()) >= 4000, chapters
     assert set(KNOWN) <= set(CATALOGUE)
+
+
+@pytest.mark.parametrize("cls", _tables.TYPES, ids=lambda cls: cls.__name__)
+def test_every_name_of_a_builtin_type_has_a_program(cls: type) -> None:
+    missing = set(dir(cls)) - _tables.TYPES[cls]
+    assert not missing, f"{cls.__name__} has {sorted(missing)} too"
+
+
+def test_every_builtin_type_has_a_table() -> None:
+    listed = (str, bytes, bytearray, memoryview, list, tuple, range, slice, dict, set, frozenset)
+    listed += (int, float, complex, bool, object, type, property, classmethod, staticmethod)
+    assert set(listed) | {type({}.keys()), type({}.values()), type({}.items())} <= set(_tables.TYPES)
+
+
+def test_every_builtin_has_a_program() -> None:
+    functions, exceptions = builtins_functions, builtins_exceptions
+    known = {*functions.TABLE, *functions.EXERCISED, *exceptions.EXCEPTIONS, *exceptions.OUTERMOST}
+    aliases = {"EnvironmentError", "IOError"}  # of OSError
+    left = {name for name in dir(builtins) if name not in known | aliases}
+    assert not left - {"_"}, f"builtins has {sorted(left)} too"
+    missing = [
+        place
+        for place in functions.EXERCISED.values()
+        if place.isidentifier() and not any(name.endswith(f"::{place}") for name in CATALOGUE)
+    ]
+    assert set(missing) <= {"constants"}, missing

@@ -23,7 +23,7 @@ else:
 
 Handler = Callable[[Any, Any], Any]
 
-VARARGS, VARKEYWORDS = 0x04, 0x08
+OPTIMIZED, VARARGS, VARKEYWORDS = 0x01, 0x04, 0x08
 
 
 class ExceptionEntry(NamedTuple):
@@ -66,7 +66,7 @@ class Decoded:
         self.n_fast = len(self.names)
         flags = code.co_flags
         self.argcount = code.co_argcount
-        self.simple = not (code.co_kwonlyargcount or flags & (VARARGS | VARKEYWORDS))
+        self.simple = flags & (OPTIMIZED | VARARGS | VARKEYWORDS) == OPTIMIZED and not code.co_kwonlyargcount
         self.ops: list[tuple[Handler, Any]] = []
         for instruction in self.instructions:
             name, argument = version.normalise(instruction, code, index)

@@ -21,7 +21,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from framelift import _frame
 from framelift.bytecode.resume import Like, TooLargeError, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
@@ -34,6 +33,7 @@ from framelift.world.door import is_ours
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
+from framelift.world.views import own_dictionary
 
 if TYPE_CHECKING:
     from framelift.codegen.rebuild import Rebuild
@@ -118,17 +118,29 @@ def fill_set(r: Rebuild, name: str, value: set[Any]) -> None:
     """The order of a set depends on how it came about: the new one must have it, and go on having it."""
     items = list(with_gaps(value))
     gaps = [item for item in items if item not in value]
-    for form in (list, dict.fromkeys):  # for what is in a table there is room in advance
-        made = set(form(items))
+    for parts in ways_to_fill(items):
+        made: set[Any] = set()
+        for form, part in parts:
+            made.update(form(part))
         for gap in gaps:
             made.discard(gap)
         if slots(made) == slots(value):
-            listed = f"[{r.listed(items)}]"
-            r.say(f"{name}.update({listed if form is list else f'{r.constant(form)}({listed})'})")
+            for form, part in parts:
+                listed = f"[{r.listed(part)}]"
+                r.say(f"{name}.update({listed if form is list else f'{r.constant(form)}({listed})'})")
             for gap in gaps:
                 r.say(f"{name}.discard({gap})")
             return
     raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
+
+
+def ways_to_fill(items: list[Any]) -> Iterator[list[tuple[Any, list[Any]]]]:
+    """What to update a set with, and in which form: there is room in advance for what is in a table, even if
+    it is there already, as after a union."""
+    yield [(list, items)]
+    yield [(dict.fromkeys, items)]
+    for n in range(1, len(items) + 1):
+        yield [(list, items), (set, items[:n])]
 
 
 def slots(table: set[Any]) -> list[int | None]:
@@ -155,6 +167,22 @@ def build_bytearray(r: Rebuild, value: bytearray) -> str:
     return r.variable(f"{r.constant(bytearray)}({r.expression(bytes(value))})")
 
 
+@builds(memoryview)
+def build_memoryview(r: Rebuild, value: memoryview) -> str:
+    """One of the whole of what it views: of a part there is no telling which it is."""
+    try:
+        whole = memoryview(value.obj).cast("B").cast(value.format, value.shape)  # type: ignore[call-overload]
+        found = type(value.obj) in (bytes, bytearray) and whole.strides == value.strides
+    except (TypeError, ValueError):  # released, say
+        found = False
+    if not found:
+        raise Break(breaks.UNREBUILDABLE, "a view of a part of a memory", culprit=value)
+    name = r.variable(f"{r.constant(memoryview)}({r.expression(value.obj)})")
+    if (value.format, value.ndim) != ("B", 1):
+        name = r.variable(f"{name}.cast({value.format!r}, {value.shape!r})")
+    return r.variable(f"{name}.toreadonly()") if value.readonly and not whole.readonly else name
+
+
 @builds(*DICT_VIEWS)
 def build_dict_view(r: Rebuild, value: Any) -> str:
     (held,) = gc.get_referents(value)
@@ -166,11 +194,6 @@ def build_slice(r: Rebuild, value: slice) -> str:
     if all(type(part) in LITERALS for part in (value.start, value.stop, value.step)):
         return r.constant(value)
     return r.variable(f"{r.constant(slice)}({r.listed((value.start, value.stop, value.step))})")
-
-
-@builds(types.GenericAlias)
-def build_alias(r: Rebuild, value: Any) -> str:
-    return r.variable(f"{r.constant(types.GenericAlias)}({r.listed((value.__origin__, value.__args__))})")
 
 
 def build_container(r: Rebuild, value: Any) -> str:
@@ -272,6 +295,25 @@ def build_builtin_method(r: Rebuild, value: Any) -> str:
         # had past a class that overrides it, by `super()` say
         return r.variable(f"{r.constant(found)}.__get__({this})")
     return r.variable(f"{this}.{value.__name__}")
+
+
+@builds(property)
+def build_property(r: Rebuild, value: property) -> str:
+    parts: list[Any] = [value.fget, value.fset, value.fdel]
+    if value.__doc__ != getattr(value.fget, "__doc__", None):
+        parts.append(value.__doc__)
+    return r.variable(f"{r.constant(property)}({r.listed(parts)})")
+
+
+@builds(classmethod, staticmethod)
+def build_wrapped(r: Rebuild, value: Any) -> str:
+    cls = type(value)
+    name = r.variable(f"{r.constant(cls)}({r.expression(value.__func__)})", value)
+    new = vars(cls(value.__func__))
+    for attribute, held in vars(value).items():  # it takes some from what it wraps
+        if attribute not in new or new[attribute] is not held:
+            r.say(f"{name}.{attribute} = {r.expression(held)}")
+    return name
 
 
 @builds(functools.partial)
@@ -439,7 +481,7 @@ def build_instance(r: Rebuild, value: Any) -> str:
 def build_atom(r: Rebuild, value: Any) -> str:
     """An instance of a subclass of a number or text."""
     base = next(base for base in type(value).__mro__ if base in ATOMIC_BASES)
-    plain = vars(base)["__getnewargs__"](value)[0]
+    plain = base(*vars(base)["__getnewargs__"](value))
     name = r.variable(f"{r.constant(base)}.__new__({r.constant(type(value))}, {r.expression(plain)})", value)
     r.fill(value, lambda: write_state(r, name, value))
     return name
@@ -452,7 +494,7 @@ def build_exception(r: Rebuild, value: BaseException) -> str:
     if isinstance(value, BaseExceptionGroup):
         args = (value.message, list(value.exceptions))  # the arguments may have changed since
     name = r.variable(f"{r.constant(base)}.__new__({r.listed((type(value), *args))})", value)
-    if args is not value.args:
+    if args is not value.args or base is MemoryError:  # whose `__new__` does not look at them
         r.fill(value, lambda: r.say(f"{name}.args = {r.tuple_of(value.args)}"))
     r.fill(value, lambda: fill_exception(r, name, value))
     return name
@@ -489,19 +531,26 @@ def is_writable(member: Any, value: Any) -> bool:
 def write_state(r: Rebuild, name: str, value: Any) -> None:
     """Instance attributes and slots."""
     cls = type(value)
-    own = _frame.dict_of(value)
+    own = own_dictionary(value)
     if own:
         if all(is_plain_attribute(cls, key) for key in own):
             for key, item in own.items():
                 r.say(f"{name}.{key} = {r.expression(item)}")
         else:
-            r.say(f"{name}.__dict__.update({r.dict_of(own.items())})")
+            r.say(f"{dictionary_of(name, cls, r)}.update({r.dict_of(own.items())})")
     for slot in slots_of(cls):
         try:
             held = slot.__get__(value)
         except AttributeError:
             continue
         r.say(f"{r.constant(slot)}.__set__({name}, {r.expression(held)})")
+
+
+def dictionary_of(name: str, cls: type, r: Rebuild) -> str:
+    """What an instance holds, past a `__getattribute__` of the program's."""
+    if cls.__getattribute__ is object.__getattribute__:
+        return f"{name}.__dict__"
+    return f"{r.constant(object)}.__getattribute__({name}, '__dict__')"
 
 
 def is_plain_attribute(cls: type, name: Any) -> bool:

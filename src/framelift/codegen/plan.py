@@ -9,6 +9,7 @@ which calls that of the next one, and so on: to whoever captures it the rest of 
 from __future__ import annotations
 
 import functools
+import weakref
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -29,6 +30,7 @@ from framelift.bytecode.resume import (
     step_code,
     waiting_step_code,
 )
+from framelift.world.door import is_watched
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Plan:
         self.step: Any = None
         self.callee: FunctionType | None = None
         """The step function of the next frame, which the outermost one calls."""
-        self.resumes: dict[tuple[int, int], tuple[Any, list[int], FunctionType | None]] = {}
+        self.resumes: dict[tuple[int, int, frozenset[int]], tuple[Any, list[int], FunctionType | None]] = {}
+        self.dead: dict[tuple[int, int], frozenset[int]] = {}
+        """The variables that are not read again, wherever it goes on."""
         if step:
             self.plan_step()
 
@@ -112,13 +116,17 @@ class Plan:
     ) -> tuple[Any, tuple[Any, ...]]:
         """The function that goes on, and its arguments."""
         values, level, outcome = ((), len(self.frames) - 1, 0) if done is None else done
-        made = self.resumes.get((level, outcome))
-        if made is None:
-            made = self.resumes[level, outcome] = self.plan_resume(level, outcome)
-        code, taken, callee = made
         slots, stack, _ = states[level]
-        kept = values_in(self.after(level, outcome)[1])
-        args = (*taken_from(slots, taken), *stack[:kept], *values)
+        dead = self.dead.get((level, outcome))
+        if dead is None:
+            dead = self.dead[level, outcome] = self.dead_after(level, outcome)
+        kept = frozenset([slot for slot in dead if is_missed(slots[slot])])
+        made = self.resumes.get((level, outcome, kept))
+        if made is None:
+            made = self.resumes[level, outcome, kept] = self.plan_resume(level, outcome, dead - kept)
+        code, taken, callee = made
+        depth = values_in(self.after(level, outcome)[1])
+        args = (*taken_from(slots, taken), *stack[:depth], *values)
         for n in range(level - 1, -1, -1):
             frame, state = self.frames[n], states[n]
             args = (*state[0], *state[1], args)
@@ -138,10 +146,15 @@ class Plan:
         ending = self.outcomes[outcome]
         return ending.at, point.stack[: ending.keeps], ending.pushes
 
-    def plan_resume(self, level: int, outcome: int) -> tuple[Any, list[int], FunctionType | None]:
+    def dead_after(self, level: int, outcome: int) -> frozenset[int]:
+        point = self.frames[level].point
+        return dead_slots(point.body, self.after(level, outcome)[0]) - point.unbound
+
+    def plan_resume(
+        self, level: int, outcome: int, dead: frozenset[int]
+    ) -> tuple[Any, list[int], FunctionType | None]:
         point = self.frames[level].point
         at, kept, pushed = self.after(level, outcome)
-        dead = dead_slots(point.body, at)
         then = Point(point.body, at, point.unbound | dead, (*kept, *pushed), point.takes_free)
         code, inner = resume_code(then), None
         for n in range(level - 1, -1, -1):
@@ -149,6 +162,11 @@ class Plan:
             inner = resume_function(code, self.like(n + 1))
             code = resume_code(frame.point, inner, frame.initialises)
         return code, sorted(dead), inner
+
+
+def is_missed(value: Any) -> bool:
+    """Whether somebody would notice that an object is gone."""
+    return is_watched(type(value)) and weakref.getweakrefcount(value) > 0
 
 
 def taken_from(slots: tuple[Any, ...], dead: list[int]) -> list[Any]:

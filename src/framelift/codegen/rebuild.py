@@ -13,6 +13,7 @@ one on the way that can be made empty, and all is written anew with that one fil
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import sys
 import types
@@ -29,6 +30,7 @@ from framelift.core.weakly import is_lasting
 from framelift.interpreter.generators import Generator
 from framelift.interpreter.torch_calls import Address
 from framelift.tensors import memory
+from framelift.tensors.overrides import as_one_of
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
 from framelift.world.pending import Pending
@@ -152,9 +154,21 @@ class Rebuild:
             return self.input(self.world.known[id(recorder.inputs[at][1])].source)
         if id(fake) not in recorder.nodes:
             raise Break(breaks.UNKNOWN_TENSOR, "a result of the function")
-        if recorder.class_of(fake) is not torch.Tensor:
-            raise unrebuildable(fake, f"a {recorder.class_of(fake).__name__} made inside")
-        return self.output(fake)
+        cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
+        if cls is torch.nn.Parameter:
+            raise unrebuildable(fake, "a Parameter made inside")
+        if cls is torch.Tensor and not attributes:
+            return self.output(fake)
+        name = self.made.get(id(fake))
+        if name is None:
+            made = f"{self.constant(as_one_of)}({self.output(fake)}, {self.constant(cls)}, {{}})"
+            name = self.variable(made, fake)
+            self.fill(fake, functools.partial(self.set_attributes, name, attributes or {}))
+        return name
+
+    def set_attributes(self, name: str, attributes: dict[str, Any]) -> None:
+        for attribute, value in attributes.items():
+            self.say(f"{name}.{attribute} = {self.expression(value)}")
 
     def symbolic(self, value: Any) -> str:
         """A number computed from the sizes and numbers that came in, or that the graph has found."""

@@ -12,9 +12,11 @@ import __future__
 import builtins
 import contextlib
 import functools
+import inspect
 import operator
 import sys
 import traceback
+import typing
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -67,6 +69,9 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     if cls is BuiltinFunctionType and not isinstance(fn.__self__, (ModuleType, type, type(None))):
         fn, args = builtin_method(fn), [fn.__self__, *args]
         cls = type(fn)
+    elif cls is BuiltinFunctionType and fn.__name__ in METACLASS_METHODS and isinstance(fn.__self__, type):
+        fn, args = getattr(type, fn.__name__), [fn.__self__, *args]
+        cls = type(fn)
     elif cls is MethodWrapperType:
         fn, args = fn.__objclass__.__dict__[fn.__name__], [fn.__self__, *args]
         cls = type(fn)
@@ -93,6 +98,10 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     return f.world.call_native(f, fn, args, kwargs)
 
 
+METACLASS_METHODS = frozenset(name for name in vars(type) if type(vars(type)[name]) is MethodDescriptorType)
+"""What a class has from `type`: bound to it, these can't be told from class methods of C but by name."""
+
+
 def builtin_method(bound: BuiltinFunctionType) -> Any:
     """The descriptor of a bound method that C implements; a subclass may have overridden its name."""
     name = bound.__name__
@@ -111,7 +120,10 @@ def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str,
     if kwargs is None and code.simple and len(args) == code.argcount:
         return Frame(f.machine, fn, code, args)
     bound = _frame.bind(fn, tuple(args), kwargs)
-    return Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    frame = Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    if not code.code.co_flags & inspect.CO_OPTIMIZED:
+        frame.namespace = fn.__globals__  # the code of a module
+    return frame
 
 
 def call_class(f: Frame, cls: type, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -171,7 +183,7 @@ def zero_argument_super(f: Frame) -> Any:
 @serve(builtins.locals)
 def serve_locals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
-        return f.world.call_native(f, builtins.locals, args, kwargs)
+        return told_what_is_wrong(builtins.locals, args, kwargs)
     return local_variables(f)
 
 
@@ -189,9 +201,12 @@ def serve_vars(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(builtins.dir)
 def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs:
+        return sorted(f.world.names_of(f, opened(args[0])))
     if args or kwargs:
-        return f.world.call_native(f, builtins.dir, args, kwargs)
-    return sorted(local_variables(f))
+        return told_what_is_wrong(builtins.dir, args, kwargs)
+    local = local_variables(f)
+    return sorted(local if type(local) is dict else f.world.operate(operator.methodcaller("keys"), local))
 
 
 def serve_evaluator(evaluator: Any, mode: str) -> None:
@@ -230,7 +245,7 @@ def serve_compile(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parameters = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
     given = {**dict(zip(parameters, args, strict=False)), **kwargs}
     if len(given) == len(args) + len(kwargs) and not opened(given.get("dont_inherit")):
-        given["flags"] = opened(given.get("flags", 0)) | futures(f)
+        given["flags"] = f.world.operate(operator.index, opened(given.get("flags", 0))) | futures(f)
         args, kwargs = [], {**given, "dont_inherit": True}
     return f.world.call_native(f, builtins.compile, args, kwargs)
 
@@ -243,6 +258,12 @@ def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if found is None:
         raise ValueError("call stack is not deep enough")
     return f.world.frame_object(found) if isinstance(found, Frame) else found
+
+
+@serve(sys.setrecursionlimit)
+def serve_setrecursionlimit(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    f.world.call_native(f, sys.setrecursionlimit, args, kwargs)
+    f.machine.limit = sys.getrecursionlimit()
 
 
 @serve(TracebackType)
@@ -318,8 +339,29 @@ def maker_of_class(f: Frame, maker: Any, args: list[Any]) -> Any:
     """C names the module of a class after the globals of the frame that makes it: there must be one."""
     namespace = opened(args[-1]) if args else None
     if isinstance(namespace, dict) and not dict.__contains__(namespace, "__module__"):
-        return FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+        return from_here(f, maker)
     return maker
+
+
+def from_here(f: Frame, maker: Any) -> FunctionType:
+    """Calls it from a real frame that has the globals of `f`."""
+    caller = FunctionType(MAKER, f.globals, closure=(CellType(maker),))
+    caller.__qualname__ = maker.__qualname__
+    return caller
+
+
+def serve_named(maker: Any) -> None:
+    """What it makes gets its module's name from the globals of the frame that calls it."""
+
+    @serve(maker)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return f.world.call_native(f, from_here(f, maker), args, kwargs)
+
+
+TYPING = ("NamedTuple", "NewType", "ParamSpec", "TypeAliasType", "TypedDict", "TypeVar", "TypeVarTuple")
+for name in TYPING:
+    if hasattr(typing, name):
+        serve_named(getattr(typing, name))
 
 
 def code_that_calls(maker: Any) -> CodeType:
@@ -351,10 +393,15 @@ for ours in (Generator, Coroutine, AsyncGenerator):
 # ---- what looks into objects
 
 
+def told_what_is_wrong(fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call that raises, whatever it is given in the right places."""
+    return _frame.native(fn, *map(opened, args), **{name: opened(value) for name, value in kwargs.items()})
+
+
 @serve(builtins.getattr)
 def serve_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or not 2 <= len(args) <= 3 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.getattr, args, kwargs)
+        return told_what_is_wrong(builtins.getattr, args, kwargs)
     try:
         return f.world.load_attr(args[0], opened(args[1]))
     except AttributeError:
@@ -366,7 +413,7 @@ def serve_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(builtins.hasattr)
 def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.hasattr, args, kwargs)
+        return told_what_is_wrong(builtins.hasattr, args, kwargs)
     try:
         f.world.load_attr(args[0], opened(args[1]))
     except AttributeError:
@@ -377,14 +424,14 @@ def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(builtins.setattr)
 def serve_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 3 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.setattr, args, kwargs)
+        return told_what_is_wrong(builtins.setattr, args, kwargs)
     f.world.store_attr(args[0], opened(args[1]), args[2])
 
 
 @serve(builtins.delattr)
 def serve_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
-        return f.world.call_native(f, builtins.delattr, args, kwargs)
+        return told_what_is_wrong(builtins.delattr, args, kwargs)
     f.world.delete_attr(args[0], opened(args[1]))
 
 

@@ -21,6 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry, clean_traceback
 from framelift.interpreter.machine import YIELD, chained, raise_as_is
+from framelift.world.pending import opened
 from framelift.world.plain import PlainWorld, stands_for
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
@@ -150,6 +151,7 @@ class Suspended:
         return self.resume(values[0])
 
     def throw(self, *thrown: Any) -> Any:
+        warn_of_signature("throw", thrown)
         return self.throw_in(as_thrown(self.frame.world, *thrown))
 
     def throw_in(self, error: BaseException) -> Any:
@@ -249,20 +251,26 @@ def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
     try:
         return act(owner)
     except BaseException as error:
-        if not world.catchable(error):
-            raise
-        _frame.unraisable(clean_traceback(error), owner)
+        if world.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
+            _frame.unraisable(clean_traceback(error), owner)
+        return None
 
 
 def not_pickled(value: Any) -> TypeError:
     return TypeError(f"cannot pickle '{type(value).__name__}' object")
 
 
+def warn_of_signature(method: str, thrown: tuple[Any, ...]) -> None:
+    if len(thrown) > 1 and version.THROW_TAKES_ONE:
+        signature = f"the (type, exc, tb) signature of {method}() is deprecated"
+        warnings.warn(f"{signature}, use the single-arg signature instead.", DeprecationWarning, stacklevel=3)
+
+
 def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
         raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
-    kind, value, traceback = (*thrown, None, None)[:3]
+    kind, value, traceback = (*map(opened, thrown), None, None)[:3]
     if traceback is not None and not isinstance(traceback, types.TracebackType):
         raise TypeError("throw() third argument must be a traceback object")
     if isinstance(kind, BaseException):
@@ -290,10 +298,14 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
         if not world.catchable(raised):
             raise
         return clean_traceback(raised)
-    return made if isinstance(made, BaseException) else TypeError(NO_EXCEPTION.format(kind, type(made)))
+    return (
+        made
+        if isinstance(made, BaseException)
+        else TypeError(f"{NO_EXCEPTION.format(kind)}, not {type(made).__name__}")
+    )
 
 
-NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException, not {!r}"
+NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"
 
 
 def close_iterator(world: PlainWorld, iterator: Any) -> None:
@@ -322,6 +334,16 @@ class Generator(Suspended):
     gi_yieldfrom = Shown(Suspended.waits_for)
     gi_code = Shown(Suspended.its_code)
     gi_frame = Shown(Suspended.its_frame)
+
+
+@stands_for(types.GeneratorType)
+class IterableCoroutine(Generator):
+    """A generator of a function that `types.coroutine` marks: C awaits only what has the method."""
+
+    __slots__ = ()
+
+    def __await__(self) -> IterableCoroutine:
+        return self
 
 
 @stands_for(types.CoroutineType)
@@ -373,6 +395,8 @@ def warn_unawaited(coroutine: Coroutine) -> None:
     except RuntimeWarning:
         raise
     except BaseException as error:
+        if not coroutine.frame.world.catchable(error):
+            return
         _frame.unraisable(clean_traceback(error), coroutine)
     warnings.warn(f"coroutine '{coroutine.__qualname__}' was never awaited", RuntimeWarning, stacklevel=3)
 
@@ -457,6 +481,7 @@ class AsyncGenerator(Suspended):
         return self.stepping(lambda first: self.resume(value if first is None else first), "asend")
 
     def athrow(self, *thrown: Any) -> AsyncStep:
+        warn_of_signature("athrow", thrown)
         return self.stepping(lambda _: self.throw_in(as_thrown(self.frame.world, *thrown)), "athrow")
 
     def aclose(self) -> AsyncStep:
@@ -520,6 +545,7 @@ class AsyncStep(Awaited):
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
         self.state = SUSPENDED
+        warn_of_signature("throw", thrown)
         return self.outcome(self.generator.throw_in, as_thrown(self.generator.frame.world, *thrown))
 
     def close(self) -> None:
@@ -576,4 +602,4 @@ def made_generator(frame: Frame, caller: Frame | None) -> Suspended:
         return Coroutine(frame, caller)
     if flags & inspect.CO_ASYNC_GENERATOR:
         return AsyncGenerator(frame)
-    return Generator(frame)
+    return IterableCoroutine(frame) if flags & inspect.CO_ITERABLE_COROUTINE else Generator(frame)

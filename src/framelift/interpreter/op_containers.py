@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from framelift.core.sentinels import MISSING, NULL
@@ -116,11 +117,18 @@ def DICT_MERGE(f: Frame, n: int) -> None:
         name = describe_callable(opened(callee))
         raise TypeError(f"{name} argument after ** must be a mapping, not {type(mapping).__name__}")
     merged: dict[Any, Any] = {}
-    f.world.operate(dict.update, merged, mapping)
-    for key in merged:
-        if key in target:
+    keys: Any = merged
+    if isinstance(mapping, dict):
+        f.world.operate(dict.update, merged, mapping)
+    else:
+        keys = f.world.elements(f.world.operate(operator.methodcaller("keys"), mapping))
+        merged.update((key, f.world.load_item(mapping, key)) for key in keys)
+    seen = set(target)
+    for key in keys:
+        if key in seen:
             name = describe_callable(opened(callee))
             raise TypeError(f"{name} got multiple values for keyword argument '{key}'")
+        seen.add(key)
     target.update(merged)
     f.stack.pop()
 

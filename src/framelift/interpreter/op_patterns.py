@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType, MethodDescriptorType
 from typing import Any
 
 from framelift.bytecode.decode import version
@@ -37,13 +38,22 @@ def MATCH_KEYS(f: Frame, _: Any) -> None:
         if key in seen:
             raise ValueError(f"mapping pattern checks duplicate key ({key!r})")
         seen.add(key)
+    getter = mapping_getter(f, subject) if keys else ()
     for key in keys:
-        value = f.world.operate(type(subject).get, subject, f.world.key(key), MISSING)
+        value = f.world.operate(*getter, f.world.key(key), MISSING)
         if value is MISSING:
             values = None
             break
         values.append(value)  # type: ignore[union-attr]
     f.stack.append(None if values is None else tuple(values))
+
+
+def mapping_getter(f: Frame, subject: Any) -> tuple[Any, ...]:
+    """What a key is looked up with: the method and its owner, or something that needs none."""
+    found = f.world.class_attribute(type(subject), "get")
+    if type(found) in (FunctionType, MethodDescriptorType):
+        return found, subject
+    return (f.world.load_attr(subject, "get"),)
 
 
 def MATCH_CLASS(f: Frame, count: int) -> None:

@@ -78,7 +78,12 @@ def held(frame: Frame, body: Body, at: int, takes_free: bool, origin: Origin | N
     free = len(body.code.co_freevars)
     own = len(slot_names(body.code)) - free
     dead = dead_slots(body, at)
-    unbound = frozenset(slot for slot in range(own) if frame.fast[slot] is UNSET or slot in dead)
+    missed = frame.world.may_be_missed
+    unbound = frozenset(
+        slot
+        for slot in range(own)
+        if frame.fast[slot] is UNSET or (slot in dead and not missed(frame.fast[slot], frame.stack))
+    )
     slots = [None if slot in unbound else frame.fast[slot] for slot in range(own)]
     if takes_free:
         slots += frame.fast[len(frame.fast) - free :]

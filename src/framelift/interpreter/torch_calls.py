@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import inspect
 import operator
+import re
 import string
 import types
 import weakref
@@ -30,9 +31,10 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.interpreter.calls import SERVED, call, call_function, maker_of_class
+from framelift.interpreter.calls import SERVED, call, call_function, maker_of_class, told_what_is_wrong
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.tensors.torch_state import SETTERS
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
@@ -102,6 +104,33 @@ def made_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any]) ->
     made = _frame.native(maker_of_class(f, maker, args), *args, **options)
     f.world.know_class(made)  # type: ignore[attr-defined]
     return made
+
+
+@serve(type.mro)
+def serve_mro(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(opened(args[0]), type):
+        f.world.guard_bases(opened(args[0]))
+    return f.world.call_native(f, type.mro, args, kwargs)
+
+
+@serve(type.__instancecheck__)
+def serve_instance_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """By the bases, whatever a metaclass says."""
+    if len(args) != 2 or kwargs:
+        return told_what_is_wrong(type.__instancecheck__, args, kwargs)
+    cls, value = map(opened, args)
+    f.world.guard_bases(f.world.class_of(value))
+    f.world.class_attribute(type(value), "__class__")
+    if type(value) is FakeTensor:
+        return type.__subclasscheck__(cls, f.world.class_of(value))
+    return f.world.call_native(f, type.__instancecheck__, [cls, value], None)
+
+
+@serve(type.__subclasscheck__)
+def serve_subclass_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2 and isinstance(opened(args[1]), type):
+        f.world.guard_bases(opened(args[1]))
+    return f.world.call_native(f, type.__subclasscheck__, args, kwargs)
 
 
 @serve(builtins.__build_class__)
@@ -233,12 +262,24 @@ def serve_hash(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(builtins.len)
 def serve_len(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    value = opened(args[0]) if args else None
+    if len(args) != 1 or kwargs:
+        return told_what_is_wrong(len, args, kwargs)
+    value = opened(args[0])
     if type(value) is FakeTensor:
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
-    return f.world.length(value) if len(args) == 1 else f.world.call_native(f, len, args, kwargs)  # type: ignore[attr-defined]
+    return f.world.length(value)  # type: ignore[attr-defined]
+
+
+@serve(builtins.__import__)
+def serve_import(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The function that an import statement calls, called by hand; with no other than absolute names."""
+    given = {**dict(zip(("name", "globals", "locals", "fromlist", "level"), args, strict=False)), **kwargs}
+    name, names, level = (f.world.for_c(given.get(key)) for key in ("name", "fromlist", "level"))
+    if len(given) != len(args) + len(kwargs) or type(name) is not str or level:
+        return f.world.call_native(f, builtins.__import__, args, kwargs)
+    return f.world.import_name(name, f.globals, None, names, 0)
 
 
 @serve(list.append)
@@ -263,20 +304,22 @@ def serve_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(object.__setattr__)
 def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3:
+    if len(args) == 3 and not kwargs and isinstance(opened(args[1]), str):
         obj, name = opened(args[0]), opened(args[1])
         view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
         if view is not None:
             return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
-        f.world.class_attribute(type(obj), name)
-        return _frame.native(object.__setattr__, obj, name, args[2])
-    return object.__setattr__(*args)
+        c_takes_it = type(f.world.class_attribute(type(obj), name)) is types.GetSetDescriptorType
+        return object.__setattr__(obj, name, f.world.for_c(args[2]) if c_takes_it else args[2])
+    return told_what_is_wrong(object.__setattr__, args, kwargs)
 
 
 @serve(object.__delattr__)
 def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs or not isinstance(opened(args[1]), str):
+        return told_what_is_wrong(object.__delattr__, args, kwargs)
     obj, name = opened(args[0]), opened(args[1])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
@@ -287,6 +330,8 @@ def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
 
 @serve(object.__getattribute__)
 def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs or not isinstance(opened(args[1]), str):
+        return told_what_is_wrong(object.__getattribute__, args, kwargs)
     obj, name = opened(args[0]), opened(args[1])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
@@ -308,10 +353,29 @@ serve_member(types.MemberDescriptorType.__set__, serve_object_setattr)
 serve_member(types.MemberDescriptorType.__delete__, serve_object_delattr)
 
 
+@serve(object.__dir__, type.__dir__)
+def serve_object_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs:
+        return told_what_is_wrong(object.__dir__, args, kwargs)
+    return f.world.plain_names_of(f, opened(args[0]))  # type: ignore[attr-defined]
+
+
+@serve(types.GetSetDescriptorType.__get__, types.MemberDescriptorType.__get__)
+def serve_descriptor_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The attribute as `object.__getattribute__` finds it, if it would find it by this descriptor."""
+    descriptor, obj = (opened(x) for x in args[:2]) if 1 < len(args) < 4 and not kwargs else (None, None)
+    name = getattr(descriptor, "__name__", "")
+    if descriptor is None or f.world.class_attribute(type(obj), name) is not descriptor:
+        return f.world.call_native(f, types.GetSetDescriptorType.__get__, args, kwargs)
+    if isinstance(obj, type):
+        return f.world.for_class_getset(obj, name)  # type: ignore[attr-defined]
+    return serve_object_getattribute(f, [obj, name], {})
+
+
 @serve(object.__reduce_ex__)
 def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What `copy` and `pickle` ask for: C would read the instance's attributes behind the door's back."""
-    obj = opened(args[0])
+    obj = opened(args[0]) if args else None
     world = f.world
     if id(obj) not in world.views:  # type: ignore[attr-defined]
         return world.call_native(f, object.__reduce_ex__, args, kwargs)
@@ -329,7 +393,7 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(object.__getstate__)
 def serve_getstate(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    obj = opened(args[0])
+    obj = opened(args[0]) if args else None
     if id(obj) not in f.world.views:  # type: ignore[attr-defined]
         return f.world.call_native(f, object.__getstate__, args, kwargs)
     return instance_state(f, obj)
@@ -371,7 +435,7 @@ UNWRAP = inspect.unwrap
 
 @serve(UNWRAP)
 def serve_unwrap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return call_function(f, unwrapped, args, kwargs or None)
+    return interpreted(f, unwrapped, args, kwargs)
 
 
 def unwrapped(func: Any, *, stop: Any = None) -> Any:
@@ -426,6 +490,29 @@ def serve_cache_method(method: Any) -> None:
 
 for _name in ("cache_info", "cache_clear"):
     serve_cache_method(vars(CACHED)[_name])
+
+
+def serve_substitution(name: str) -> None:
+    method = getattr(re.Pattern, name)
+
+    @serve(getattr(re, name))
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A function that makes the replacements is the program's, and the hook must see that C calls it."""
+        fn = getattr(re, name)
+        try:
+            given = inspect.signature(fn).bind(*args, **kwargs)
+        except TypeError:
+            return told_what_is_wrong(fn, args, kwargs)
+        given.apply_defaults()
+        pattern, replacement, text, count, flags = given.arguments.values()
+        if not callable(opened(replacement)):
+            return f.world.call_native(f, fn, args, kwargs)
+        compiled = f.world.call_native(f, re.compile, [pattern, flags], None)
+        return f.world.call_native(f, method, [compiled, replacement, text, count], None)
+
+
+serve_substitution("sub")
+serve_substitution("subn")
 
 
 FORMATTER = string.Formatter()
@@ -570,6 +657,22 @@ def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise Break(breaks.EFFECT, "leaving a device that was entered outside")
     f.world.recorder.devices_entered -= 1  # type: ignore[attr-defined]
     return f.world.call_native(f, torch.device.__exit__, args, kwargs)
+
+
+# ---- other switches
+
+
+def serve_setter(setter: Any) -> None:
+    @serve(setter)
+    def throw(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs:
+            return f.world.call_native(f, setter, args, kwargs)
+        return f.world.recorder.throw(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
+
+
+# gradients are switched by a recorded call; a graph for a compiler does not say of what dtype new tensors are
+for _setter in SETTERS.keys() - {torch._C._set_grad_enabled, torch.set_default_dtype}:
+    serve_setter(_setter)
 
 
 # ---- facts about symbols

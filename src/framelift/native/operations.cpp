@@ -175,9 +175,21 @@ PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
   return view ? *reinterpret_cast<PyObject**>(parent + 1) : nullptr;
 }
 
+// What a bytearray holds now.
+PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
+  if (!PyByteArray_Check(parent)) {
+    return nullptr;
+  }
+  return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
+}
+
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
 PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
+}
+
+PyObject* access_decimal_context(Operand&, Walk& walk, PyObject*) {
+  return walk.keep(decimal_context());
 }
 
 const AccessKind ACCESSES[] = {
@@ -203,7 +215,9 @@ const AccessKind ACCESSES[] = {
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
+    {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
+    {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
 };
 
 // ---- checks ----

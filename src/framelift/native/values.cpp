@@ -15,6 +15,7 @@ namespace {
 
 PyTypeObject* the_deque_type = nullptr;
 PyObject* get_cache_token = nullptr;  // of _abc, in C
+PyObject* get_decimal_context = nullptr;  // of _decimal, in C
 
 bool same_float(PyObject* a, PyObject* b) {
   double x = PyFloat_AS_DOUBLE(a);
@@ -240,7 +241,28 @@ bool init_values() {
   the_deque_type =
       reinterpret_cast<PyTypeObject*>(get_attribute(module.get(), "deque").release());
   get_cache_token = get_attribute(classes.get(), "get_cache_token").release();
+  PyRef decimals = PyRef::steal(PyImport_ImportModule("_decimal"));
+  if (decimals) {
+    get_decimal_context = get_attribute(decimals.get(), "getcontext").release();
+  }
+  PyErr_Clear();  // without it numbers of that kind are Python's, and not captured
   return the_deque_type != nullptr && get_cache_token != nullptr;
+}
+
+PyObject* decimal_context() {
+  if (get_decimal_context == nullptr) {
+    return nullptr;
+  }
+  PyRef context = PyRef::steal(PyObject_CallNoArgs(get_decimal_context));
+  PyRef text = PyRef::steal(context ? PyObject_Repr(context.get()) : nullptr);
+  const char* all = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* flags = all ? std::strstr(all, "flags=[") : nullptr;
+  const char* rest = flags ? std::strchr(flags, ']') : nullptr;
+  PyObject* kept = rest ? PyUnicode_FromFormat("%.*s%s", int(flags - all), all, rest + 1) : nullptr;
+  if (kept == nullptr) {
+    PyErr_Clear();
+  }
+  return kept;
 }
 
 PyObject* count_registrations() {

@@ -39,6 +39,9 @@ Py_ssize_t native_length(PyObject* value);
 
 // How often a class was registered with an abstract base class, as a new int; null if it can't be told.
 PyObject* count_registrations();
+// The text of the context of this thread's decimal numbers, but for what has happened in it: a new
+// reference, or null.
+PyObject* decimal_context();
 
 // The type collections.deque.
 PyTypeObject* deque_type();

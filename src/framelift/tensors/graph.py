@@ -27,6 +27,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.tensors import memory
 from framelift.tensors.functions import SPELLINGS
+from framelift.tensors.overrides import PLAIN, as_plain
 from framelift.tensors.symbols import SYMBOLIC, Symbols, settled
 from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
 
@@ -410,7 +411,14 @@ def forget_source(filename: str) -> None:
 
 def as_input(value: Any) -> Any:
     """What a graph is given for an input: code generators know no floats that vary, but tensors."""
-    return torch.scalar_tensor(value, dtype=torch.float64) if type(value) is float else value
+    if type(value) is float:
+        return torch.scalar_tensor(value, dtype=torch.float64)
+    return as_plain(value) if is_converted(value) else value
+
+
+def is_converted(value: Any) -> bool:
+    """Whether a graph is given something else than what came in."""
+    return type(value) is float or (isinstance(value, Tensor) and type(value) not in PLAIN)
 
 
 PROPERTIES = {

@@ -43,7 +43,9 @@ from framelift.tensors.functions import (
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, GraphWriter, describe
+from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
+from framelift.tensors.torch_state import SETTERS
 
 Tensor = torch.Tensor
 
@@ -69,7 +71,7 @@ FACTS = frozenset({"is_leaf", "storage_offset"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(GraphWriter, TorchFunctionMode):
+class Recorder(Overrides, GraphWriter, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -165,6 +167,12 @@ class Recorder(GraphWriter, TorchFunctionMode):
             leave(entered)
         self.switch(leave, (node,))
 
+    def throw(self, setter: Callable[..., Any], settings: tuple[Any, ...]) -> None:
+        """The program throws a switch of torch's: so does the trace, and the graph."""
+        with torch._C.DisableTorchFunction():
+            setter(*settings)
+        self.switch(setter, settings)
+
     def check_modes(self) -> None:
         """The trace has put the modes back that were there before: the program must not have removed any."""
         if not all(mode in self.modes_left for mode in self.modes_before):
@@ -233,20 +241,21 @@ class Recorder(GraphWriter, TorchFunctionMode):
     def input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
         """A real tensor becomes a placeholder; some of its dimensions may be symbols."""
         with torch._C.DisableTorchFunction():
-            if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            if not is_known_kind(type(tensor)):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {type(tensor).__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             node = self.placeholder()
+            plain = tensor if type(tensor) in PLAIN else as_plain(tensor)
             try:
-                fake = self.fakes.of(tensor) if not dims else self.symbolic(node, tensor, dims)
+                fake = self.fakes.of(plain) if not dims else self.symbolic(node, plain, dims)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         node.meta["example_value"] = fake
         with self.outermost():
             self.know(fake, node)
         self.input_of[id(fake)] = len(self.inputs)
-        self.classes[id(fake)] = type(tensor)
+        self.is_of_class(fake, type(tensor))
         self.inputs.append((node, tensor, fake))
         return fake
 
@@ -264,10 +273,15 @@ class Recorder(GraphWriter, TorchFunctionMode):
     # ---- calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        classes = self.overloaded(args, kwargs or {}) if self.overriding else []
+        if classes:
+            return self.asked(classes, func, args, kwargs or {})
         return self.record_call(func, args, kwargs or {})
 
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
+        if self.overriding and self.overloaded(args, kwargs):
+            return func(*args, **kwargs)  # torch says by which name it goes
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
@@ -418,7 +432,7 @@ class Recorder(GraphWriter, TorchFunctionMode):
     def throws_switches(self) -> bool:
         """Whether the graph, or a body in it, switches something in torch on its way."""
         graphs = [self.graph, *(module.graph for module in self.modules.values())]
-        return any(node.target in SWITCHES or node.target in CONTEXTS for g in graphs for node in g.nodes)
+        return any(node.target in SETTERS or node.target in CONTEXTS for g in graphs for node in g.nodes)
 
 
 def drop_switches(graph: torch.fx.Graph, holds: Any) -> None:

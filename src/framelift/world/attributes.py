@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+from collections.abc import Iterable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
 from typing import Any
 
@@ -23,6 +24,8 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
+from framelift.tensors.overrides import PLAIN as TENSORS
+from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
 from framelift.world.door import Door, is_ours
@@ -30,7 +33,7 @@ from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
-from framelift.world.views import DELETED, View
+from framelift.world.views import DELETED, View, own_dictionary
 
 native = _frame.native
 
@@ -38,6 +41,7 @@ IMPORTER = builtins.__import__
 CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 CONSTANTS = memory.ATOMS | {bytes}
+SETTER = object.__setattr__
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 
@@ -96,7 +100,7 @@ class Attributes(Door):
         """Whether what an inside object has under a name is just the class's, which may be from outside."""
         if found is MISSING or self.describes(type(found), "__get__"):
             return False
-        return not (cls.__dictoffset__ and name in (_frame.dict_of(obj) or ()))
+        return not (cls.__dictoffset__ and name in (own_dictionary(obj) or ()))
 
     def inside_attr(self, obj: Any, name: str) -> Any:
         """`object.__getattribute__` of an object that the trace has made."""
@@ -113,7 +117,7 @@ class Attributes(Door):
     def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.class_attribute(cls, name)
-        own = _frame.dict_of(obj)
+        own = own_dictionary(obj)
         if found is MISSING and own is not None:
             source = self.known[id(obj)].source
             if name in own:
@@ -133,8 +137,10 @@ class Attributes(Door):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            found = super().class_attribute(torch.Tensor, name)
+            found = super().class_attribute(self.recorder.class_of(obj), name)
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
+                if found is not super().class_attribute(torch.Tensor, name):
+                    self.class_attribute(self.recorder.class_of(obj), name)
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
         if cls in SYMBOLIC:
@@ -147,7 +153,7 @@ class Attributes(Door):
             ):
                 view = self.views.get(id(obj))
                 if view is None:
-                    own = _frame.dict_of(obj) if cls.__dictoffset__ else None
+                    own = own_dictionary(obj) if cls.__dictoffset__ else None
                     plain = own is None or name not in own
                 else:
                     plain = self.own_attr(view, obj, name) is DELETED
@@ -202,7 +208,7 @@ class Attributes(Door):
         value = view.get(name)
         if value is not MISSING:
             return value
-        own = _frame.dict_of(obj)
+        own = own_dictionary(obj)
         if own is None:
             return DELETED
         if name not in own:
@@ -231,7 +237,7 @@ class Attributes(Door):
         if name == "__dict__":
             if view.complete:
                 return view.values
-            return Pending(self, view.source.child(Access.DICT), _frame.dict_of(obj))
+            return Pending(self, view.source.child(Access.DICT), own_dictionary(obj))
         if name == "__class__":
             return type(obj)
         return self.refuse(breaks.INTERNAL, f"{name} of an outside {type(obj).__name__}")
@@ -336,7 +342,7 @@ class Attributes(Door):
         getter = self.class_attribute(meta, "__getattr__")
         if getter is not MISSING:
             return self.invoke(getter, cls, name)
-        return getattr(cls, name)
+        return native(getattr, cls, name)
 
     def for_class_getset(self, cls: type, name: str) -> Any:
         """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
@@ -414,6 +420,11 @@ class Attributes(Door):
         return True
 
     def tensor_attr(self, fake: Any, name: str) -> Any:
+        cls = self.recorder.class_of(fake)
+        if cls not in TENSORS:
+            own = self.subclass_attr(fake, cls, name)
+            if own is not MISSING:
+                return own
         if name in METADATA:
             self.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
@@ -428,14 +439,36 @@ class Attributes(Door):
             if name in ("grad_fn", "_version", "_cdata", "_backward_hooks", "data"):
                 return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
             return native(getattr, fake, name)
-        tensor = self.recorder.inputs[at][1] if at is not None else None
-        if tensor is not None and name in tensor.__dict__:
-            source = self.known[id(tensor)].source
-            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
-        if tensor is not None:
-            self.guard(self.known[id(tensor)].source, Check.NO_ATTR, name)
+        own = self.tensor_dict_attr(fake, name)
+        if own is not MISSING:
+            return own
         text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
+
+    def tensor_dict_attr(self, fake: Any, name: str) -> Any:
+        """What the program has set on a tensor; MISSING if nothing."""
+        at = self.recorder.input_of.get(id(fake))
+        if at is None:
+            return self.recorder.attributes.get(id(fake), {}).get(name, MISSING)
+        tensor = self.recorder.inputs[at][1]
+        source = self.known[id(tensor)].source
+        if name in tensor.__dict__:
+            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
+        self.guard(source, Check.NO_ATTR, name)
+        return MISSING
+
+    def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
+        """What a tensor has of its class; MISSING where that is what every tensor has."""
+        found = self.class_attribute(cls, name)
+        if found is super().class_attribute(torch.Tensor, name):
+            if name in METADATA and overrides(cls):
+                return native(getattr, fake, name)  # torch asks the class
+            return MISSING
+        if not self.describes(type(found), "__set__"):
+            own = self.tensor_dict_attr(fake, name)
+            if own is not MISSING:
+                return own
+        return self.bound(found, fake, cls, name)
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         tensor = self.recorder.inputs[at][1]
@@ -468,7 +501,38 @@ class Attributes(Door):
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != 1:
             return self.call_native(frame, builtins.vars, args, kwargs)
-        return self.load_attr(args[0], "__dict__")
+        try:
+            return self.load_attr(args[0], "__dict__")
+        except AttributeError:
+            raise TypeError("vars() argument must have __dict__ attribute") from None
+
+    def names_of(self, frame: Any, obj: Any) -> Iterable[Any]:
+        """What `dir` lists, not sorted."""
+        method = self.class_attribute(type(obj), "__dir__")
+        if type(method) is FunctionType:
+            return self.elements(self.invoke(method, obj))  # type: ignore[attr-defined]
+        if method not in (object.__dir__, type.__dir__):
+            return self.call_native(frame, builtins.dir, [obj], {})
+        return self.plain_names_of(frame, obj)
+
+    def plain_names_of(self, frame: Any, obj: Any) -> list[Any]:
+        """`object.__dir__` and `type.__dir__`: own names, and those of the classes, nearest first."""
+        if type(obj) is FakeTensor or self.is_opaque(obj):
+            return self.call_native(frame, builtins.dir, [obj], {})
+        if isinstance(obj, type):
+            return list(self.names_of_class(obj))
+        own = opened(self.load_attr(obj, "__dict__")) if own_dictionary(obj) is not None else ()
+        return list({**dict.fromkeys(own), **self.names_of_class(self.class_of(obj))})
+
+    def names_of_class(self, cls: type) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for base in cls.__mro__:
+            if not (base.__flags__ & IMMUTABLE_TYPE or base in self.inside_classes):
+                place = self.root.constant(base, base.__qualname__)
+                self.guard(place.child(Access.DICT), Check.KEYS, tuple(vars(base)))
+            names |= dict.fromkeys(vars(base))
+        self.guard_bases(cls)
+        return names
 
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")
@@ -478,7 +542,8 @@ class Attributes(Door):
         top = full if from_list else full.partition(".")[0]
         if not isinstance(sys.modules[full], types.ModuleType):
             return self.refuse(breaks.OPAQUE_OBJECT, f"what sys.modules has in the place of {full}")
-        for item in from_list or ():
+        packaged = hasattr(sys.modules[full], "__path__")  # only of a package other modules are looked for
+        for item in from_list or () if packaged else ():
             if item != "*" and not may_have(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
                 self.refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
@@ -519,6 +584,8 @@ class Attributes(Door):
         if type(setter) is FunctionType:
             return self.invoke(setter, obj, name, value)
         value = opened(value)
+        if self.takes_no_attribute(obj, name):
+            native(setattr, obj, name, self.for_c(value))  # to be told so
         if (
             type(obj) is FunctionType
             and type(value) is str
@@ -539,7 +606,7 @@ class Attributes(Door):
             self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
         elif found is not MISSING and kind is not MemberDescriptorType and self.describes(kind, "__set__"):
             self.invoke(kind.__set__, self.descriptor(found, type(obj)), obj, value)
-        elif kind is MemberDescriptorType or _frame.dict_of(obj) is not None:
+        elif kind is MemberDescriptorType or own_dictionary(obj) is not None:
             view.write(name, value)
         else:
             raise AttributeError(
@@ -557,6 +624,8 @@ class Attributes(Door):
             self.invoke(deleter, obj, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
+            if self.takes_no_attribute(obj, name):
+                native(delattr, obj, name)  # to be told so
             self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
             return
         deleter = self.class_attribute(type(obj), "__delattr__")
@@ -569,7 +638,10 @@ class Attributes(Door):
         found = self.class_attribute(type(obj), name)
         kind = type(found)
         if kind is MemberDescriptorType:
-            self.slot_attr(view, obj, found, name, hook=False)
+            try:
+                self.slot_attr(view, obj, found, name, hook=False)
+            except AttributeError:
+                raise AttributeError(name) from None  # which is all that C says
         elif found is not MISSING and self.describes(kind, "__delete__"):
             self.invoke(kind.__delete__, self.descriptor(found, type(obj)), obj)
             return
@@ -578,6 +650,16 @@ class Attributes(Door):
                 f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
             )
         view.write(name, DELETED)
+
+    def takes_no_attribute(self, obj: Any, name: str) -> bool:
+        """Whether an object of a builtin type has no place for an attribute."""
+        cls = type(obj)
+        if isinstance(obj, type):
+            return bool(obj.__flags__ & IMMUTABLE_TYPE)
+        if not cls.__flags__ & IMMUTABLE_TYPE or self.plain_attribute(cls, "__setattr__") is not SETTER:
+            return False
+        stores = hasattr(type(self.plain_attribute(cls, name)), "__set__")
+        return name == "__class__" or not (cls.__dictoffset__ or stores)
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
@@ -589,7 +671,9 @@ class Attributes(Door):
     def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
         if super().class_attribute(torch.Tensor, name) is not MISSING or id(fake) in self.recorder.input_of:
             self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+        if self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
+            self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+        self.recorder.attributes.setdefault(id(fake), {})[name] = value
 
 
 def may_have(module: types.ModuleType, name: str) -> bool:

@@ -45,6 +45,15 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is namespace
 
 
+def is_watched(cls: type) -> bool:
+    """Whether programs hold weak references to instances of a class. To tensors, which may be large, and to
+    functions and classes, which have them anyway, it is seldom a variable that keeps them alive."""
+    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED)
+
+
+UNWATCHED = (torch.Tensor, type, FunctionType, ModuleType)
+
+
 class Known:
     """An outside object that has been opened: what stands for it, and where it was found first."""
 
@@ -329,6 +338,12 @@ class Door(PlainWorld):
             self.refuse(breaks.OUTSIDE_EXCEPTION, type(error).__qualname__)
         if isinstance(error, KeyboardInterrupt):
             self.own_interrupts[id(error)] = error
+
+    def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
+        """Whether a weak reference may be left to it. What would have to be made again is not worth it."""
+        if type(value) is Pending:
+            return is_watched(type(value.value))
+        return is_watched(type(value)) and any(item is value for item in stack)
 
     def catchable(self, error: BaseException) -> bool:
         if isinstance(error, Break) and self.broken is None:

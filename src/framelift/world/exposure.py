@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import decimal
 import functools
 import gc
+import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,7 +31,7 @@ from framelift.world.attributes import Attributes
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.openers import DICT_VIEWS, IMMUTABLE_TYPE
-from framelift.world.pending import Pending
+from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
 
 native = _frame.native
@@ -53,6 +55,9 @@ SPECIAL_NAMES_OF_C = """
 """
 SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
 """The methods that C looks up on a class by itself."""
+
+SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview})
+"""Types of which the text is not the default one, and tells the address all the same."""
 
 FEW = 16
 """Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
@@ -97,6 +102,14 @@ class Exposure(Attributes):
         shower = SHOWERS.get(cls) or _judged.get(cls) or _judged.set(cls, shower_for(cls))
         return shower(self, value, seen)
 
+    def consumed(self, value: Any, seen: Seen) -> Any:
+        """An argument that C goes over: of an iterator each item is opened when C comes to it."""
+        value = opened(value)
+        if not is_iterator(type(value)):
+            return self.shown(value, seen)
+        self.expose(value, type(value))
+        return opening(self, value)
+
     def glimpsed(self, value: Any) -> Any:
         """A value that C goes over without looking at its elements."""
         cls = type(value)
@@ -112,7 +125,8 @@ class Exposure(Attributes):
     def expose(self, value: Any, cls: type) -> None:
         """C may look the special methods of the value's class up."""
         if self.is_opaque(value):
-            self.refuse(breaks.OPAQUE_OBJECT, f"a {cls.__module__}.{cls.__qualname__} in a native operation")
+            reason = breaks.OUTSIDE_ITERATOR if hasattr(cls, "__next__") else breaks.OPAQUE_OBJECT
+            self.refuse(reason, f"a {cls.__module__}.{cls.__qualname__} in a native operation")
         if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.exposed:
             self.exposed.add(cls)
             for name in SPECIALS:
@@ -185,8 +199,13 @@ class Exposure(Attributes):
             cls = type(value)
             if n == 0 and fn is format and self.class_attribute(cls, "__format__") is not object.__format__:
                 continue  # what it holds may be shown all the same
-            if self.shows_address(cls, fn):
+            if self.shows_address(cls, fn) or (cls in SHOWING_ADDRESSES and self.is_made(value)):
                 self.refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
+
+    def is_made(self, value: Any) -> bool:
+        """Whether the trace has made a function, or what stands for one."""
+        known = self.known.get(id(value))
+        return known is None or known.value is not value or self.is_made_anew(value)
 
     def shows_address(self, cls: type, fn: Any) -> bool:
         if fn not in (repr, ascii) and self.class_attribute(cls, "__str__") is not object.__str__:
@@ -262,9 +281,12 @@ def show_slice(world: Exposure, value: slice, seen: Seen) -> Any:
     return value
 
 
-def show_iterator(world: Exposure, value: Any, seen: Seen) -> Iterator[Any]:
+def show_iterator(world: Exposure, value: Any, seen: Seen) -> Any:
+    """What it goes over; what is put there later is not seen to, see `consumed`."""
     world.expose(value, type(value))
-    return opening(world, value)
+    for of in gc.get_referents(value):
+        world.shown(of, seen)
+    return value
 
 
 def opening(world: Exposure, iterator: Any) -> Iterator[Any]:
@@ -296,6 +318,14 @@ def show_method(world: Exposure, value: types.MethodType, seen: Seen) -> Any:
 def show_partial(world: Exposure, value: functools.partial[Any], seen: Seen) -> Any:
     for part in (value.func, value.args, value.keywords):
         world.shown(part, seen)
+    return value
+
+
+@shows(decimal.Decimal)
+def show_decimal(world: Exposure, value: decimal.Decimal, seen: Seen) -> Any:
+    """What C does with one depends on a context of the thread's."""
+    context = re.sub(r"flags=\[.*?\]", "", repr(decimal.getcontext()))
+    world.guard(world.root.decimal_context(), Check.EQUAL, context)
     return value
 
 
@@ -344,6 +374,9 @@ def shower_for(cls: type) -> Shower:
     for base, shower in CONTAINERS.items():
         if issubclass(cls, base):
             return exposing(shower)
-    if cls.__module__ in ("builtins", "itertools", "collections") and hasattr(cls, "__next__"):
-        return show_iterator
-    return show_instance
+    return show_iterator if is_iterator(cls) else show_instance
+
+
+def is_iterator(cls: type) -> bool:
+    """Whether it is an iterator that C implements."""
+    return hasattr(cls, "__next__") and cls.__module__ in ("builtins", "itertools", "collections")

@@ -23,6 +23,7 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,10 @@ class Licence:
 class Refusal:
     reason: Reason
     context: str
+
+
+SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
+"""Type of an argument -> whether it makes a function that is pure otherwise print something."""
 
 
 MOVING = {
@@ -116,7 +121,7 @@ MOVING = {
 """Functions that store or hand on what they are given."""
 
 SHALLOW = {
-    *(list, tuple, enumerate, zip, reversed, iter, next, len),
+    *(list, tuple, enumerate, zip, reversed, iter, next, len, aiter, anext),
     *(list.extend, collections.deque.extend),
     *(collections.deque.extendleft, collections.deque),
     *(itertools.chain, itertools.islice, itertools.repeat, itertools.cycle, itertools.product),
@@ -189,7 +194,7 @@ PURE_BUILTINS = {
     *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
     *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
     *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
-    json.scanner.c_make_scanner,
+    json.scanner.make_scanner,
 }
 
 PURE_MODULES = {
@@ -266,9 +271,19 @@ PURE_TYPES = {
         type(iter({})),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
-    *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
+    *(type(functools.cmp_to_key(operator.sub)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
+PURE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
+
+STATIC = frozenset(
+    method.__func__
+    for cls in PURE_TYPES
+    if isinstance(cls, type)
+    for method in vars(cls).values()
+    if type(method) is staticmethod
+)
+"""Their functions that are told nothing of the type, such as `str.maketrans`."""
 
 REFUSED: dict[Any, Refusal] = {
     builtins.print: Refusal(breaks.EFFECT, "print"),
@@ -329,6 +344,8 @@ TORCH_QUERIES = {
         torch.is_anomaly_enabled,
     ),
     *(torch._C._is_torch_function_enabled, torch._C._is_any_autocast_enabled, torch._C._has_mkldnn),
+    *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
+    *(torch._C._get_sdp_priority_order, torch.is_anomaly_check_nan_enabled),
     *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled, torch._C._get_flash_sdp_enabled),
@@ -415,23 +432,34 @@ def is_of_module(fn: Any) -> bool:
     return fn.__self__ is None or issubclass(type(fn.__self__), types.ModuleType)
 
 
+KINDS = frozenset(map(type, (*REFUSED, *MOVING, *PAIRS, *SHALLOW, *PURE_BUILTINS)))
+"""The types of what is in the tables. Nothing else is looked up there: the program might hash it."""
+
+
 def judge(fn: Any) -> Licence | Refusal:
-    refused = REFUSED.get(fn)
-    if refused is not None:
-        return refused
+    return (listed(fn) if type(fn) in KINDS else None) or judge_by_kind(fn)
+
+
+def listed(fn: Any) -> Licence | Refusal | None:
+    if fn in REFUSED:
+        return REFUSED[fn]
     if fn in MOVING:
         return Licence(Looks.MOVES, "stores or hands on what it is given", MOVING[fn])
     if fn in PAIRS:
         return Licence(Looks.PAIRS, "takes keys and values", PAIRS[fn])
     if fn in SHALLOW:
         return Licence(Looks.SHALLOW, "goes over elements without looking at them")
-    if fn in PURE_BUILTINS:
+    if fn in PURE_BUILTINS or fn in STATIC:
         return Licence(Looks.DEEP, "a pure builtin")
+    return None
+
+
+def judge_by_kind(fn: Any) -> Licence | Refusal:
     kind = type(fn)
     name = getattr(fn, "__module__", None) or ""
     if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType):
         return judge_method(fn)
-    if isinstance(fn, type):
+    if issubclass(kind, type):
         return judge_class(fn)
     if kind is types.BuiltinFunctionType:
         return judge_builtin(fn, name)
@@ -468,10 +496,12 @@ def judge_class(cls: type) -> Licence | Refusal:
         if issubclass(cls, LOOKING_EXCEPTIONS):
             return Licence(Looks.DEEP, "looks at its arguments")
         return Licence(Looks.MOVES, "keeps its arguments", 0)
-    base = next((base for base in cls.__mro__[:-1] if base in PURE_TYPES), None)
-    if module in PURE_MODULES or base is not None:
-        deep = base in PURE_BUILTINS and base not in SHALLOW
-        return Licence(Looks.DEEP if deep else Looks.SHALLOW, "a builtin type")
+    for base in cls.__mro__[1:-1]:
+        inherited = listed(base) if type(base) in KINDS else None
+        if inherited is not None:
+            return inherited
+    if module in PURE_MODULES or cls in PURE_TYPES or any(base in PURE_TYPES for base in cls.__mro__[:-1]):
+        return Licence(Looks.SHALLOW, "a builtin type")
     if cls.__flags__ & (1 << 9) and init is object.__init__ and made_without_a_look(cls):
         return Licence(Looks.MOVES, "an ordinary class", 0)
     return Refusal(breaks.UNLICENSED_CALL, describe(cls))

@@ -29,7 +29,7 @@ from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.exposure import ATOMS, Seen, show_mapping
 from framelift.world.guard import Check
-from framelift.world.licence import Licence, Looks, Refusal, licence_of
+from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
@@ -62,11 +62,10 @@ ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
 }
 """Functions of numbers -> what does the same with symbols."""
 
-READING: frozenset[Any] = frozenset({json.scanner.c_make_scanner})
+READING: frozenset[Any] = frozenset({json.scanner.make_scanner})
 """Natives that read attributes of what they are given."""
 
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
-C_METHODS = frozenset({MethodDescriptorType, WrapperDescriptorType})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
 
@@ -76,6 +75,11 @@ def through(fn: Any) -> Any:
 
 
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def speaks(arg: Any) -> bool:
+    found = SPEAKING.get(type(arg))
+    return found is not None and found(arg)
 
 
 def is_of_every_class(fn: Any) -> bool:
@@ -115,8 +119,15 @@ class NativeCalls(Operations):
                 fn, args = method, [fn.__self__, *args]
         elif is_of_every_class(fn):
             fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+        elif type(fn) in BUILTINS and fn.__name__ == "__new__" and args:
+            cls = opened(args[0])  # had by an instance's own `__new__`, not by a call of its class
+            if issubclass(type(cls), type):
+                self.creating(cls)
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
-            fn, args = type(fn).__call__, [fn, *args]
+            method = self.plain_attribute(type(fn), "__call__")
+            if method is MISSING:
+                return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
+            fn, args = method, [fn, *args]
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
@@ -139,10 +150,12 @@ class NativeCalls(Operations):
 
     def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a memoising function would remember a call by; None if the program's objects are asked."""
-        parameters = vars(fn)["cache_parameters"]() if "cache_parameters" in vars(fn) else {"maxsize": 0}
-        if parameters["maxsize"] == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
+        parameters: Any = vars(fn).get("cache_parameters", dict)()
+        if not parameters.get("maxsize", True) or not all(
+            type(x) in ATOMS for x in (*args, *kwargs.values())
+        ):
             return None
-        return id(fn), functools._make_key(tuple(args), kwargs, parameters["typed"])  # type: ignore[attr-defined]
+        return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
@@ -167,6 +180,8 @@ class NativeCalls(Operations):
             )
         else:
             args, kwargs = self.looked_into(fn, args, kwargs)
+            if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
+                self.refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
         if self.outside_sets:
             self.keep_order(fn, args)
         if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
@@ -225,16 +240,14 @@ class NativeCalls(Operations):
             seen: Seen = {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                given = self.shown(value, seen)
-                # an iterator is handed over as another that opens what it gives, but not to its own methods
-                own = not prepared and type(given) is types.GeneratorType and type(fn) in C_METHODS
-                value = value if own else given
+                owned = not prepared and isinstance(value, getattr(fn, "__objclass__", ()))
+                value = self.shown(value, seen) if owned else self.consumed(value, seen)
             prepared.append(value)
             shown.append(seen)
             if type(fn) is FunctionType or fn in READING:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
+        kwargs = {k: self.consumed(v, {}) for k, v in kwargs.items()}
         if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
             for seen in shown:
                 self.fix(seen)
@@ -244,6 +257,7 @@ class NativeCalls(Operations):
             formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
                 self.refuse_addresses(seen, format if formats else fn)
+                self.refuse_disorder_in(seen)
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
@@ -267,7 +281,7 @@ class NativeCalls(Operations):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            if self.stays_inside(value, cls):
+            if self.stays_inside(value, cls) and not self.disordered:
                 return value
         elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
             return value

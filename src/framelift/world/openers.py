@@ -97,7 +97,7 @@ def open_proxy(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
-@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo)
+@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo, torch._C._SDPBackend)
 def open_singleton(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
@@ -317,5 +317,5 @@ def is_ordinary(cls: type) -> bool:
     return hidden <= 16
 
 
-for _base in (tuple, list, dict, set, frozenset):
+for _base in (tuple, list, dict, set, frozenset, bytearray):
     OPENERS[_base] = open_container(_base)

@@ -23,7 +23,7 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
 from framelift.world.door import is_ours
-from framelift.world.exposure import ATOMS, Exposure, Seen
+from framelift.world.exposure import ATOMS, Exposure, Seen, is_iterator
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
@@ -131,7 +131,7 @@ CHANGING: dict[Any, str] = {
 
 OPERANDS: dict[type, Any] = {
     **dict.fromkeys((set, frozenset), lambda other: set(list(other))),
-    **dict.fromkeys((list, tuple), list),
+    **dict.fromkeys((list, tuple, str, bytes, bytearray, range), list),
     dict: dict.fromkeys,
 }
 """What a set's method may be given -> what it looks at: there is room for what is in a table in advance."""
@@ -188,6 +188,7 @@ class Operations(Exposure):
         ):
             for seen in shown:
                 self.refuse_addresses(seen, fn)
+                self.refuse_disorder_in(seen)
         return self.changing(fn, prepared)
 
     def changing(self, fn: Any, operands: list[Any]) -> Any:
@@ -201,13 +202,20 @@ class Operations(Exposure):
         kept = others if fn in SINGLE else [self.kept_operand(target, other) for other in others]
         for key in others if fn in SINGLE else itertools.chain(*kept):
             self.check_hash(key)
-        result = native(fn, *operands)
+        calls, before = self.shadows[id(target)].calls, list(set.__iter__(target))
+        try:
+            result = native(fn, *operands)
+        except BaseException:
+            calls += half_done(before, target, kept)
+            raise
         if result is not NotImplemented:
-            self.shadows[id(target)].calls.append((method, tuple(kept)))
+            calls.append((method, tuple(kept)))
         return result
 
     def kept_operand(self, target: Any, other: Any) -> Any:
         """A copy of what an outside set's method goes over."""
+        if not (hasattr(type(other), "__iter__") or hasattr(type(other), "__getitem__")):
+            return ()  # C says so
         copy = OPERANDS.get(type(other)) if other is not target else None
         if copy is None or not all(map(operator.is_, kept := copy(other), other)):
             return self.refuse(breaks.SET_ORDER, f"{self.outside_sets[id(target)]}")
@@ -226,6 +234,12 @@ class Operations(Exposure):
                     self.disordered.add(id(value))
                 else:
                     self.refuse_disorder(value)
+
+    def refuse_disorder_in(self, seen: Seen) -> None:
+        """Before what shows the order of the sets in a container too."""
+        if self.disordered:
+            for value in seen.values():
+                self.refuse_disorder(value)
 
     def length(self, value: Any) -> int:
         if type(value) in SIZED:
@@ -506,6 +520,8 @@ class Operations(Exposure):
             self.refuse_disorder(value)
             return iter(value)
         if self.is_opaque(value):
+            if is_iterator(cls):
+                return value  # as each of these says; it is advanced for real
             self.refuse(breaks.OPAQUE_OBJECT, f"iteration over a {cls.__module__}.{cls.__qualname__}")
         method = None if is_ours(cls) else self.own_method(value, cls, "__iter__")
         if method is not None:
@@ -540,6 +556,16 @@ class Operations(Exposure):
         while (item := self.advance(iterator)) is not MISSING:
             items.append(item)
         return items
+
+
+def half_done(before: list[Any], target: Any, operands: list[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """What was done to a set by a method that then failed: `update([1, []])` adds 1."""
+    if not set.__len__(target):
+        return [("clear", ())] if before else []
+    had = set(before)
+    gone = [("discard", (item,)) for item in before if not set.__contains__(target, item)]
+    came = dict.fromkeys(item for item in set.__iter__(target) if item not in had)
+    return gone + [("add", (item,)) for item in came]
 
 
 PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, str, type(None)}

@@ -59,7 +59,12 @@ class PlainWorld:
     def builtin(self, scope: dict[str, Any], name: str) -> Any:
         found = scope.get("__builtins__", builtins)
         namespace = found if isinstance(found, dict) else vars(found)
-        return namespace.get(name, MISSING)
+        if type(namespace) is dict:
+            return namespace.get(name, MISSING)
+        try:
+            return native(operator.getitem, namespace, name)
+        except KeyError:
+            return MISSING
 
     def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
         scope[name] = value
@@ -125,6 +130,9 @@ class PlainWorld:
 
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return self.call_native(frame, builtins.vars, args, kwargs)
+
+    def names_of(self, frame: Any, obj: Any) -> Any:
+        return self.call_native(frame, builtins.dir, [obj], {})
 
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         importer = self.builtin(scope, "__import__")
@@ -228,6 +236,10 @@ class PlainWorld:
 
     def catching(self, error: BaseException) -> None:
         """A handler of the program's is about to see the exception."""
+
+    def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
+        """Whether a variable that is not read again is handed over all the same, for what it holds."""
+        return False
 
     def catchable(self, error: BaseException) -> bool:
         """Whether the program's own handlers may see the exception."""

@@ -15,7 +15,6 @@ import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
@@ -23,7 +22,7 @@ from framelift.world.guard import Check
 from framelift.world.hashing import COMMON_KEYS
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
-from framelift.world.views import DELETED, namespace_changes
+from framelift.world.views import DELETED, namespace_changes, own_dictionary
 
 if TYPE_CHECKING:
     from framelift.world.world import World
@@ -91,7 +90,7 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
 
 def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> None:
     """A subclass's own state, beside what it contains."""
-    attributes = _frame.dict_of(value)
+    attributes = own_dictionary(value)
     if attributes is not None:
         place = source.child(Access.DICT)
         if attributes:
@@ -99,7 +98,7 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
         else:
             world.guard(place, Check.LEN, 0)
         for name, item in attributes.items():
-            _frame.dict_of(shadow)[name] = Pending(world, source.child(Access.ATTR, name), item)
+            own_dictionary(shadow)[name] = Pending(world, source.child(Access.ATTR, name), item)
     for slot in slots_of(type(value)):
         try:
             item = slot.__get__(value)
@@ -111,7 +110,7 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
 
 def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
-    found = dict(_frame.dict_of(value) or ())
+    found = dict(own_dictionary(value) or ())
     if issubclass(type(value), collections.defaultdict):
         found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):
@@ -222,6 +221,14 @@ def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any
     return shadow, items
 
 
+def shadow_bytes(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+    held = bytes(memoryview(value))
+    world.guard(source.child(Access.BYTES), Check.EQUAL, held)
+    shadow: Any = bytearray.__new__(cls)
+    bytearray.extend(shadow, held)
+    return shadow, list(held)
+
+
 SHADOWED: dict[type, Any] = {
     tuple: shadow_tuple,
     list: shadow_list,
@@ -231,6 +238,7 @@ SHADOWED: dict[type, Any] = {
     collections.deque: shadow_deque,
     set: shadow_set,
     frozenset: shadow_set,
+    bytearray: shadow_bytes,
 }
 
 
@@ -335,6 +343,7 @@ def items_in_order(base: type, mapping: Any) -> list[tuple[Any, Any]]:
 COMPARED: dict[type, Any] = {
     list: sequence_calls,
     collections.deque: sequence_calls,
+    bytearray: sequence_calls,
     set: set_calls,
     dict: mapping_calls,
     collections.OrderedDict: mapping_calls,

@@ -43,7 +43,9 @@ class Access(enum.Enum):
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
     VIEWED = enum.auto()
+    BYTES = enum.auto()
     REGISTRATIONS = enum.auto()
+    DECIMAL_CONTEXT = enum.auto()
 
 
 TEXTS = {
@@ -69,7 +71,9 @@ TEXTS = {
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
     Access.VIEWED: "<what {b} is of>",
+    Access.BYTES: "bytes({b})",
     Access.REGISTRATIONS: "abc.get_cache_token()",
+    Access.DECIMAL_CONTEXT: "decimal.getcontext()",
 }
 """How each access is written, from its base `b` and key `k`."""
 
@@ -79,6 +83,7 @@ REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 
 
 ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
+ROOTS |= {Access.DECIMAL_CONTEXT}
 
 
 class Source:
@@ -236,6 +241,9 @@ class Root:
 
     def registrations(self) -> Source:
         return self.top.child(Access.REGISTRATIONS)
+
+    def decimal_context(self) -> Source:
+        return self.top.child(Access.DECIMAL_CONTEXT)
 
     def constant(self, value: Any, name: str) -> Source:
         """An object that the entry itself knows: its identity is fixed by other guards."""

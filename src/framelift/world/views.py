@@ -11,12 +11,17 @@ import itertools
 from collections.abc import Collection
 from typing import Any
 
+from framelift import _frame
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.world.pending import unchanged
 from framelift.world.source import Source
 
 DELETED = Sentinel("DELETED")
 """A name that the traced program has deleted."""
+
+
+own_dictionary = _frame.dict_of
+"""What an instance holds by name, past a `__getattribute__` or `__dict__`, which is the program's to call."""
 
 
 class View:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
@@ -15,7 +14,7 @@ from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
 from framelift.world.shadows import Change, change_of, slots_of
 from framelift.world.source import Access, Source
-from framelift.world.views import DELETED, View
+from framelift.world.views import DELETED, View, own_dictionary
 
 __all__ = ["World", "Writes"]
 
@@ -36,8 +35,14 @@ class Writes:
 class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
+        recorder.ask = self.ask_class
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
+
+    def ask_class(self, cls: type, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
+        """Calls the `__torch_function__` of a tensor's class."""
+        handler = self.load_attr(cls, "__torch_function__")
+        return self.for_torch(self.invoke(handler, func, classes, args, kwargs))
 
     def open_whole_dict(self, pending: Pending) -> dict[str, Any]:
         """An instance's `__dict__`, asked for as a value: its view becomes that dictionary."""
@@ -105,7 +110,7 @@ class World(NativeCalls):
         met = {id(value) for source, value in self.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.views.values(), *self.scopes.values()):
-            own = view.outside if type(view.outside) is dict else _frame.dict_of(view.outside)
+            own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
             if id(own) in changed or ((id(own) in met or id(own) in self.known) and view.changes()):
                 self.refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
 

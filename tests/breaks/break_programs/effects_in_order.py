@@ -1,6 +1,7 @@
 """The order of effects, breaks, finalizers and errors."""
 
 import functools
+import re
 import weakref
 
 import torch
@@ -197,3 +198,37 @@ def argument_lists_and_their_tensors(stop):
         return tensors[0] is tensors[-1], sum(tensors)
 
     return case(f, calls=[([x, x.clone()],) for x in values()])
+
+
+@program
+def a_pattern_that_is_shown_as_it_is_compiled(stop):
+    def f(x):
+        y = x * 2
+        pattern = re.compile("a|b+", re.DEBUG)
+        stop(y)
+        return pattern.findall("abb"), y + 1
+
+    return f
+
+
+@program
+def objects_with_a_finaliser_that_count_themselves(stop):
+    class Counted:
+        count = 0
+
+        def __new__(cls):
+            cls.count += 1
+            return object.__new__(cls)
+
+        def __del__(self):
+            type(self).count -= 1
+
+    def f(x):
+        y = x * 2
+        one = Counted()
+        stop(y)
+        several = [one, *(Counted() for _ in range(3))]
+        stop(y)
+        return Counted.count, len(several), y + 1
+
+    return f

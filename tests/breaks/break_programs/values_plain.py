@@ -7,11 +7,13 @@ import decimal
 import enum
 import fractions
 import functools
+import itertools
 import math
 import operator
 import re
 import types
 import typing
+import weakref
 
 import torch
 
@@ -532,3 +534,69 @@ def kinds_of_arguments_change_between_calls(stop):
 
     x = values()[0]
     return case(f, calls=[(x, n) for n in (None, 2, 3.5, x, "a" == "a", 2)])
+
+
+@program
+def weak_references_to_what_no_variable_is_read_of_again(stop):
+    class Thing:
+        def __init__(self, n):
+            self.n = n
+
+    def watched(y, log):
+        thing = Thing(y)
+        seen = weakref.ref(thing)
+        stop(y)
+        log.append(seen() is not None)
+        return seen
+
+    def f(x, log):
+        y = x * 2
+        thing, table = Thing(1), weakref.WeakValueDictionary()
+        table[1] = thing
+        proxy = weakref.proxy(thing)
+        seen = watched(y, log)
+        stop(y)
+        return proxy.n, len(table), seen() is None, y + 1
+
+    return f, []
+
+
+@program
+def a_dead_weak_reference_is_called(stop):
+    class Thing:
+        pass
+
+    def f(x):
+        thing = Thing()
+        seen = weakref.ref(thing)
+        stop(x)
+        del thing
+        y = x + 1
+        return seen(), y * 2
+
+    return f
+
+
+@program
+def subclasses_of_iterators_and_numbers(stop):
+    class Mapped(map):
+        pass
+
+    class Cycled(itertools.cycle):
+        def __init__(self, items, name):
+            self.name = name
+
+    class Pairs(dict):
+        pass
+
+    class Complex(complex):
+        pass
+
+    def f(x, items, pairs):
+        y = x * 2
+        mapped, cycled = Mapped(str, items), Cycled(items, name="again")
+        number, table = Complex(1, 2), Pairs(pairs)
+        stop(y)
+        return list(mapped), [next(cycled) for _ in items], cycled.name, number + 0, table, y + 1
+
+    return f, [1, 2], [("a", 1), ("b", 2)]

@@ -12,7 +12,7 @@ CALLS = {
     "abs": "operator.abs(x), operator.abs(-3)",
     "add": "operator.add(x, 1), operator.add([x], [1])",
     "and_": "operator.and_(x > 0, x < 2), operator.and_(6, 3)",
-    "attrgetter": "operator.attrgetter('shape', 'T.dtype')(x)",
+    "attrgetter": "operator.attrgetter('shape', 'dtype.is_floating_point')(x)",
     "call": "operator.call(torch.add, x, 1, alpha=2), operator.call(lambda a: a * 2, x)",
     "concat": "operator.concat([x], [1]), operator.concat('a', 'b'), operator.concat((x,), (2,))",
     "contains": "operator.contains([1, 2], 2), operator.contains({'a': x}, 'a')",

@@ -642,7 +642,7 @@ ROWS = {
         """,
         {
             "copy": "c = copy.copy(o)\nr = c.value, c.log, c is o",
-            "deepcopy": "c = copy.deepcopy([o, o])\nr = c[0].log, c[0] is c[1], c[0] is o",
+            "deepcopy": "o.value = 2\nc = copy.deepcopy([o, o])\nr = c[0].log, c[0] is c[1], c[0] is o",
             "getstate": "o.__getstate__()",
         },
     ),
@@ -653,7 +653,7 @@ ROWS = {
         """,
         {
             "copy": "c = copy.copy(o)\nr = c.value, c.log",
-            "deepcopy": "c = copy.deepcopy((o, 1))\nr = c[0].log, c[0].value",
+            "deepcopy": "o.value = 2\nc = copy.deepcopy((o, 1))\nr = c[0].log, c[0].value",
             "reduce_ex": "o.__reduce_ex__(4)[1], o.__reduce__()[2]",
         },
     ),
@@ -662,7 +662,11 @@ ROWS = {
         def __reduce_ex__(self, protocol):
             return type(self), (self.value * protocol,)
         """,
-        {"copy": "copy.copy(o).value, copy.deepcopy(o).value", "call": "o.__reduce_ex__(2)[1]"},
+        {
+            "copy": "copy.copy(o).value",
+            "deepcopy": "o.value = 2\nr = copy.deepcopy(o).value",
+            "call": "o.__reduce_ex__(2)[1]",
+        },
     ),
     "getnewargs": Row(
         """
@@ -699,11 +703,11 @@ ROWS = {
         """
         @property
         def __class__(self):
-            return int
+            return bytearray
         """,
         {
-            "isinstance": "isinstance(o, int), isinstance(o, str), type(o) is int, o.__class__",
-            "issubclass": "issubclass(type(o), int)",
+            "isinstance": "isinstance(o, bytearray), isinstance(o, str), type(o) is bytearray, o.__class__",
+            "issubclass": "issubclass(type(o), bytearray)",
         },
         builtin="Exception",
     ),

@@ -419,6 +419,12 @@ def copies_of_bound_methods_and_partials(x):
     return method() is holder.value, partial(1)
 
 
+@program(breaks="not supported")
+def a_deep_copy_of_a_tensor(x):
+    y = x + 1
+    return y * 2, copy.deepcopy([x])
+
+
 @program
 def deepcopy_with_a_memo(x):
     shared = [1]

@@ -397,7 +397,20 @@ def chained_comparison_asks_each_pair_once(x):
     return a < b < c, b < a < c, Ranked.asked, x * len(Ranked.asked)
 
 
-@program(breaks="error of an operator")
+class _Bare:
+    pass
+
+
+@program(breaks=("error of an operator", "opaque object"))
+def an_error_names_the_class_of_a_tensor(x):
+    y = x + 1
+    try:
+        return _Bare() + y
+    except TypeError as error:
+        return y * 2, str(error)
+
+
+@program
 def special_methods_are_not_looked_up_on_the_instance(x):
     class Plain:
         pass
@@ -406,7 +419,7 @@ def special_methods_are_not_looked_up_on_the_instance(x):
     plain.__add__ = lambda other: other
     plain.__len__ = lambda: 3
     errors = []
-    for use in (lambda: plain + x, lambda: len(plain)):
+    for use in (lambda: plain + 1, lambda: len(plain)):
         try:
             use()
         except TypeError as error:

@@ -1,0 +1,131 @@
+"""Tensor subclasses that have a `__torch_function__`: what they do instead of torch is traced.
+
+In a trace such a tensor is a fake like any other, and the recorder knows which class it is of. A call that is
+given one goes to the class's `__torch_function__`, with the function that torch would name there; the graph
+gets what is called in the end, on plain tensors. What lives on is made one of its class again afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+NO_FUNCTION = torch._C._disabled_torch_function_impl
+NO_DISPATCH = torch.Tensor.__torch_dispatch__
+ORDINARY = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+
+
+def is_known_kind(cls: type) -> bool:
+    """Whether tensors of the class are plain ones with methods of their own."""
+    return cls in PLAIN or getattr(cls, "__torch_dispatch__", None) is NO_DISPATCH
+
+
+def overrides(cls: Any) -> bool:
+    """Whether torch asks the class what its functions do."""
+    return cls not in PLAIN and cls.__torch_function__ is not NO_FUNCTION
+
+
+def as_plain(tensor: torch.Tensor) -> torch.Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(torch.Tensor)
+
+
+def as_one_of(tensor: torch.Tensor, cls: Any, attributes: dict[str, Any]) -> torch.Tensor:
+    """What a graph has computed, as the program knows it."""
+    with torch._C.DisableTorchFunctionSubclass():
+        made = tensor.as_subclass(cls) if cls is not torch.Tensor else tensor
+    made.__dict__.update(attributes)
+    return made
+
+
+class Overrides:
+    """The part of a recorder that knows of such classes."""
+
+    classes: dict[int, type]
+    call: Callable[[Any, Any, dict[str, Any]], Any]
+    record_call: Callable[[Any, Any, dict[str, Any]], Any]
+    class_of: Callable[[Any], type]
+    input_of: dict[int, int]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.overriding: dict[int, type] = {}
+        """id of a fake -> its class, if that has a `__torch_function__`."""
+        self.plainly_depth = 0
+        self.ask: Callable[..., Any] = lambda cls, *args: NotImplemented
+        """Calls the `__torch_function__` of a class, as the program would."""
+        self.attributes: dict[int, dict[str, Any]] = {}
+        """id of a fake that the trace has made -> attributes that the program has set on it."""
+
+    def is_of_class(self, fake: FakeTensor, cls: type) -> FakeTensor:
+        self.classes[id(fake)] = cls
+        if overrides(cls):
+            self.overriding[id(fake)] = cls
+        else:
+            self.overriding.pop(id(fake), None)
+        return fake
+
+    def overloaded(self, args: Any, kwargs: Any) -> list[type]:
+        """The classes that are asked, in torch's order: subclasses before what they derive from."""
+        found: list[type] = []
+        if self.plainly_depth:
+            return found
+        pending = [*args, *kwargs.values()]
+        while pending:
+            value = pending.pop(0)
+            if isinstance(value, (tuple, list)):
+                pending[:0] = value
+            cls = self.overriding.get(id(value)) if type(value) is FakeTensor else None
+            if cls is not None and cls not in found:
+                at = next((n for n, other in enumerate(found) if issubclass(cls, other)), len(found))
+                found.insert(at, cls)
+        return found
+
+    def asked(self, classes: list[type], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """What the classes make of a call. torch has put the recorder's mode aside to call it."""
+        _push_mode(self)
+        try:
+            for cls in classes:
+                result = self.ask(cls, func, tuple(classes), args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        finally:
+            _pop_mode()
+        raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__")
+
+    @contextlib.contextmanager
+    def plainly(self) -> Iterator[None]:
+        """As under `DisableTorchFunctionSubclass`."""
+        self.plainly_depth += 1
+        try:
+            yield
+        finally:
+            self.plainly_depth -= 1
+
+    def ordinary(self, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What `torch.Tensor.__torch_function__` does."""
+        if not all(issubclass(cls, other) for other in types):
+            return NotImplemented
+        with self.plainly():
+            result = self.call(func, tuple(args), kwargs or {})
+        return result if func in get_default_nowrap_functions() else self.converted(result, cls)
+
+    def converted(self, result: Any, cls: Any) -> Any:
+        if type(result) is FakeTensor and not issubclass(self.class_of(result), cls):
+            fresh = id(result) not in self.input_of
+            return self.is_of_class(result, cls) if fresh else self.alias(result, cls)
+        if isinstance(result, (tuple, list)):
+            parts = [self.converted(part, cls) for part in result]
+            return type(result)(parts)
+        return result
+
+    def alias(self, fake: FakeTensor, cls: type) -> FakeTensor:
+        """`Tensor.as_subclass`."""
+        with self.plainly():
+            return self.is_of_class(self.record_call(torch.Tensor.view_as, (fake, fake), {}), cls)
