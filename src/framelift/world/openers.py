@@ -253,7 +253,7 @@ def is_plain_module(cls: type) -> bool:
 
 def is_hashed_oddly(meta: type) -> bool:
     """Whether a metaclass says how its classes are hashed: they can't be told apart by looking them up."""
-    return meta.__hash__ is not type.__hash__ or meta.__eq__ is not type.__eq__
+    return any(getattr(meta, name) is not getattr(type, name) for name in ("__hash__", "__eq__"))
 
 
 def open_hashed_oddly(world: Door, value: Any, source: Source) -> Any:
