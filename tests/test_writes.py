@@ -979,3 +979,46 @@ def test_an_exception_after_writes_leaves_them_as_python_does():
             with pytest.raises(KeyError):
                 call(*given)
     alike(eager, args)
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __get__(self, obj: Any, cls: type) -> int:
+        self.count += 1
+        return self.count
+
+
+def test_what_a_new_class_inherits_from_outside_is_written_there() -> None:
+    class Base:
+        registry: list[int] = []
+        counting = Counting()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        class Derived(Base):
+            pass
+
+        Derived.registry.append(1)
+        Derived().registry.append(Derived().counting)
+        return x + len(Base.registry)
+
+    compiled = framelift.compile(f, backend="eager")
+    for n in (1, 2, 3):
+        assert compiled(torch.zeros(1)).item() == 2 * n
+    assert Base.registry == [1, 1, 1, 2, 1, 3]
+
+
+def test_a_class_that_a_trace_made_does_not_stay_among_the_subclasses() -> None:
+    class Base:
+        pass
+
+    def f(x: torch.Tensor) -> Any:
+        class Derived(Base):
+            pass
+
+        y = x + len(Derived.__name__)
+        return y, Derived, Base.__subclasses__()
+
+    _, made, subclasses = framelift.compile(f, backend="eager")(torch.zeros(1))
+    assert subclasses == [made]

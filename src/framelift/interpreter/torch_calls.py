@@ -61,7 +61,7 @@ class TracingMachine(Machine):
             return self.world.call_native(self.frame, func, arguments, None)  # to be told that it can't be
         of_new_class = TOLD_OF_CLASSES.get(func.__name__)
         if of_new_class is not None and isinstance(arguments[of_new_class], type):
-            self.world.inside_classes.add(arguments[of_new_class])  # type: ignore[attr-defined]
+            self.world.know_class(arguments[of_new_class])  # type: ignore[attr-defined]
         if func in self.served and not func.__code__.co_flags & VARIADIC:
             return self.world.for_c(self.invoke(func, tuple(arguments), {}))
         return self.world.for_c(super().enter(func, arguments, namespace))
@@ -105,7 +105,7 @@ def made_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any]) ->
     args = [f.world.for_c(x) for x in args]
     options = {name: f.world.for_c(value) for name, value in kwargs.items()}
     made = _frame.native(maker_of_class(f, maker, args), *args, **options)
-    f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+    f.world.know_class(made)  # type: ignore[attr-defined]
     return made
 
 
@@ -149,7 +149,7 @@ def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             f.world.class_attribute(type(base), name)
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
     if isinstance(made, type):
-        f.world.inside_classes.add(made)  # type: ignore[attr-defined]
+        f.world.know_class(made)  # type: ignore[attr-defined]
         for value in list(vars(made).values()):
             f.world.class_attribute(type(value), "__set_name__")  # which C has called
     return made

@@ -779,6 +779,16 @@ static PyObject *frame_untouched(PyObject *module, PyObject *const *args, Py_ssi
     return call_in_mode(OFF, args, nargs, kwnames);
 }
 
+static PyObject *frame_dict_of(PyObject *module, PyObject *object)
+{
+    PyObject *found = PyObject_GenericGetDict(object, NULL);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    return found;
+}
+
 static PyObject *frame_recursion_left(PyObject *module, PyObject *ignored)
 {
     return PyLong_FromLong(PyThreadState_Get()->recursion_left - this_thread.room);
@@ -1012,6 +1022,8 @@ static PyMethodDef methods[] = {
     {"call", FASTCALL_KEYWORDS(frame_call), "Call a function in mode RUN."},
     {"call_in", FASTCALL_KEYWORDS(frame_call_in), "Call a function in mode RUN and in a context."},
     {"native", FASTCALL_KEYWORDS(frame_native), "Call a function in mode INTERCEPT."},
+    {"dict_of", frame_dict_of, METH_O,
+     "dict_of(object, /)\n--\n\nThe dictionary of an instance, or None, past what its class makes of `__dict__`."},
     {"recursion_left", frame_recursion_left, METH_NOARGS,
      "recursion_left()\n--\n\nHow many frames deeper the program may go."},
     {"untouched", FASTCALL_KEYWORDS(frame_untouched), "Call a function in mode OFF."},

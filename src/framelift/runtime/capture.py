@@ -7,6 +7,7 @@ torch's global state is put back, and what the trace made is dropped.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import sys
 import threading
@@ -251,9 +252,12 @@ class Trace:
         """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""
         for frame in chain(self.machine.stopped):
             frame.fast, frame.stack = [], []
+        classes = bool(self.world.inside_classes)
         vars(self.machine).clear()
         vars(self.world).clear()
         vars(self).clear()
+        if classes:  # only the collector takes these, and until then their bases from outside know of them
+            gc.collect(1)
 
     # ---- what can't be made again
 

@@ -123,10 +123,11 @@ class Attributes(Door):
             self.refuse(
                 breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
             )
-        if found is MISSING and hasattr(obj, "__dict__"):
+        own = own_dictionary(obj)
+        if found is MISSING and own is not None:
             source = self.known[id(obj)].source
-            if name in obj.__dict__:
-                return self.found_at(source.child(Access.ATTR, name), obj.__dict__[name])
+            if name in own:
+                return self.found_at(source.child(Access.ATTR, name), own[name])
             self.guard(source, Check.NO_ATTR, name)
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source

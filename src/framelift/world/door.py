@@ -26,7 +26,7 @@ from framelift.tensors.symbols import Dim
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
-from framelift.world.openers import IMMUTABLE_TYPE, open_opaque, opener_of
+from framelift.world.openers import IMMUTABLE_TYPE, is_hashed_oddly, open_opaque, opener_of
 from framelift.world.pending import Pending
 from framelift.world.plain import STAND_INS, PlainWorld
 from framelift.world.shadows import Blind, Shadow
@@ -270,9 +270,15 @@ class Door(PlainWorld):
         self.made_here[id(value)] = value
         return value
 
+    def know_class(self, cls: type) -> None:
+        """A class that the trace has made."""
+        if is_hashed_oddly(type(cls)):
+            self.refuse(breaks.OPAQUE_OBJECT, f"a class that {type(cls).__qualname__} hashes or compares")
+        self.inside_classes.add(cls)
+
     def made_class(self, cls: Any) -> Any:
         """A class of the trace's, with all that was made for it."""
-        self.inside_classes.add(cls)
+        self.know_class(cls)
         for value in vars(cls).values():
             if type(value) is FunctionType:
                 self.made_function(value)

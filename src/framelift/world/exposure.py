@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
@@ -85,6 +86,7 @@ class SeenByTorch(dict[int, Any]):
 Shower = Callable[["Exposure", Any, Seen], Any]
 SHOWERS: dict[type, Shower] = {}
 """Exact type -> how its values are shown; other types are judged once by `shower_for`."""
+_judged: PerCode[Shower] = PerCode()
 
 
 class Exposure(Attributes):
@@ -110,9 +112,7 @@ class Exposure(Attributes):
         seen[id(value)] = value
         if cls is FakeTensor:
             return value
-        shower = SHOWERS.get(cls)
-        if shower is None:
-            shower = SHOWERS[cls] = shower_for(cls)
+        shower = SHOWERS.get(cls) or _judged.get(cls) or _judged.set(cls, shower_for(cls))
         return shower(self, value, seen)
 
     def consumed(self, value: Any, seen: Seen) -> Any:

@@ -307,8 +307,10 @@ REFUSED: dict[Any, Refusal] = {
         for fn in (typing.final, typing.runtime_checkable, typing.no_type_check)
     },
     **{
-        fn: Refusal(breaks.UNLICENSED_CALL, f"typing.{fn.__name__}, which looks at its caller's frame")
-        for fn in (typing.NamedTuple, typing.TypedDict)
+        getattr(typing, name): Refusal(
+            breaks.UNLICENSED_CALL, f"typing.{name}, which looks at its caller's frame"
+        )
+        for name in ("NamedTuple", "TypedDict")
     },
 }
 

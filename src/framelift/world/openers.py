@@ -244,12 +244,29 @@ OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 """What a graph calls as it is."""
 
 
+def is_plain_module(cls: type) -> bool:
+    """Whether what its instances say of a name is what they have."""
+    hooks = ("__getattribute__", "__setattr__", "__delattr__")
+    return not hasattr(cls, "__getattr__") and all(
+        getattr(cls, hook) is getattr(types.ModuleType, hook) for hook in hooks
+    )
+
+
+def is_hashed_oddly(meta: type) -> bool:
+    """Whether a metaclass says how its classes are hashed: they can't be told apart by looking them up."""
+    return any(getattr(meta, name) is not getattr(type, name) for name in ("__hash__", "__eq__"))
+
+
+def open_hashed_oddly(world: Door, value: Any, source: Source) -> Any:
+    return world.refuse(breaks.OPAQUE_OBJECT, f"{source}, a class, or of one, whose metaclass hashes it")
+
+
 def opener_for(cls: type) -> Opener:
     if issubclass(cls, type):
-        return open_by_identity
+        return open_hashed_oddly if is_hashed_oddly(cls) else open_by_identity
     if issubclass(cls, (enum.Enum, int, float, complex, str, bytes, *OPERATORS)):
         return open_fixed_instance
-    if issubclass(cls, types.ModuleType) and "__getattr__" not in dir(cls):
+    if issubclass(cls, types.ModuleType) and is_plain_module(cls):
         return open_module
     if issubclass(cls, torch.Tensor):
         return open_tensor
@@ -274,6 +291,8 @@ _judged: PerCode[Opener] = PerCode()
 
 
 def opener_of(cls: type) -> Opener:
+    if type(cls) is not type and is_hashed_oddly(type(cls)):
+        return open_hashed_oddly
     return OPENERS.get(cls) or _judged.get(cls) or _judged.set(cls, opener_for(cls))
 
 

@@ -97,8 +97,9 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
             world.guard(place, Check.KEYS, tuple(attributes))
         else:
             world.guard(place, Check.LEN, 0)
+        own: Any = own_dictionary(shadow)
         for name, item in attributes.items():
-            shadow.__dict__[name] = Pending(world, source.child(Access.ATTR, name), item)
+            own[name] = Pending(world, source.child(Access.ATTR, name), item)
     for slot in slots_of(type(value)):
         try:
             item = slot.__get__(value)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Collection
 from typing import Any
 
+from framelift import _frame
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.world.pending import unchanged
 from framelift.world.source import Source
@@ -19,14 +20,8 @@ DELETED = Sentinel("DELETED")
 """A name that the traced program has deleted."""
 
 
-def own_dictionary(obj: Any) -> dict[str, Any] | None:
-    """What an instance holds by name, past a `__getattribute__`, which is the program's to call."""
-    if type(obj).__getattribute__ is object.__getattribute__:
-        return getattr(obj, "__dict__", None)
-    try:
-        return object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return None
+own_dictionary = _frame.dict_of
+"""What an instance holds by name, past a `__getattribute__` or `__dict__`, which is the program's to call."""
 
 
 class View:
