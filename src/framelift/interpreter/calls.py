@@ -183,7 +183,7 @@ def zero_argument_super(f: Frame) -> Any:
 @serve(builtins.locals)
 def serve_locals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
-        return f.world.call_native(f, builtins.locals, args, kwargs)
+        return told_what_is_wrong(builtins.locals, args, kwargs)
     return local_variables(f)
 
 
@@ -258,6 +258,12 @@ def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if found is None:
         raise ValueError("call stack is not deep enough")
     return f.world.frame_object(found) if isinstance(found, Frame) else found
+
+
+@serve(sys.setrecursionlimit)
+def serve_setrecursionlimit(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    f.world.call_native(f, sys.setrecursionlimit, args, kwargs)
+    f.machine.limit = sys.getrecursionlimit()
 
 
 @serve(TracebackType)
@@ -389,7 +395,7 @@ for ours in (Generator, Coroutine, AsyncGenerator):
 
 def told_what_is_wrong(fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A call that raises, whatever it is given in the right places."""
-    return fn(*map(opened, args), **{name: opened(value) for name, value in kwargs.items()})
+    return _frame.native(fn, *map(opened, args), **{name: opened(value) for name, value in kwargs.items()})
 
 
 @serve(builtins.getattr)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=BaseException)
 
-"""Where Framelift's own code is."""
-
 
 @stands_for(FrameType)
 class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
     __class__ = property(lambda self: FrameType)
+    __module__ = property(lambda self: no_attribute(self, "__module__"))  # type: ignore[assignment]
     __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:
@@ -57,7 +56,7 @@ class FrameView:
     @property
     def f_locals(self) -> Any:
         if self._frame.namespace is not None:
-            return self._frame.namespace
+            return local_variables(self._frame)
         for name in self._frame.code.names:
             self._locals.pop(name, None)
         self._locals.update(local_variables(self._frame))
@@ -94,6 +93,10 @@ class FrameView:
         return f"<frame at {id(self):#x}, {where}, code {code.co_name}>"
 
 
+def no_attribute(view: FrameView, name: str) -> Any:
+    raise AttributeError(f"'frame' object has no attribute '{name}'")
+
+
 def is_suspended(frame: Frame) -> bool:
     """Whether the frame is a generator's that does not run."""
     return frame.generator is None and hasattr(frame, "owner")
@@ -107,12 +110,19 @@ def is_executing(frame: Frame) -> bool:
 
 
 def local_variables(f: Frame) -> Any:
-    if f.namespace is not None:
-        return f.namespace
+    if f.namespace is None:
+        return variables(f, f.code.names)
+    # the variables of comprehensions (3.12) are beside the namespace of a class or a module
+    hidden = variables(f, f.code.code.co_varnames)
+    return {**f.namespace, **hidden} if hidden else f.namespace
+
+
+def variables(f: Frame, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the first slots that have a value."""
     found = {}
     code = f.code.code
     cells = {*code.co_cellvars, *code.co_freevars}
-    for name, value in zip(f.code.names, f.fast, strict=False):
+    for name, value in zip(names, f.fast, strict=False):
         if name in cells and value is not UNSET:
             try:
                 value = value.cell_contents

@@ -21,6 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry, clean_traceback
 from framelift.interpreter.machine import YIELD, chained, raise_as_is
+from framelift.world.pending import opened
 from framelift.world.plain import PlainWorld, stands_for
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
@@ -269,7 +270,7 @@ def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
         raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
-    kind, value, traceback = (*thrown, None, None)[:3]
+    kind, value, traceback = (*map(opened, thrown), None, None)[:3]
     if traceback is not None and not isinstance(traceback, types.TracebackType):
         raise TypeError("throw() third argument must be a traceback object")
     if isinstance(kind, BaseException):
@@ -297,10 +298,14 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
         if not world.catchable(raised):
             raise
         return clean_traceback(raised)
-    return made if isinstance(made, BaseException) else TypeError(NO_EXCEPTION.format(kind, type(made)))
+    return (
+        made
+        if isinstance(made, BaseException)
+        else TypeError(f"{NO_EXCEPTION.format(kind)}, not {type(made).__name__}")
+    )
 
 
-NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException, not {!r}"
+NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"
 
 
 def close_iterator(world: PlainWorld, iterator: Any) -> None:
