@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace framelift {
 
@@ -258,7 +259,8 @@ PyObject* decimal_context() {
   const char* all = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   const char* flags = all ? std::strstr(all, "flags=[") : nullptr;
   const char* rest = flags ? std::strchr(flags, ']') : nullptr;
-  PyObject* kept = rest ? PyUnicode_FromFormat("%.*s%s", int(flags - all), all, rest + 1) : nullptr;
+  const std::string without = rest ? std::string(all, flags) + (rest + 1) : std::string();
+  PyObject* kept = rest ? PyUnicode_FromStringAndSize(without.data(), Py_ssize_t(without.size())) : nullptr;
   if (kept == nullptr) {
     PyErr_Clear();
   }
