@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import weakref
 from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
@@ -344,7 +345,9 @@ class Door(PlainWorld):
         """Whether a weak reference may be left to it. What would have to be made again is not worth it."""
         if type(value) is Pending:
             return is_watched(type(value.value))
-        return is_watched(type(value)) and any(item is value for item in stack)
+        if not is_watched(type(value)):
+            return False
+        return weakref.getweakrefcount(value) > 0 or any(item is value for item in stack)
 
     def catchable(self, error: BaseException) -> bool:
         if isinstance(error, Break) and self.broken is None:

@@ -36,12 +36,10 @@ def hashes_itself(key: Any) -> bool:
 
 
 def is_programs(method: Any) -> bool:
-    """Whether a method is neither C's, nor torch's, nor the standard library's, nor made by that (for a
-    dataclass)."""
+    """Whether a method is neither C's, nor torch's, nor the library's, nor made by that (for a dataclass)."""
     if type(method) is not types.FunctionType or method.__code__.co_filename == "<string>":
         return False
-    module = policy.module_name(method)
-    return not policy.is_library(module) and not policy.is_leaf(module)
+    return policy.is_user_code(policy.module_name(method))
 
 
 def only_looks(key: Any) -> bool:
