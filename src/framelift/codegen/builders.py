@@ -33,6 +33,7 @@ from framelift.world.door import is_ours
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
+from framelift.world.views import own_dictionary
 
 if TYPE_CHECKING:
     from framelift.codegen.rebuild import Rebuild
@@ -493,7 +494,7 @@ def build_exception(r: Rebuild, value: BaseException) -> str:
     if isinstance(value, BaseExceptionGroup):
         args = (value.message, list(value.exceptions))  # the arguments may have changed since
     name = r.variable(f"{r.constant(base)}.__new__({r.listed((type(value), *args))})", value)
-    if args is not value.args:
+    if args is not value.args or base is MemoryError:  # whose `__new__` does not look at them
         r.fill(value, lambda: r.say(f"{name}.args = {r.tuple_of(value.args)}"))
     r.fill(value, lambda: fill_exception(r, name, value))
     return name
@@ -530,19 +531,26 @@ def is_writable(member: Any, value: Any) -> bool:
 def write_state(r: Rebuild, name: str, value: Any) -> None:
     """Instance attributes and slots."""
     cls = type(value)
-    own = getattr(value, "__dict__", None)
+    own = own_dictionary(value)
     if own:
         if all(is_plain_attribute(cls, key) for key in own):
             for key, item in own.items():
                 r.say(f"{name}.{key} = {r.expression(item)}")
         else:
-            r.say(f"{name}.__dict__.update({r.dict_of(own.items())})")
+            r.say(f"{dictionary_of(name, cls, r)}.update({r.dict_of(own.items())})")
     for slot in slots_of(cls):
         try:
             held = slot.__get__(value)
         except AttributeError:
             continue
         r.say(f"{r.constant(slot)}.__set__({name}, {r.expression(held)})")
+
+
+def dictionary_of(name: str, cls: type, r: Rebuild) -> str:
+    """What an instance holds, past a `__getattribute__` of the program's."""
+    if cls.__getattribute__ is object.__getattribute__:
+        return f"{name}.__dict__"
+    return f"{r.constant(object)}.__getattribute__({name}, '__dict__')"
 
 
 def is_plain_attribute(cls: type, name: Any) -> bool:

@@ -15,11 +15,10 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
-from framelift.codegen.builders import is_plain_attribute
+from framelift.codegen.builders import dictionary_of, is_plain_attribute
 from framelift.codegen.plan import Activation, Plan
 from framelift.codegen.rebuild import Cyclic, Rebuild
 from framelift.core import breaks
@@ -132,8 +131,8 @@ def write(
     recorder = world.recorder
     replay(world, writes, r)
     returned = r.value(result)  # an iterator has its place in what a container holds by then
-    if torch.is_grad_enabled() is not switches.grad:
-        r.say(f"{r.constant(torch._C._set_grad_enabled)}({torch.is_grad_enabled()})")
+    for setter, args in switches.changed().items():
+        r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
     if stopping is not None:
         for mode in recorder.modes_open:
             r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
@@ -201,13 +200,14 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
         if value is DELETED and slot is not None:
             statements.append(f"{r.constant(discard_slot)}({r.constant(slot)}, {target})")
         elif value is DELETED:
-            statements.append(f"{target}.__dict__.pop({name!r}, None)")
+            statements.append(f"{dictionary_of(target, cls, r)}.pop({name!r}, None)")
         elif is_plain_attribute(cls, name):
             statements.append(f"{target}.{name} = {r.value(value)}")
         elif slot is not None:
             statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")
         else:
-            statements.append(f"{target}.__dict__[{r.expression(name)}] = {r.value(value)}")
+            held = dictionary_of(target, cls, r)
+            statements.append(f"{held}[{r.expression(name)}] = {r.value(value)}")
     return statements
 
 

@@ -183,7 +183,7 @@ def zero_argument_super(f: Frame) -> Any:
 @serve(builtins.locals)
 def serve_locals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
-        return f.world.call_native(f, builtins.locals, args, kwargs)
+        return told_what_is_wrong(builtins.locals, args, kwargs)
     return local_variables(f)
 
 
@@ -395,7 +395,7 @@ for ours in (Generator, Coroutine, AsyncGenerator):
 
 def told_what_is_wrong(fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A call that raises, whatever it is given in the right places."""
-    return fn(*map(opened, args), **{name: opened(value) for name, value in kwargs.items()})
+    return _frame.native(fn, *map(opened, args), **{name: opened(value) for name, value in kwargs.items()})
 
 
 @serve(builtins.getattr)

@@ -103,7 +103,7 @@ def is_suspended(frame: Frame) -> bool:
 
 
 def is_executing(frame: Frame) -> bool:
-    at = frame.machine.frame
+    at = getattr(frame.machine, "frame", None)  # one that is done with has none
     while at is not None and at is not frame:
         at = at.back
     return at is frame

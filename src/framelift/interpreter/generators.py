@@ -21,6 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry, clean_traceback
 from framelift.interpreter.machine import YIELD, chained, raise_as_is
+from framelift.world.pending import opened
 from framelift.world.plain import PlainWorld, stands_for
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
@@ -250,9 +251,9 @@ def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
     try:
         return act(owner)
     except BaseException as error:
-        if not world.catchable(error):
-            raise
-        _frame.unraisable(clean_traceback(error), owner)
+        if world.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
+            _frame.unraisable(clean_traceback(error), owner)
+        return None
 
 
 def not_pickled(value: Any) -> TypeError:
@@ -269,7 +270,7 @@ def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
         raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
-    kind, value, traceback = (*thrown, None, None)[:3]
+    kind, value, traceback = (*map(opened, thrown), None, None)[:3]
     if traceback is not None and not isinstance(traceback, types.TracebackType):
         raise TypeError("throw() third argument must be a traceback object")
     if isinstance(kind, BaseException):
@@ -394,6 +395,8 @@ def warn_unawaited(coroutine: Coroutine) -> None:
     except RuntimeWarning:
         raise
     except BaseException as error:
+        if not coroutine.frame.world.catchable(error):
+            return
         _frame.unraisable(clean_traceback(error), coroutine)
     warnings.warn(f"coroutine '{coroutine.__qualname__}' was never awaited", RuntimeWarning, stacklevel=3)
 

@@ -6,6 +6,7 @@ import inspect
 import types
 from typing import Any
 
+from framelift import _frame
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
@@ -65,7 +66,7 @@ def send(f: Frame, receiver: Any, value: Any) -> Any:
         return receiver.resume(value)
     if value is None:
         return f.world.operate(next, receiver)
-    return f.world.operate(receiver.send, value)
+    return f.world.operate(_frame.native(getattr, receiver, "send"), value)
 
 
 def END_SEND(f: Frame, _: Any) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import threading
 import types
 from collections.abc import Iterable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
@@ -33,7 +34,7 @@ from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
-from framelift.world.views import DELETED, View
+from framelift.world.views import DELETED, View, own_dictionary
 
 native = _frame.native
 
@@ -47,7 +48,8 @@ CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 CLASS = vars(object)["__class__"]
 
-UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
+STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
+UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
 
 
@@ -100,7 +102,7 @@ class Attributes(Door):
         """Whether what an inside object has under a name is just the class's, which may be from outside."""
         if found is MISSING or self.describes(type(found), "__get__"):
             return False
-        return not (cls.__dictoffset__ and name in obj.__dict__)
+        return not (cls.__dictoffset__ and name in (own_dictionary(obj) or ()))
 
     def inside_attr(self, obj: Any, name: str) -> Any:
         """`object.__getattribute__` of an object that the trace has made."""
@@ -117,11 +119,18 @@ class Attributes(Door):
     def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.class_attribute(cls, name)
+        if found is MISSING and isinstance(obj, threading.local):
+            self.refuse(
+                breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
+            )
         if found is MISSING and hasattr(obj, "__dict__"):
             source = self.known[id(obj)].source
             if name in obj.__dict__:
                 return self.found_at(source.child(Access.ATTR, name), obj.__dict__[name])
             self.guard(source, Check.NO_ATTR, name)
+        if type(found) in STATE_OF_C and isinstance(obj, BaseException):
+            source = self.known[id(obj)].source
+            return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
@@ -152,7 +161,7 @@ class Attributes(Door):
             ):
                 view = self.views.get(id(obj))
                 if view is None:
-                    own = getattr(obj, "__dict__", None) if cls.__dictoffset__ else None
+                    own = own_dictionary(obj) if cls.__dictoffset__ else None
                     plain = own is None or name not in own
                 else:
                     plain = self.own_attr(view, obj, name) is DELETED
@@ -207,7 +216,7 @@ class Attributes(Door):
         value = view.get(name)
         if value is not MISSING:
             return value
-        own = getattr(obj, "__dict__", None)
+        own = own_dictionary(obj)
         if own is None:
             return DELETED
         if name not in own:
@@ -236,7 +245,7 @@ class Attributes(Door):
         if name == "__dict__":
             if view.complete:
                 return view.values
-            return Pending(self, view.source.child(Access.DICT), obj.__dict__)
+            return Pending(self, view.source.child(Access.DICT), own_dictionary(obj))
         if name == "__class__":
             return type(obj)
         return self.refuse(breaks.INTERNAL, f"{name} of an outside {type(obj).__name__}")
@@ -341,7 +350,7 @@ class Attributes(Door):
         getter = self.class_attribute(meta, "__getattr__")
         if getter is not MISSING:
             return self.invoke(getter, cls, name)
-        return getattr(cls, name)
+        return native(getattr, cls, name)
 
     def for_class_getset(self, cls: type, name: str) -> Any:
         """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
@@ -500,7 +509,10 @@ class Attributes(Door):
     def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != 1:
             return self.call_native(frame, builtins.vars, args, kwargs)
-        return self.load_attr(args[0], "__dict__")
+        try:
+            return self.load_attr(args[0], "__dict__")
+        except AttributeError:
+            raise TypeError("vars() argument must have __dict__ attribute") from None
 
     def names_of(self, frame: Any, obj: Any) -> Iterable[Any]:
         """What `dir` lists, not sorted."""
@@ -517,7 +529,7 @@ class Attributes(Door):
             return self.call_native(frame, builtins.dir, [obj], {})
         if isinstance(obj, type):
             return list(self.names_of_class(obj))
-        own = opened(self.load_attr(obj, "__dict__")) if hasattr(obj, "__dict__") else ()
+        own = opened(self.load_attr(obj, "__dict__")) if own_dictionary(obj) is not None else ()
         return list({**dict.fromkeys(own), **self.names_of_class(self.class_of(obj))})
 
     def names_of_class(self, cls: type) -> dict[str, Any]:
@@ -538,7 +550,8 @@ class Attributes(Door):
         top = full if from_list else full.partition(".")[0]
         if not isinstance(sys.modules[full], types.ModuleType):
             return self.refuse(breaks.OPAQUE_OBJECT, f"what sys.modules has in the place of {full}")
-        for item in from_list or ():
+        packaged = hasattr(sys.modules[full], "__path__")  # only of a package other modules are looked for
+        for item in from_list or () if packaged else ():
             if item != "*" and not may_have(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
                 self.refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
@@ -601,7 +614,7 @@ class Attributes(Door):
             self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
         elif found is not MISSING and kind is not MemberDescriptorType and self.describes(kind, "__set__"):
             self.invoke(kind.__set__, self.descriptor(found, type(obj)), obj, value)
-        elif kind is MemberDescriptorType or hasattr(obj, "__dict__"):
+        elif kind is MemberDescriptorType or own_dictionary(obj) is not None:
             view.write(name, value)
         else:
             raise AttributeError(

@@ -23,7 +23,7 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
 from framelift.world.door import is_ours
-from framelift.world.exposure import ATOMS, Exposure, Seen
+from framelift.world.exposure import ATOMS, Exposure, Seen, is_iterator
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
@@ -262,6 +262,8 @@ class Operations(Exposure):
             return bool(settled(value != 0 if cls is not torch.SymBool else value))
         if cls in ATOMS or cls in SIZED:
             return bool(value)
+        if all(self.class_attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
+            return True
         return native(bool, self.glimpsed(value))
 
     def same(self, left: Any, right: Any) -> bool:
@@ -520,6 +522,8 @@ class Operations(Exposure):
             self.refuse_disorder(value)
             return iter(value)
         if self.is_opaque(value):
+            if is_iterator(cls):
+                return value  # as each of these says; it is advanced for real
             self.refuse(breaks.OPAQUE_OBJECT, f"iteration over a {cls.__module__}.{cls.__qualname__}")
         method = None if is_ours(cls) else self.own_method(value, cls, "__iter__")
         if method is not None:

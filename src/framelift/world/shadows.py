@@ -22,7 +22,7 @@ from framelift.world.guard import Check
 from framelift.world.hashing import COMMON_KEYS
 from framelift.world.pending import Pending, unchanged
 from framelift.world.source import Access, Source
-from framelift.world.views import DELETED, namespace_changes
+from framelift.world.views import DELETED, namespace_changes, own_dictionary
 
 if TYPE_CHECKING:
     from framelift.world.world import World
@@ -90,8 +90,8 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
 
 def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> None:
     """A subclass's own state, beside what it contains."""
-    if hasattr(value, "__dict__"):
-        attributes = value.__dict__
+    attributes = own_dictionary(value)
+    if attributes is not None:
         place = source.child(Access.DICT)
         if attributes:
             world.guard(place, Check.KEYS, tuple(attributes))
@@ -110,7 +110,7 @@ def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> 
 
 def attributes_of(value: Any) -> dict[str, Any]:
     """What a container holds in its dictionary and slots."""
-    found = dict(getattr(value, "__dict__", ()))
+    found = dict(own_dictionary(value) or ())
     if issubclass(type(value), collections.defaultdict):
         found["default_factory"] = FACTORY.__get__(value)
     for slot in slots_of(type(value)):

@@ -14,7 +14,7 @@ from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
 from framelift.world.shadows import Change, change_of, slots_of
 from framelift.world.source import Access, Source
-from framelift.world.views import DELETED, View
+from framelift.world.views import DELETED, View, own_dictionary
 
 __all__ = ["World", "Writes"]
 
@@ -30,6 +30,13 @@ class Writes:
 
     def __bool__(self) -> bool:
         return bool(self.containers or self.attributes or self.scopes or self.cells)
+
+
+def contents_of(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 class World(NativeCalls):
@@ -95,22 +102,29 @@ class World(NativeCalls):
     def changed_cells(self) -> list[tuple[CellType, Any]]:
         cells = []
         for cell, shadow, before in self.shadow_cells.values():
-            try:
-                now = shadow.cell_contents
-            except ValueError:
-                now = MISSING
+            now = contents_of(shadow)
             # a pending value that nobody has opened holds MISSING too
             emptied = now is MISSING and before is not MISSING
             if emptied or not unchanged(now, before):
                 cells.append((cell, now))
         return cells
 
+    def has_written(self) -> bool:
+        """Whether the program has changed anything outside so far."""
+        views = (*self.views.values(), *self.scopes.values())
+        cells = ((shadow, before) for _, shadow, before in self.shadow_cells.values())
+        return (
+            any(view.changes() for view in views)
+            or any(map(change_of, self.shadows.values()))
+            or any(not unchanged(contents_of(shadow), before) for shadow, before in cells)
+        )
+
     def refuse_two_faces(self, written: Writes) -> None:
         """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""
         met = {id(value) for source, value in self.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.views.values(), *self.scopes.values()):
-            own = view.outside if type(view.outside) is dict else getattr(view.outside, "__dict__", None)
+            own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
             if id(own) in changed or ((id(own) in met or id(own) in self.known) and view.changes()):
                 self.refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
 

@@ -121,7 +121,7 @@ def _countdown(n):
     left = [n]
 
     def step():
-        left[0] -= 1
+        left[0] = (left[0] or n) - 1  # and round again
         return left[0]
 
     return step
@@ -220,13 +220,13 @@ EXERCISED = {
     "__debug__": "constants",
     "__build_class__": "class statements, in language_classes",
     "__import__": "import_by_hand",
-    "breakpoint": "what_the_world_sees_breaks",
-    "print": "what_the_world_sees_breaks",
-    "input": "what_the_world_sees_breaks",
-    "open": "what_the_world_sees_breaks",
-    "compile": "source_is_run_for_real",
-    "eval": "source_is_run_for_real",
-    "exec": "source_is_run_for_real",
+    "breakpoint": "a_breakpoint_calls_the_hook",
+    "print": "printing_to_many_places",
+    "input": "input_is_asked_for",
+    "open": "opening_a_file",
+    "compile": "source_is_run",
+    "eval": "source_is_run",
+    "exec": "source_is_run",
     "globals": "the_globals_as_a_dictionary",
     "id": "addresses_tell_objects_apart",
     "help": "belongs to the interactive shell",
@@ -243,13 +243,10 @@ def import_by_hand(x):
     return x + math.floor(2.5), path.join("a", "b"), __import__("os.path").__name__
 
 
-@program(breaks="import of a new module")
+@program(breaks=("import of a new module", "opaque object"))
 def a_module_that_is_not_there_is_looked_for(x):
     y = x + 1
     return y * 2, error_of(lambda: __import__("no_such_module_anywhere"))
-
-
-_SHOWN: list = []
 
 
 @program(breaks="run-time effect")
@@ -259,7 +256,7 @@ def printing_to_many_places(x):
     return y * 2
 
 
-@program(breaks="run-time effect")
+@program(breaks=("run-time effect", "unlicensed native call"))
 def opening_a_file(x):
     y = x + 1
     with open(__file__) as file:
@@ -267,7 +264,7 @@ def opening_a_file(x):
     return y * 2, first
 
 
-@program(breaks="run-time effect")
+@program(breaks=("run-time effect", "opaque object"))
 def input_is_asked_for(x):
     y = x + 1
     return y * 2, error_of(input, 1, 2)
@@ -284,7 +281,7 @@ def a_breakpoint_calls_the_hook(x):
     return y * 2, found
 
 
-@program(breaks="run-time effect")
+@program(breaks=("run-time effect", "not supported"))
 def source_is_run(x):
     y = x + 1
     scope: dict = {}
@@ -398,7 +395,7 @@ def vars_and_locals(x):
     c = C()
     c.a, vars(c)["b"] = x, 2
     here = locals()
-    return sorted(here), vars(c), c.b, vars() is locals()
+    return x + 1, sorted(here), vars(c), c.b, vars() == locals()
 
 
 async def _numbers():

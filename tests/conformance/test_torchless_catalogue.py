@@ -1,0 +1,109 @@
+"""The catalogue of programs without tensors (`tests/torchless/programs`), each called by a compiled function.
+
+What a program does must not depend on who calls it. Where it breaks, and why, is in `torchless_breaks.py`,
+which this file writes anew when it is run (look at the difference before it is committed):
+
+    python tests/conformance/test_torchless_catalogue.py
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "torchless")]
+
+from test_language import CATALOGUE, Outcome, Program, observe  # noqa: E402
+from torchless_breaks import BREAKS  # noqa: E402
+
+import framelift  # noqa: E402
+from check import reasons  # noqa: E402
+
+TABLE = HERE / "torchless_breaks.py"
+HEAD = '''"""Which programs of the catalogue without tensors break within a compiled function, and why.
+
+Written by `test_torchless_catalogue.py`.
+"""
+
+'''
+
+
+def calling(program: Program) -> Any:
+    def f(x: torch.Tensor) -> Any:
+        y = x + 1
+        result = program()
+        return y * 2, result
+
+    return f
+
+
+def ran(fn: Any, tensors: list[Any]) -> Outcome:
+    def run() -> object:
+        tensor, result = fn(torch.ones(2))
+        tensors.append(tensor)
+        return result
+
+    return observe(run)
+
+
+def compiled_as_eagerly(program: Program) -> set[str]:
+    """Compares two calls of the program with what it does eagerly, and gives the reasons why it broke."""
+    fn = calling(program)
+    compiled = framelift.compile(fn, backend="eager")
+    expected = observe(program)
+    for _ in range(2):
+        tensors: list[Any] = []
+        found = ran(compiled, tensors)
+        assert found == expected
+        assert expected.raised or torch.equal(tensors[0], torch.full((2,), 4.0))
+    return set(reasons(compiled))
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Any:
+    framelift.reset()
+    yield
+    framelift.reset()
+
+
+KNOWN = {
+    "callbacks_from_c::weak_references_and_finalizers": "a value that dies is finalised later",
+    "metaclasses::enumerating_subclasses": "a variable that is not read again is gone after a break",
+}
+"""Programs that behave differently: both are the differences that the architecture's page names."""
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in KNOWN])
+def test_within_a_compiled_function(name: str) -> None:
+    assert compiled_as_eagerly(CATALOGUE[name]) == set(BREAKS.get(name, ()))
+
+
+def test_the_table_is_of_programs_that_are_there() -> None:
+    assert {name for name in BREAKS if not name.startswith("python312::")} <= set(CATALOGUE)
+
+
+def write_table() -> None:
+    found, failed = dict(BREAKS), {}
+    for name, program in CATALOGUE.items():
+        if name in KNOWN:
+            continue
+        framelift.reset()
+        try:
+            why = compiled_as_eagerly(program)
+        except Exception as error:
+            failed[name] = error
+            continue
+        found[name] = tuple(sorted(why))
+    rows = [f"    {name!r}: {why!r},\n" for name, why in sorted(found.items()) if why]
+    TABLE.write_text(f"{HEAD}BREAKS: dict[str, tuple[str, ...]] = {{\n{''.join(rows)}}}\n")
+    for name, error in failed.items():
+        print(f"{name}: {type(error).__name__}: {str(error)[:600]}")
+
+
+if __name__ == "__main__":
+    write_table()
