@@ -199,6 +199,10 @@ KNOWN: list[Known] = [
         "test_exceptions::ExceptionTests.test_recursion_in_except_handler",
     ),
     *interpreted(
+        "a frame that is interpreted has an attribute `__module__`",
+        "test_inspect::TestRetrievingSourceCode.test_getmodule_file_not_found",
+    ),
+    *interpreted(
         "names that a generator is given are not checked to be strings",
         "test_generators::GeneratorTest.test_name",
     ),

@@ -30,7 +30,6 @@ class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
     __class__ = property(lambda self: FrameType)
-    __module__ = property(lambda self: no_attribute(self, "__module__"))
     __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:
@@ -91,10 +90,6 @@ class FrameView:
         code = self.f_code
         where = f"file {code.co_filename!r}, line {self.f_lineno}"
         return f"<frame at {id(self):#x}, {where}, code {code.co_name}>"
-
-
-def no_attribute(view: FrameView, name: str) -> Any:
-    raise AttributeError(f"'frame' object has no attribute '{name}'")
 
 
 def is_suspended(frame: Frame) -> bool:
