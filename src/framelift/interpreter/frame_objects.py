@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framelift.bytecode.decode import MADE
 from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
 from framelift.world.plain import stands_for
@@ -157,8 +158,6 @@ def real_caller(machine: Machine) -> FrameType | None:
 traceback_of = vars(BaseException)["__traceback__"].__get__
 set_traceback = BaseException.with_traceback
 
-MADE = 1 << 30
-"""The flag by which code that only names a frame in a traceback is told from all other code."""
 OTHER_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 PARAMETERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS

@@ -13,6 +13,7 @@ import logging
 import os
 from types import CodeType, TracebackType
 
+from framelift.bytecode.decode import MADE
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.per_code import PerCode
@@ -50,7 +51,7 @@ def is_own(error: BaseException) -> bool:
     if innermost is None:
         return False
     code = innermost.tb_frame.f_code
-    if not code.co_filename.startswith(OWN_FILES) or code.co_filename in DIRECT:
+    if not code.co_filename.startswith(OWN_FILES) or code.co_filename in DIRECT or code.co_flags & MADE:
         return False
     verdicts = _verdicts.get(code)
     if verdicts is None:
