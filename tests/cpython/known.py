@@ -161,6 +161,13 @@ KNOWN: list[Known] = [
         "test_typing::ProtocolTests.test_isinstance_checks_not_at_whim_of_gc",
         "test_typing::ProtocolTests.test_protocols_issubclass_non_callable",
         "test_typing::ProtocolTests.test_protocols_support_register",
+        "test_warnings::CFilterTests.test_error_after_default",
+        "test_warnings::CFilterTests.test_ignore",
+        "test_warnings::CWarnTests.test_exec_filename",
+        "test_warnings::CWarnTests.test_filename",
+        "test_warnings::CWarnTests.test_stacklevel",
+        "test_warnings::*WarnTests.test_stacklevel_import",
+        "test_warnings::_WarningsTests.test_show_warning_output",
     ),
     *interpreted(
         OWN_BUILTINS,
