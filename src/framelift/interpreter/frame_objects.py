@@ -31,7 +31,6 @@ class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
     __class__ = property(lambda self: FrameType)
-    __module__ = property(lambda self: no_attribute(self, "__module__"))  # type: ignore[assignment]
     __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:
@@ -92,10 +91,6 @@ class FrameView:
         code = self.f_code
         where = f"file {code.co_filename!r}, line {self.f_lineno}"
         return f"<frame at {id(self):#x}, {where}, code {code.co_name}>"
-
-
-def no_attribute(view: FrameView, name: str) -> Any:
-    raise AttributeError(f"'frame' object has no attribute '{name}'")
 
 
 def is_suspended(frame: Frame) -> bool:
@@ -226,7 +221,8 @@ class Locals(Mapping[str, Any]):
 def as_seen(frame: Any) -> Any:
     """A frame object as the program should see it."""
     if type(frame) is FrameType and frame.f_code.co_flags & MADE:
-        interpreted: Frame = frame.f_locals.frame
+        of: Any = frame.f_locals
+        interpreted: Frame = of.frame
         return interpreted.world.frame_object(interpreted)
     return frame
 

@@ -12,7 +12,8 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator as AsyncGeneratorOfC
+from collections.abc import Callable
 from typing import Any
 
 from framelift import _frame
@@ -378,8 +379,8 @@ class Coroutine(Suspended):
 
 def origin(caller: Frame | None, depth: int) -> tuple[tuple[str, int | None, str], ...]:
     """Where a coroutine was made: file, line and function of as many callers as wanted."""
-    found = []
-    at = caller and caller.view()
+    found: list[tuple[str, int | None, str]] = []
+    at: Any = None if caller is None else caller.view()
     while at is not None and len(found) < depth:
         found.append((at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
         at = at.f_back
@@ -412,8 +413,7 @@ class Awaited:
     def __next__(self) -> Any:
         return self.send(None)
 
-    def send(self, value: Any) -> Any:
-        raise NotImplementedError
+    send: Any
 
     def __reduce__(self) -> Any:
         raise not_pickled(self)
@@ -422,14 +422,14 @@ class Awaited:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
-async def real_asynchronous_generator() -> AsyncIterator[None]:
+async def real_asynchronous_generator() -> AsyncGeneratorOfC[None, None]:
     yield
 
 
 async def real_coroutine() -> None: ...
 
 
-def type_of_awaited(made: types.CoroutineType[Any, Any, Any]) -> type:
+def type_of_awaited(made: Any) -> type:
     awaited = type(made.__await__())
     made.close()
     return awaited
