@@ -76,7 +76,10 @@ def is_for_the_program(code: CodeType, offset: int) -> bool:
 
     What is called begins where the call begins, as the positions of the instructions say.
     """
-    instructions = list(dis.get_instructions(code))
+    try:
+        instructions = list(dis.get_instructions(code))
+    except IndexError:
+        return True  # what a traceback shows of an interpreted frame, such as that of `through`
     failed = next(one for one in instructions if one.offset == offset)
     if failed.opname in RAISING or failed.positions is None or failed.positions.lineno is None:
         return True
