@@ -509,7 +509,7 @@ class Attributes(Door):
         """What `dir` lists, not sorted."""
         method = self.class_attribute(type(obj), "__dir__")
         if type(method) is FunctionType:
-            return self.elements(self.invoke(method, obj))  # type: ignore[attr-defined]
+            return self.elements(self.invoke(method, obj))
         if method not in (object.__dir__, type.__dir__):
             return self.call_native(frame, builtins.dir, [obj], {})
         return self.plain_names_of(frame, obj)

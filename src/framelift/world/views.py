@@ -19,12 +19,16 @@ DELETED = Sentinel("DELETED")
 """A name that the traced program has deleted."""
 
 
+GETATTRIBUTE: Any = object.__getattribute__
+"""How attributes are found, unless a class has its own way."""
+
+
 def own_dictionary(obj: Any) -> dict[str, Any] | None:
     """What an instance holds by name, past a `__getattribute__`, which is the program's to call."""
-    if type(obj).__getattribute__ is object.__getattribute__:
+    if type(obj).__getattribute__ is GETATTRIBUTE:
         return getattr(obj, "__dict__", None)
     try:
-        return object.__getattribute__(obj, "__dict__")
+        return GETATTRIBUTE(obj, "__dict__")
     except AttributeError:
         return None
 
