@@ -14,6 +14,7 @@ import functools
 import itertools
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ class Sameness(Comparison):
             self.classes(a, b, at)
         elif isinstance(a, types.ModuleType) and isinstance(b, types.ModuleType) and a is not b:
             self.same(plain_names(vars(a)), plain_names(vars(b)), f"{at}.__dict__")
+        elif type(a) is type(b) and type(a) in weakref.ProxyTypes:
+            self.same(dict(a.__dict__), dict(b.__dict__), f"{at}.__dict__")
         elif type(a) is type(b) is types.BuiltinFunctionType and is_method(a):
             self.same((a.__name__, a.__self__), (b.__name__, b.__self__), at)
         elif type(a) is not type(b) and own(type(a)):

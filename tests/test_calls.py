@@ -30,6 +30,7 @@ import textwrap
 import time
 import types
 import typing
+import warnings
 from typing import Any
 
 import pytest
@@ -698,6 +699,24 @@ def test_what_a_broken_frame_changes_is_changed_once(change: Any) -> None:
         )
     assert outcomes[0][1:] == outcomes[1][1:]
     compare(outcomes[0][0], outcomes[1][0])
+
+
+def test_what_c_warns_of_is_told_each_time_and_of_the_programs_line() -> None:
+    def fn(x: torch.Tensor, pattern: str) -> Any:
+        found = re.findall(pattern, "a[b")
+        if NotImplemented:
+            x = x + 1
+        return found, x
+
+    def told(call: Any, pattern: str) -> list[Any]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            call(torch.ones(2), pattern)
+        return [(each.category, str(each.message), each.filename, each.lineno) for each in given]
+
+    compiled = framelift.compile(fn, backend="eager")
+    assert told(compiled, "[[a]") == told(fn, "[[b]")
+    assert [each[0] for each in told(compiled, "[[a]")] == [DeprecationWarning]  # `re` keeps its patterns
 
 
 def test_an_interrupt_that_the_program_raises_is_its_own() -> None:

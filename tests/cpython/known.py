@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 MODULES = """
 test_list test_dict test_set test_tuple test_range test_slice test_bool test_int test_long test_float
-test_complex test_bytes test_memoryview test_unicode test_string test_format test_fstring test_userdict
-test_userlist test_userstring test_dictviews test_dictcomps test_listcomps test_setcomps test_genexps
-test_enumerate test_generators test_generator_stop test_coroutines test_asyncgen test_yield_from test_iter
-test_iterlen test_itertools test_functools test_contextlib test_collections test_deque test_defaultdict
-test_ordered_dict test_enum test_dataclasses test_operator test_math test_cmath test_fractions test_decimal
-test_statistics test_numeric_tower test_random test_exceptions test_exception_group test_except_star
-test_baseexception test_raise test_with test_patma test_descr test_descrtut test_class test_abc
-test_metaclass test_super test_property test_subclassinit test_typing test_types test_genericalias
-test_builtin test_binop test_compare test_richcmp test_augassign test_bigaddrspace test_call test_extcall
-test_keywordonlyarg test_positional_only_arg test_funcattrs test_scope test_decorators test_unpack
-test_unpack_ex test_named_expressions test_opcodes test_grammar test_syntax test_global test_sort test_heapq
-test_bisect test_copy test_copyreg test_pickle test_weakref test_weakset test_re test_textwrap test_json
-test_datetime test_inspect test_warnings test_logging test_reprlib test_pprint test_string_literals
-test_struct test_array test_hash test_index test_contains test_isinstance test_int_literal test_pow
-test_module test_dynamic test_dynamicclassattribute test_frame test_traceback test_trace test_sys_settrace
+test_complex test_bytes test_memoryview test_unicode test_str test_string test_format test_fstring
+test_userdict test_userlist test_userstring test_dictviews test_dictcomps test_listcomps test_setcomps
+test_genexps test_enumerate test_generators test_generator_stop test_coroutines test_asyncgen
+test_yield_from test_iter test_iterlen test_itertools test_functools test_contextlib test_collections
+test_deque test_defaultdict test_ordered_dict test_enum test_dataclasses test_operator test_math test_cmath
+test_fractions test_decimal test_statistics test_numeric_tower test_random test_exceptions
+test_exception_group test_except_star test_baseexception test_raise test_with test_patma test_descr
+test_descrtut test_class test_abc test_metaclass test_super test_property test_subclassinit test_typing
+test_types test_genericalias test_builtin test_binop test_compare test_richcmp test_augassign test_call
+test_extcall test_keywordonlyarg test_positional_only_arg test_funcattrs test_scope test_decorators
+test_unpack test_unpack_ex test_named_expressions test_opcodes test_grammar test_syntax test_global
+test_sort test_heapq test_bisect test_copy test_copyreg test_pickle test_weakref test_weakset test_re
+test_textwrap test_json test_datetime test_inspect test_warnings test_logging test_reprlib test_pprint
+test_string_literals test_struct test_array test_hash test_index test_contains test_isinstance
+test_int_literal test_pow test_module test_dynamic test_dynamicclassattribute test_frame test_traceback
 test_code test_eof test_dis test_keyword test_calendar test_colorsys test_difflib test_shlex test_graphlib
-test_hmac test_hashlib test_base64 test_binascii test_uuid test_urlparse test_fnmatch test_glob test_pathlib
-test_strtod test_atexit test_contextlib_async test_context test_unittest test_doctest test_opcache
-test_peepholer
+test_hmac test_hashlib test_base64 test_binascii test_uuid test_urlparse test_fnmatch test_glob
+test_pathlib test_strtod test_atexit test_contextlib_async test_context test_unittest test_doctest
+test_opcache test_peepholer
 """.split()
 """Those about the language and the pure parts of the library."""
 
@@ -45,5 +45,149 @@ class Known:
 
 TOO_SLOW = "takes too long interpreted"
 """Those are not even tried."""
+REAL_FRAME = "C code that takes nothing but a frame or a generator of CPython's own"
+REAL_STACK = "library code that looks at CPython's own stack, and finds the interpreter's frames there"
+OWN_BUILTINS = "replaces builtins that the interpreter itself uses"
+ALL_OBJECTS = "looks at all objects of the process, and finds the interpreter's"
+UNTRACED = "frames that are interpreted are not traced (sys.settrace)"
 
-KNOWN: list[Known] = []
+CAPTURED = ("captured",)
+ENDS_LATE = "what dies within a captured stretch is finalised at the end of the stretch"
+NOT_READ_AGAIN = "after a break a variable that is not read again is gone, unless it holds a watched instance"
+HELD = "what can't be weakly referenced, or is C's, is held by the guard that it is this very object"
+CALLERS = "of the callers of a frame in a trace, those outside the compiled function are not shown"
+REFERENCES = "counts references, of which Framelift has some too"
+
+
+def interpreted(reason: str, *tests: str) -> list[Known]:
+    return [Known(pattern, reason, modes=("interpreted",)) for pattern in tests]
+
+
+KNOWN: list[Known] = [
+    Known("test_bytes::ByteArrayTest.test_resize_forbidden", NOT_READ_AGAIN, CAPTURED),
+    Known("test_bytes::BytesTest.test_free_after_iterating", HELD, CAPTURED),
+    Known("test_coroutines::OriginTrackingTest.test_origin_tracking", CALLERS, CAPTURED),
+    Known("test_dict::DictTest.test_splittable_popitem", "a dictionary made anew shares no keys", CAPTURED),
+    Known("test_enumerate::TestReversed.test_bug1229429", REFERENCES, CAPTURED),
+    Known("test_iter::TestCase.test_ref_counting_behavior", ENDS_LATE, CAPTURED),
+    Known("test_struct::StructTest.test__struct_reference_cycle_cleaned_up", REFERENCES, CAPTURED),
+    Known("test_weakref::FinalizeTestCase.test_finalize", ENDS_LATE, CAPTURED),
+    Known("test_weakref::FinalizeTestCase.test_order", ENDS_LATE, CAPTURED),
+    Known("test_weakref::ReferencesTestCase.test_callbacks_protected", NOT_READ_AGAIN, CAPTURED),
+    Known("test_weakref::ReferencesTestCase.test_cfunction", HELD, CAPTURED),
+    Known("test_weakref::ReferencesTestCase.test_ref_reuse", NOT_READ_AGAIN, CAPTURED),
+    Known("test_collections::TestCounter.test_multiset_operations_*", TOO_SLOW, CAPTURED),
+    Known("test_datetime::IranTest_*", TOO_SLOW, CAPTURED),
+    Known("test_datetime::ZoneInfoTest*", TOO_SLOW, CAPTURED),
+    Known("test_itertools::RegressionTests.test_long_chain_of_empty_iterables", TOO_SLOW, CAPTURED),
+    Known("test_itertools::TestBasicOps.test_tee_del_backward", TOO_SLOW, CAPTURED),
+    Known("test_json::TestPyUnicode.test_unicode_decode", TOO_SLOW, CAPTURED),
+    Known("test_math::MathTests.testIsqrt", TOO_SLOW, CAPTURED),
+    Known("test_math::MathTests.testRemainder", TOO_SLOW, CAPTURED),
+    Known("test_sort::TestBase.testStressfully", TOO_SLOW, CAPTURED),
+    Known("test_struct::StructTest.test_integers", TOO_SLOW, CAPTURED),
+    Known("test_unicode::UnicodeTest.test_find", TOO_SLOW, CAPTURED),
+    Known("test_unicode::UnicodeTest.test_is*_invariant", TOO_SLOW, CAPTURED),
+    Known("test_unicode::UnicodeTest.test_rfind", TOO_SLOW, CAPTURED),
+    Known("test_userstring::UserStringTest.test_find", TOO_SLOW, CAPTURED),
+    Known("test_userstring::UserStringTest.test_rfind", TOO_SLOW, CAPTURED),
+    Known("test_weakref::MappingTestCase.test_threaded_weak_valued_*", TOO_SLOW, CAPTURED),
+    *interpreted(
+        TOO_SLOW,
+        "test_builtin::BuiltinTest.test_filter_dealloc",
+        "test_bytes::*AsStringTest.test_count",
+        "test_bytes::*AsStringTest.test_find",
+        "test_bytes::*AsStringTest.test_find_periodic_pattern",
+        "test_bytes::*AsStringTest.test_rfind",
+        "test_decimal::*ContextAPItests.test_pickle",
+        "test_decimal::PyIBMTestCases.test_powersqrt",
+        "test_decimal::PyIBMTestCases.test_randoms",
+        "test_decimal::PyIBMTestCases.test_squareroot",
+        "test_decimal::PyUsabilityTest.test_as_integer_ratio",
+        "test_deque::TestBasic.test_index",
+        "test_descr::ClassPropertiesAndMethods.test_wrapper_segfault",
+        "test_itertools::RegressionTests.test_long_chain_of_empty_iterables",
+        "test_long::LongTest.test_bit_length",
+        "test_long::LongTest.test_bitop_identities",
+        "test_long::LongTest.test_correctly_rounded_true_division",
+        "test_long::LongTest.test_mixed_compares",
+        "test_math::MathTests.testDist",
+        "test_math::MathTests.testFactorial",
+        "test_math::MathTests.testFsum",
+        "test_math::MathTests.testIsqrt",
+        "test_math::MathTests.testRemainder",
+        "test_random::SystemRandom_TestBasicOps.test_bug_9025",
+        "test_statistics::TestNormalDist*.test_inv_cdf",
+        "test_statistics::TestNormalDist*.test_overlap",
+        "test_statistics::TestSqrtHelpers.test_float_sqrt_of_frac",
+        "test_statistics::TestSqrtHelpers.test_integer_sqrt_of_frac_rto",
+        "test_str::*.test_count",
+        "test_str::*.test_find",
+        "test_str::*.test_find_periodic_pattern",
+        "test_str::*.test_isspace_invariant",
+        "test_str::*.test_rfind",
+        "test_traceback::MiscTest.test_levenshtein_distance_short_circuit",
+        "test_unicode::UnicodeTest.test_count",
+        "test_unicode::UnicodeTest.test_find",
+        "test_unicode::UnicodeTest.test_find_periodic_pattern",
+        "test_unicode::UnicodeTest.test_isspace_invariant",
+        "test_unicode::UnicodeTest.test_rfind",
+        "test_userstring::UserStringTest.test_count",
+        "test_userstring::UserStringTest.test_find",
+        "test_userstring::UserStringTest.test_find_periodic_pattern",
+        "test_userstring::UserStringTest.test_rfind",
+    ),
+    *interpreted(
+        REAL_FRAME,
+        "test_frame::TestCAPI.test_frame_get_generator",
+        "test_frame::TestCAPI.test_frame_getters",
+        "test_frame::TestCAPI.test_getvar",
+        "test_generators::SignalAndYieldFromTest.test_raise_and_yield_from",
+        "test_traceback::CPythonSuggestionFormattingTests.test_name_error_with_instance",
+    ),
+    *interpreted(
+        REAL_STACK,
+        "test_frame::TestIncompleteFrameAreInvisible.test_sneaky_frame_object",
+        "test_funcattrs::FunctionPropertiesTest.test___builtins__",
+        "test_traceback::TestStack.test_walk_stack",
+        "test_typing::ProtocolTests.test_interaction_with_isinstance_checks_on_superclasses_with_ABCMeta",
+        "test_typing::ProtocolTests.test_isinstance_checks_not_at_whim_of_gc",
+        "test_typing::ProtocolTests.test_protocols_issubclass_non_callable",
+        "test_typing::ProtocolTests.test_protocols_support_register",
+    ),
+    *interpreted(
+        OWN_BUILTINS,
+        "test_builtin::TestBreakpoint.test_envar_good_path_builtin",
+        "test_functools::TestLRU*.test_lru_reentrancy_with_len",
+        "test_iter::TestCase.test_reduce_mutating_builtins_iter",
+    ),
+    *interpreted(
+        ALL_OBJECTS,
+        "test_descr::ClassPropertiesAndMethods.test_cycle_through_dict",
+        "test_descr::ClassPropertiesAndMethods.test_slots",
+    ),
+    *interpreted(
+        UNTRACED,
+        "test_patma::TestTracing.*",
+    ),
+    *interpreted(
+        "a tuple that is spread over the arguments of a C function arrives there as another, equal one",
+        "test_call::TestPEP590.test_vectorcall_override",
+    ),
+    *interpreted(
+        "C code of the test changes how functions are called",
+        "test_call::TestPEP590.test_setvectorcall",
+    ),
+    *interpreted(
+        "a C function of the test leaves its caller out of the traceback",
+        "test_exceptions::ExceptionTests.testSettingException",
+    ),
+    *interpreted(
+        "sets the recursion limit by how deep CPython's own stack is",
+        "test_exceptions::ExceptionTests.test_recursion_in_except_handler",
+    ),
+    *interpreted(
+        "names that a generator is given are not checked to be strings",
+        "test_generators::GeneratorTest.test_name",
+    ),
+]

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+Asynchronous = unittest.IsolatedAsyncioTestCase
 Method = Callable[[], Any]
 CPU_SECONDS = 15
 """How much a single test may take: then the timer's signal ends the process."""
@@ -107,14 +108,21 @@ def in_a_line(err: Any) -> str:
 
 def run(tests: list[Any], call: Callable[[Method], None], report: Callable[..., None]) -> dict[str, str]:
     outcomes = Outcomes(report, final=call is not natively)
-    original = unittest.TestCase._callTestMethod
+    plain, within_loop = unittest.TestCase._callTestMethod, Asynchronous._callTestMethod
     unittest.TestCase._callTestMethod = lambda self, method: call(method)
+    Asynchronous._callTestMethod = lambda self, method: call(lambda: within_loop(self, method))
     try:
-        unittest.TestSuite(tests).run(outcomes)
+        unittest.TestSuite(map(fresh, tests)).run(outcomes)
     finally:
-        unittest.TestCase._callTestMethod = original
+        unittest.TestCase._callTestMethod = plain
+        Asynchronous._callTestMethod = within_loop
         gc.collect()
     return outcomes.of
+
+
+def fresh(test: Any) -> Any:
+    """A test that can be run, which those with a loop of their own can be only once."""
+    return type(test)(test._testMethodName) if isinstance(test, Asynchronous) else test
 
 
 # The module

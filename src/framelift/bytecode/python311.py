@@ -28,6 +28,12 @@ SEND_POPS_RECEIVER = True
 INTRINSICS_PUSH = False
 """Printing an expression and `import *` take a value and push none."""
 
+
+def wanted(name: str) -> dict[str, str]:
+    """What an ImportError says, in keyword arguments, of the name that a module does not have."""
+    return {}
+
+
 THROW_TAKES_ONE = False
 """Whether `throw` warns when it gets a type, a value and a traceback."""
 

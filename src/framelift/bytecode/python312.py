@@ -21,6 +21,12 @@ SEND_POPS_RECEIVER = False
 INTRINSICS_PUSH = True
 """Printing an expression and `import *` are intrinsics, which replace a value by another: None."""
 
+
+def wanted(name: str) -> dict[str, str]:
+    """What an ImportError says, in keyword arguments, of the name that a module does not have."""
+    return {"name_from": name}
+
+
 THROW_TAKES_ONE = True
 """Whether `throw` warns when it gets a type, a value and a traceback."""
 

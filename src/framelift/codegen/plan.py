@@ -125,8 +125,8 @@ class Plan:
         if made is None:
             made = self.resumes[level, outcome, kept] = self.plan_resume(level, outcome, dead - kept)
         code, taken, callee = made
-        kept = values_in(self.after(level, outcome)[1])
-        args = (*taken_from(slots, taken), *stack[:kept], *values)
+        depth = values_in(self.after(level, outcome)[1])
+        args = (*taken_from(slots, taken), *stack[:depth], *values)
         for n in range(level - 1, -1, -1):
             frame, state = self.frames[n], states[n]
             args = (*state[0], *state[1], args)

@@ -28,11 +28,11 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.weakly import is_lasting
 from framelift.interpreter.generators import Generator
-from framelift.interpreter.torch_calls import Address
 from framelift.tensors import memory
 from framelift.tensors.overrides import as_one_of
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
+from framelift.world.exposure import Address
 from framelift.world.pending import Pending
 from framelift.world.plain import STAND_INS
 from framelift.world.source import Access, Source, written

@@ -15,7 +15,6 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
@@ -132,8 +131,8 @@ def write(
     recorder = world.recorder
     replay(world, writes, r)
     returned = r.value(result)  # an iterator has its place in what a container holds by then
-    if torch.is_grad_enabled() is not switches.grad:
-        r.say(f"{r.constant(torch._C._set_grad_enabled)}({torch.is_grad_enabled()})")
+    for setter, args in switches.changed().items():
+        r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
     if stopping is not None:
         for mode in recorder.modes_open:
             r.say(f"{r.constant(_push_mode)}({r.value(mode)})")

@@ -58,6 +58,7 @@ FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 INLINED = (
     "torch.nn.modules",
     "torch.nn.utils",
+    "torch.nn.attention",
     "torch.nn.init",
     "torch.optim",
     "torch.distributions",
@@ -65,6 +66,7 @@ INLINED = (
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
     "torch.amp.autocast_mode",
+    "torch.autograd.anomaly_mode",
     "torch.autograd.function",
     "torch.autograd.profiler",
     "torch.utils._foreach_utils",

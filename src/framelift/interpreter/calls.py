@@ -260,6 +260,12 @@ def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.frame_object(found) if isinstance(found, Frame) else found
 
 
+@serve(sys.setrecursionlimit)
+def serve_setrecursionlimit(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    f.world.call_native(f, sys.setrecursionlimit, args, kwargs)
+    f.machine.limit = sys.getrecursionlimit()
+
+
 @serve(TracebackType)
 def serve_traceback(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [as_real(opened(x)) for x in args]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framelift.bytecode.decode import MADE
 from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
 from framelift.world.plain import stands_for
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=BaseException)
 
-"""Where Framelift's own code is."""
-
 
 @stands_for(FrameType)
 class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
     __class__ = property(lambda self: FrameType)
+    __module__ = property(lambda self: no_attribute(self, "__module__"))  # type: ignore[assignment]
     __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:
@@ -57,7 +57,7 @@ class FrameView:
     @property
     def f_locals(self) -> Any:
         if self._frame.namespace is not None:
-            return self._frame.namespace
+            return local_variables(self._frame)
         for name in self._frame.code.names:
             self._locals.pop(name, None)
         self._locals.update(local_variables(self._frame))
@@ -94,25 +94,36 @@ class FrameView:
         return f"<frame at {id(self):#x}, {where}, code {code.co_name}>"
 
 
+def no_attribute(view: FrameView, name: str) -> Any:
+    raise AttributeError(f"'frame' object has no attribute '{name}'")
+
+
 def is_suspended(frame: Frame) -> bool:
     """Whether the frame is a generator's that does not run."""
     return frame.generator is None and hasattr(frame, "owner")
 
 
 def is_executing(frame: Frame) -> bool:
-    at = frame.machine.frame
+    at = getattr(frame.machine, "frame", None)  # one that is done with has none
     while at is not None and at is not frame:
         at = at.back
     return at is frame
 
 
 def local_variables(f: Frame) -> Any:
-    if f.namespace is not None:
-        return f.namespace
+    if f.namespace is None:
+        return variables(f, f.code.names)
+    # the variables of comprehensions (3.12) are beside the namespace of a class or a module
+    hidden = variables(f, f.code.code.co_varnames)
+    return {**f.namespace, **hidden} if hidden else f.namespace
+
+
+def variables(f: Frame, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the first slots that have a value."""
     found = {}
     code = f.code.code
     cells = {*code.co_cellvars, *code.co_freevars}
-    for name, value in zip(f.code.names, f.fast, strict=False):
+    for name, value in zip(names, f.fast, strict=False):
         if name in cells and value is not UNSET:
             try:
                 value = value.cell_contents
@@ -152,8 +163,6 @@ def real_caller(machine: Machine) -> FrameType | None:
 traceback_of = vars(BaseException)["__traceback__"].__get__
 set_traceback = BaseException.with_traceback
 
-MADE = 1 << 30
-"""The flag by which code that only names a frame in a traceback is told from all other code."""
 OTHER_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 PARAMETERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS

@@ -251,9 +251,9 @@ def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
     try:
         return act(owner)
     except BaseException as error:
-        if not world.catchable(error):
-            raise
-        _frame.unraisable(clean_traceback(error), owner)
+        if world.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
+            _frame.unraisable(clean_traceback(error), owner)
+        return None
 
 
 def not_pickled(value: Any) -> TypeError:
@@ -298,10 +298,14 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
         if not world.catchable(raised):
             raise
         return clean_traceback(raised)
-    return made if isinstance(made, BaseException) else TypeError(NO_EXCEPTION.format(kind, type(made)))
+    return (
+        made
+        if isinstance(made, BaseException)
+        else TypeError(f"{NO_EXCEPTION.format(kind)}, not {type(made).__name__}")
+    )
 
 
-NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException, not {!r}"
+NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"
 
 
 def close_iterator(world: PlainWorld, iterator: Any) -> None:
@@ -391,6 +395,8 @@ def warn_unawaited(coroutine: Coroutine) -> None:
     except RuntimeWarning:
         raise
     except BaseException as error:
+        if not coroutine.frame.world.catchable(error):
+            return
         _frame.unraisable(clean_traceback(error), coroutine)
     warnings.warn(f"coroutine '{coroutine.__qualname__}' was never awaited", RuntimeWarning, stacklevel=3)
 

@@ -93,7 +93,7 @@ def submodule(module: Any, name: str) -> Any:
     else:
         module_name, place = package or "<unknown module name>", path or "unknown location"
         text = f"cannot import name {name!r} from {module_name!r} ({place})"
-    raise ImportError(text, name=package, path=path)
+    raise ImportError(text, name=package, path=path, **version.wanted(name))
 
 
 def IMPORT_STAR(f: Frame, _: Any) -> None:

@@ -43,7 +43,7 @@ def as_exception(f: Frame, value: Any, otherwise: str) -> BaseException:
     if isinstance(value, type) and issubclass(value, BaseException):
         made = f.world.operate(value)
         if not isinstance(made, BaseException):
-            raise TypeError(NO_EXCEPTION.format(value, type(made)))
+            raise TypeError(f"{NO_EXCEPTION.format(value)}, not {type(made)!r}")
         return made
     if isinstance(value, BaseException):
         return value

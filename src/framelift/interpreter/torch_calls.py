@@ -12,6 +12,7 @@ import copyreg
 import dataclasses
 import functools
 import inspect
+import logging
 import operator
 import re
 import string
@@ -34,6 +35,9 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import SERVED, call, call_function, maker_of_class, told_what_is_wrong
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.tensors.symbols import SYMBOLIC
+from framelift.tensors.torch_state import SETTERS
+from framelift.world.exposure import Address
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
@@ -237,19 +241,6 @@ def serve_get_ident(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Address(_thread.get_ident())
 
 
-class Address(int):
-    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
-
-    def leaks(self, *_: Any) -> Any:
-        raise Break(breaks.IDENTITY, "the value of id()")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = leaks
-    __floordiv__ = __truediv__ = __and__ = __or__ = __xor__ = __rshift__ = __lshift__ = __neg__ = leaks
-    __lt__ = __le__ = __gt__ = __ge__ = __repr__ = __str__ = __format__ = __index__ = __int__ = __float__ = (
-        leaks
-    )
-
-
 ADDRESS_HASH: Any = object.__hash__
 
 
@@ -281,6 +272,13 @@ def serve_import(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(given) != len(args) + len(kwargs) or type(name) is not str or level:
         return f.world.call_native(f, builtins.__import__, args, kwargs)
     return f.world.import_name(name, f.globals, None, names, 0)
+
+
+@serve(builtins.bool)
+def serve_bool(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs or type(opened(args[0])) in (FakeTensor, *SYMBOLIC):
+        return f.world.call_native(f, builtins.bool, args, kwargs)
+    return f.world.truth(args[0])
 
 
 @serve(list.append)
@@ -436,7 +434,7 @@ UNWRAP = inspect.unwrap
 
 @serve(UNWRAP)
 def serve_unwrap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return call_function(f, unwrapped, args, kwargs or None)
+    return interpreted(f, unwrapped, args, kwargs)
 
 
 def unwrapped(func: Any, *, stop: Any = None) -> Any:
@@ -444,8 +442,9 @@ def unwrapped(func: Any, *, stop: Any = None) -> Any:
     start, seen = func, [func]
     while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
         func = func.__wrapped__
-        if any(func is other for other in seen):
-            raise ValueError(f"wrapper loop when unwrapping {start!r}")
+        for other in seen:
+            if func is other:
+                raise ValueError(f"wrapper loop when unwrapping {start!r}")
         seen.append(func)
     return func
 
@@ -469,6 +468,25 @@ def serve_cached_property(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
         else:
             view.write(name, own)
     return own
+
+
+@serve(logging.Logger.isEnabledFor)
+def serve_is_enabled_for(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Without the cache that loggers have: the facts that it goes by are guarded."""
+    if len(args) != 2 or kwargs:
+        return f.world.call_native(f, logging.Logger.isEnabledFor, args, kwargs)
+    logger, level = args
+    of = f.world.load_attr
+    if f.world.truth(of(logger, "disabled")) or opened(of(of(logger, "manager"), "disable")) >= opened(level):
+        return False
+    return opened(level) >= opened(f.world.invoke(of(logger, "getEffectiveLevel")))  # type: ignore[attr-defined]
+
+
+ASKING = "debug info warning error critical exception log getEffectiveLevel"
+"""Methods of loggers that ask whether anybody listens: only what they do if somebody does is an effect."""
+
+for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Manager)["disable"].fget):
+    _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 CACHED = functools._lru_cache_wrapper
@@ -658,6 +676,22 @@ def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise Break(breaks.EFFECT, "leaving a device that was entered outside")
     f.world.recorder.devices_entered -= 1  # type: ignore[attr-defined]
     return f.world.call_native(f, torch.device.__exit__, args, kwargs)
+
+
+# ---- other switches
+
+
+def serve_setter(setter: Any) -> None:
+    @serve(setter)
+    def throw(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs:
+            return f.world.call_native(f, setter, args, kwargs)
+        return f.world.recorder.throw(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
+
+
+# gradients are switched by a recorded call; a graph for a compiler does not say of what dtype new tensors are
+for _setter in SETTERS.keys() - {torch._C._set_grad_enabled, torch.set_default_dtype}:
+    serve_setter(_setter)
 
 
 # ---- facts about symbols

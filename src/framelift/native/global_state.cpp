@@ -65,6 +65,15 @@ int64_t context_flag() {
   return (at::globalContext().*flag)();
 }
 
+// Which attention kernels are tried before which, a digit for each.
+int64_t sdp_priorities() {
+  int64_t found = 0;
+  for (auto backend : at::globalContext().sDPPriorityOrder()) {
+    found = found * 16 + static_cast<int64_t>(backend);
+  }
+  return found;
+}
+
 // What applies to one operation on one backend, whichever of the old and new switches set it. Only
 // operations that compilers write kernels for: the others' kernels look for themselves when they run.
 template <at::Float32Backend backend, at::Float32Op op>
@@ -120,12 +129,16 @@ const Item ITEMS[] = {
     {"memory efficient sdp", context_flag<&Context::userEnabledMemEfficientSDP>, show_bool},
     {"math sdp", context_flag<&Context::userEnabledMathSDP>, show_bool},
     {"cudnn sdp", context_flag<&Context::userEnabledCuDNNSDP>, show_bool},
+    {"overrideable sdp", context_flag<&Context::userEnabledOverrideableSDP>, show_bool},
+    {"sdp priorities", sdp_priorities, show_number},
     {"cudnn", context_flag<&Context::userEnabledCuDNN>, show_bool},
     {"cudnn benchmark", context_flag<&Context::benchmarkCuDNN>, show_bool},
     {"cudnn deterministic", context_flag<&Context::deterministicCuDNN>, show_bool},
     {"mkldnn", context_flag<&Context::userEnabledMkldnn>, show_bool},
     {"anomaly detection", [] { return int64_t(torch::autograd::AnomalyMode::is_enabled()); },
      show_bool},
+    {"anomaly detection checks for NaN",
+     [] { return int64_t(torch::autograd::AnomalyMode::should_check_nan()); }, show_bool},
     {"warn always", [] { return int64_t(c10::WarningUtils::get_warnAlways()); }, show_bool},
     {"included dispatch keys",
      [] {

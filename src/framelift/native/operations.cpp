@@ -175,6 +175,11 @@ PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
   return view ? *reinterpret_cast<PyObject**>(parent + 1) : nullptr;
 }
 
+// What a weak reference refers to; None if that is gone.
+PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
+  return PyWeakref_CheckRef(parent) ? PyWeakref_GET_OBJECT(parent) : nullptr;
+}
+
 // What a bytearray holds now.
 PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
   if (!PyByteArray_Check(parent)) {
@@ -215,6 +220,7 @@ const AccessKind ACCESSES[] = {
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
+    {"REFERENT", access_referent, OperandKind::NOTHING, false},
     {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
     {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},

@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.tensors.symbols import Symbols
+from framelift.tensors.torch_state import TorchState
 
 Backend = Callable[..., Callable[..., Any]]
 ENTRY_POINTS = "torch_dynamo_backends"
@@ -87,7 +88,8 @@ def compile_graph(
     compiled: Any
     token = _symbols.set(symbols)
     try:
-        compiled = backend(graph, inputs, **options)
+        with TorchState():  # a compiler that runs the graph to see what it does throws its switches
+            compiled = backend(graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
     finally:

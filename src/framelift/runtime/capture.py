@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FunctionType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +25,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 from framelift import _frame, _guards
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
+from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
 from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
@@ -40,6 +43,7 @@ from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
+from framelift.world.door import OPERATING
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check
@@ -207,7 +211,7 @@ class Trace:
         world = self.world
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), self.recorder.fakes, self.recorder:
+            with quiet_fakes(), warnings_as_breaks(), self.recorder.fakes, self.recorder:
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.broken is not None
         except Break as found:
@@ -314,7 +318,7 @@ def has_disturbed(traceback: TracebackType | None) -> bool:
             outermost = outermost or frame
             if frame is not outermost:
                 return True
-        elif frame.f_code in SIGNS:
+        elif frame.f_code in OPERATING:
             return True
         traceback = traceback.tb_next
     return False
@@ -330,6 +334,35 @@ def quiet_fakes() -> Iterator[None]:
         yield
     finally:
         log.disabled = before
+
+
+@contextlib.contextmanager
+def warnings_as_breaks() -> Iterator[None]:
+    """What C warns of is to be told each time, and of the place where the program stands. What torch warns of
+    as it is captured is told then."""
+    show, thread = warnings._showwarnmsg, threading.get_ident()  # type: ignore[attr-defined]
+
+    def noticed(message: warnings.WarningMessage) -> None:
+        if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
+            show(message)
+        else:
+            raise Break(EFFECT, f"a {message.category.__name__}")
+
+    warnings._showwarnmsg = noticed  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        warnings._showwarnmsg = show  # type: ignore[attr-defined]
+
+
+def is_torchs(frame: FrameType | None) -> bool:
+    """Whether something was called by torch, or by Framelift to find out what torch does."""
+    while frame is not None and frame.f_code is not Machine.run.__code__:
+        module = frame.f_globals.get("__name__") or ""
+        if module.partition(".")[0] in ("torch", "sympy") or frame.f_code in OPERATING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def where(machine: Machine) -> str:

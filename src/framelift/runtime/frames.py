@@ -360,10 +360,10 @@ def run_captured(
     arguments: list[Any],
     captured: Captured,
     note: CompileRecord,
-) -> Replacement | None:
+) -> Replacement | Literal[False] | None:
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None and nothing_to_gain(context, record, captured):
-        return None
+        return False if context.fullgraph else None
     compiled = compile_captured(context, record, captured, note)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
@@ -439,15 +439,22 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     return compiled
 
 
+def is_run_by_nothing(context: Context, record: Record) -> bool:
+    """Whether a function runs it that was looked at whole, and had nothing to capture: nothing is lost."""
+    return any(other.skipped == NOTHING for other in context.records.values() if other is not record)
+
+
 def broken(context: Context, record: Record, found: Break) -> None:
     """The frame can't be captured: it runs as it is from now on."""
+    if context.fullgraph and is_run_by_nothing(context, record):
+        return skip(context, record, found.describe())
     note_break(context, record, found)
     if context.fullgraph:
         where = f" {found.stack[0]}" if found.stack else ""
         raise Unsupported(
             f"the function can't be captured whole (fullgraph=True).{where}\n{found.describe()}"
         )
-    skip(context, record, found.describe())
+    return skip(context, record, found.describe())
 
 
 def note_break(context: Context, record: Record, found: Break) -> None:

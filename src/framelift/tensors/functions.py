@@ -121,7 +121,7 @@ EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_as
 """Functions without a result whose call itself is what the graph must hold."""
 
 SWITCHES = {torch._C._set_grad_enabled}
-"""Effects that matter only to what is called after them."""
+"""Effects that matter only to what is called after them; of these, those of which only the last counts."""
 
 CONTEXTS: dict[Any, Callable[[Any], None]] = {
     autocast_mode._enter_autocast: autocast_mode._exit_autocast,

@@ -45,6 +45,7 @@ from framelift.tensors.functions import (
 from framelift.tensors.graph import Body, GraphWriter, describe
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
+from framelift.tensors.torch_state import SETTERS
 
 Tensor = torch.Tensor
 
@@ -165,6 +166,12 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             leave(entered)
         self.switch(leave, (node,))
+
+    def throw(self, setter: Callable[..., Any], settings: tuple[Any, ...]) -> None:
+        """The program throws a switch of torch's: so does the trace, and the graph."""
+        with torch._C.DisableTorchFunction():
+            setter(*settings)
+        self.switch(setter, settings)
 
     def check_modes(self) -> None:
         """The trace has put the modes back that were there before: the program must not have removed any."""
@@ -425,7 +432,7 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
     def throws_switches(self) -> bool:
         """Whether the graph, or a body in it, switches something in torch on its way."""
         graphs = [self.graph, *(module.graph for module in self.modules.values())]
-        return any(node.target in SWITCHES or node.target in CONTEXTS for g in graphs for node in g.nodes)
+        return any(node.target in SETTERS or node.target in CONTEXTS for g in graphs for node in g.nodes)
 
 
 def drop_switches(graph: torch.fx.Graph, holds: Any) -> None:

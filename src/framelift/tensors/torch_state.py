@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+
+c = torch._C
+
+SETTERS: dict[Any, Callable[[], tuple[Any, ...]]] = {
+    c._set_grad_enabled: lambda: (torch.is_grad_enabled(),),
+    torch.set_default_dtype: lambda: (torch.get_default_dtype(),),
+    torch.set_anomaly_enabled: lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+    c._set_sdp_use_flash: lambda: (c._get_flash_sdp_enabled(),),
+    c._set_sdp_use_mem_efficient: lambda: (c._get_mem_efficient_sdp_enabled(),),
+    c._set_sdp_use_math: lambda: (c._get_math_sdp_enabled(),),
+    c._set_sdp_use_cudnn: lambda: (c._get_cudnn_sdp_enabled(),),
+    c._set_sdp_use_overrideable: lambda: (c._get_overrideable_sdp_enabled(),),
+    c._set_sdp_priority_order: lambda: (tuple(c._get_sdp_priority_order()),),
+}
+"""What throws a switch -> with which arguments it would leave things as they are."""
 
 
 class TorchState:
     """What the switches were when this was made."""
 
     def __init__(self) -> None:
-        self.grad = torch.is_grad_enabled()
-        self.dtype = torch.get_default_dtype()
+        self.settings = {setter: read() for setter, read in SETTERS.items()}
         self.casts = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")]
         self.cached = torch.is_autocast_cache_enabled()
 
+    def changed(self) -> dict[Any, tuple[Any, ...]]:
+        """Switches that have been thrown since, and how."""
+        now = {setter: read() for setter, read in SETTERS.items()}
+        return {setter: args for setter, args in now.items() if args != self.settings[setter]}
+
     def restore(self) -> None:
-        torch._C._set_grad_enabled(self.grad)
-        if torch.get_default_dtype() is not self.dtype:
-            torch.set_default_dtype(self.dtype)
+        for setter in self.changed():
+            setter(*self.settings[setter])
         for device, enabled, cast in self.casts:
             if torch.is_autocast_enabled(device) is not enabled:
                 torch.set_autocast_enabled(device, enabled)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import threading
 import types
 from collections.abc import Iterable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
@@ -47,7 +48,8 @@ CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
 CLASS = vars(object)["__class__"]
 
-UNGUARDED_STATE = (GetSetDescriptorType, MemberDescriptorType, property)
+STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
+UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
 
 
@@ -117,11 +119,18 @@ class Attributes(Door):
     def opaque_attr(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.class_attribute(cls, name)
+        if found is MISSING and isinstance(obj, threading.local):
+            self.refuse(
+                breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
+            )
         if found is MISSING and hasattr(obj, "__dict__"):
             source = self.known[id(obj)].source
             if name in obj.__dict__:
                 return self.found_at(source.child(Access.ATTR, name), obj.__dict__[name])
             self.guard(source, Check.NO_ATTR, name)
+        if type(found) in STATE_OF_C and isinstance(obj, BaseException):
+            source = self.known[id(obj)].source
+            return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)

@@ -38,7 +38,8 @@ MRO: Any = vars(type)["__mro__"]
 
 def is_ours(cls: type) -> bool:
     """A class of Framelift's, such as what stands for a generator: no part of the program."""
-    return cls.__module__.partition(".")[0] == "framelift"
+    module = cls.__dict__.get("__module__")
+    return type(module) is str and module.partition(".")[0] == "framelift"
 
 
 def is_imported(namespace: dict[str, Any], name: str) -> bool:

@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
@@ -60,6 +61,18 @@ SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview})
 
 FEW = 16
 """Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
+
+
+class Address(int):
+    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
+
+    def leaks(self, *_: Any) -> Any:
+        raise Break(breaks.IDENTITY, "the value of id()")
+
+    for _name in set(vars(int)) - {"__new__", "__eq__", "__ne__", "__hash__", "__bool__", "__doc__"}:
+        if callable(vars(int)[_name]) and _name not in ("__getattribute__", "__getnewargs__"):
+            locals()[_name] = leaks
+
 
 Seen = dict[int, Any]
 """What one native call is shown, by id."""
@@ -197,6 +210,8 @@ class Exposure(Attributes):
         """The default text of an object is its address, which is another one at run time."""
         for n, value in enumerate(seen.values()):
             cls = type(value)
+            if cls is Address:
+                value.leaks()
             if n == 0 and fn is format and self.class_attribute(cls, "__format__") is not object.__format__:
                 continue  # what it holds may be shown all the same
             if self.shows_address(cls, fn) or (cls in SHOWING_ADDRESSES and self.is_made(value)):

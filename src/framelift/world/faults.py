@@ -13,6 +13,7 @@ import logging
 import os
 from types import CodeType, TracebackType
 
+from framelift.bytecode.decode import MADE
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.per_code import PerCode
@@ -50,7 +51,7 @@ def is_own(error: BaseException) -> bool:
     if innermost is None:
         return False
     code = innermost.tb_frame.f_code
-    if not code.co_filename.startswith(OWN_FILES) or code.co_filename in DIRECT:
+    if not code.co_filename.startswith(OWN_FILES) or code.co_filename in DIRECT or code.co_flags & MADE:
         return False
     verdicts = _verdicts.get(code)
     if verdicts is None:
@@ -76,10 +77,7 @@ def is_for_the_program(code: CodeType, offset: int) -> bool:
 
     What is called begins where the call begins, as the positions of the instructions say.
     """
-    try:
-        instructions = list(dis.get_instructions(code))
-    except IndexError:
-        return True  # what a traceback shows of an interpreted frame, such as that of `through`
+    instructions = list(dis.get_instructions(code))
     failed = next(one for one in instructions if one.offset == offset)
     if failed.opname in RAISING or failed.positions is None or failed.positions.lineno is None:
         return True

@@ -145,6 +145,7 @@ PAIRS |= {dict.__ior__: 1, collections.defaultdict: 1}
 PURE_BUILTINS = {
     *(aiter, anext, issubclass, sys.exc_info, sys.exception, dict.fromkeys),
     *(operator.attrgetter, operator.methodcaller, os.fspath, sys.intern),
+    getattr(os.path, "_path_normpath", os.fspath),
     *(
         abs,
         all,
@@ -194,7 +195,7 @@ PURE_BUILTINS = {
     *(itertools.starmap, itertools.accumulate, itertools.groupby, itertools.takewhile, itertools.dropwhile),
     *(itertools.filterfalse, itertools.compress, itertools.count, itertools.tee),
     *(operator.itemgetter, torch.device, torch.Size, torch.finfo, torch.iinfo),
-    json.scanner.c_make_scanner,
+    json.scanner.make_scanner,
 }
 
 PURE_MODULES = {
@@ -271,7 +272,7 @@ PURE_TYPES = {
         type(iter({})),
     ),
     *(classmethod, staticmethod, super, memoryview, functools.partial, itertools.chain, itertools.tee),
-    *(type(functools.cmp_to_key(len)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
+    *(type(functools.cmp_to_key(operator.sub)), io.StringIO, io.BytesIO, decimal.Context, types.ModuleType),
 }
 """Builtin types whose methods look at nothing but their arguments."""
 PURE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
@@ -344,6 +345,8 @@ TORCH_QUERIES = {
         torch.is_anomaly_enabled,
     ),
     *(torch._C._is_torch_function_enabled, torch._C._is_any_autocast_enabled, torch._C._has_mkldnn),
+    *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
+    *(torch._C._get_sdp_priority_order, torch.is_anomaly_check_nan_enabled),
     *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled, torch._C._get_flash_sdp_enabled),

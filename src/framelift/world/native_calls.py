@@ -15,6 +15,7 @@ import json.scanner
 import math
 import operator
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -23,11 +24,11 @@ from typing import Any
 import torch
 
 from framelift import _frame
-from framelift.bytecode.resume import Callee
+from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
-from framelift.world.exposure import ATOMS, Seen, show_mapping
+from framelift.world.exposure import ATOMS, Address, Seen, show_mapping
 from framelift.world.guard import Check
 from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
@@ -62,7 +63,7 @@ ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
 }
 """Functions of numbers -> what does the same with symbols."""
 
-READING: frozenset[Any] = frozenset({json.scanner.c_make_scanner})
+READING: frozenset[Any] = frozenset({json.scanner.make_scanner})
 """Natives that read attributes of what they are given."""
 
 FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
@@ -150,10 +151,12 @@ class NativeCalls(Operations):
 
     def memo_index(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a memoising function would remember a call by; None if the program's objects are asked."""
-        parameters = vars(fn)["cache_parameters"]() if "cache_parameters" in vars(fn) else {"maxsize": 0}
-        if parameters["maxsize"] == 0 or not all(type(x) in ATOMS for x in (*args, *kwargs.values())):
+        parameters: Any = vars(fn).get("cache_parameters", dict)()
+        if not parameters.get("maxsize", True) or not all(
+            type(x) in ATOMS for x in (*args, *kwargs.values())
+        ):
             return None
-        return id(fn), functools._make_key(tuple(args), kwargs, parameters["typed"])  # type: ignore[attr-defined]
+        return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
@@ -256,6 +259,8 @@ class NativeCalls(Operations):
             for seen in shown:
                 self.refuse_addresses(seen, format if formats else fn)
                 self.refuse_disorder_in(seen)
+        elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
+            prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
@@ -329,6 +334,17 @@ def call_itemgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: di
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def call_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What it refers to, unless the program may have let go of that meanwhile, so that it is no more."""
+    source = world.source_of(reference)
+    if source is None or args or kwargs:
+        return native(reference, *args, **kwargs)
+    resumed = world.frame_function is not None and origin_of(world.frame_function.__code__) is not None
+    if resumed or world.has_written():  # type: ignore[attr-defined]
+        world.refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
+    return world.found_at(source.child(Access.REFERENT), reference())
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -362,5 +378,8 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,
+    weakref.ref: call_reference,
+    weakref.KeyedRef: call_reference,
+    typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
     Callee: lambda world, fn, args, kwargs: fn(),
 }

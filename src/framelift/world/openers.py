@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 IMMUTABLE_TYPE = 1 << 8
 HEAP_TYPE = 1 << 9
+NOT_INSTANTIABLE = 1 << 7
 
 BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
 """The types of C functions: those that are told their class have one of their own."""
@@ -97,7 +98,7 @@ def open_proxy(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
-@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo)
+@opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo, torch._C._SDPBackend)
 def open_singleton(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
@@ -253,11 +254,20 @@ def opener_for(cls: type) -> Opener:
     if issubclass(cls, torch.Tensor):
         return open_tensor
     base = container_base(cls)
+    if base is tuple and is_sealed(cls):
+        return open_by_identity
     if base is not None:
         return open_container(base)
     if is_ordinary(cls):
         return open_instance
     return open_opaque
+
+
+def is_sealed(cls: Any) -> bool:
+    """A tuple of C's that can't be made of its elements, so nothing can stand for it: `sys.version_info`."""
+    if not hasattr(cls, "n_sequence_fields"):
+        return False
+    return bool(cls.__flags__ & NOT_INSTANTIABLE) or cls.n_fields != cls.n_sequence_fields
 
 
 _judged: PerCode[Opener] = PerCode()

@@ -262,6 +262,8 @@ class Operations(Exposure):
             return bool(settled(value != 0 if cls is not torch.SymBool else value))
         if cls in ATOMS or cls in SIZED:
             return bool(value)
+        if all(self.class_attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
+            return True
         return native(bool, self.glimpsed(value))
 
     def same(self, left: Any, right: Any) -> bool:

@@ -43,6 +43,7 @@ class Access(enum.Enum):
     GRAD = enum.auto()
     NATIVE_ATTR = enum.auto()
     VIEWED = enum.auto()
+    REFERENT = enum.auto()
     BYTES = enum.auto()
     REGISTRATIONS = enum.auto()
     DECIMAL_CONTEXT = enum.auto()
@@ -71,6 +72,7 @@ TEXTS = {
     Access.GRAD: "{b}.grad",
     Access.NATIVE_ATTR: "{b}.{k}",
     Access.VIEWED: "<what {b} is of>",
+    Access.REFERENT: "{b}()",
     Access.BYTES: "bytes({b})",
     Access.REGISTRATIONS: "abc.get_cache_token()",
     Access.DECIMAL_CONTEXT: "decimal.getcontext()",

@@ -32,6 +32,13 @@ class Writes:
         return bool(self.containers or self.attributes or self.scopes or self.cells)
 
 
+def contents_of(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
 class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
@@ -95,15 +102,22 @@ class World(NativeCalls):
     def changed_cells(self) -> list[tuple[CellType, Any]]:
         cells = []
         for cell, shadow, before in self.shadow_cells.values():
-            try:
-                now = shadow.cell_contents
-            except ValueError:
-                now = MISSING
+            now = contents_of(shadow)
             # a pending value that nobody has opened holds MISSING too
             emptied = now is MISSING and before is not MISSING
             if emptied or not unchanged(now, before):
                 cells.append((cell, now))
         return cells
+
+    def has_written(self) -> bool:
+        """Whether the program has changed anything outside so far."""
+        views = (*self.views.values(), *self.scopes.values())
+        cells = ((shadow, before) for _, shadow, before in self.shadow_cells.values())
+        return (
+            any(view.changes() for view in views)
+            or any(map(change_of, self.shadows.values()))
+            or any(not unchanged(contents_of(shadow), before) for shadow, before in cells)
+        )
 
     def refuse_two_faces(self, written: Writes) -> None:
         """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""

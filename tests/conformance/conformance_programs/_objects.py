@@ -2,8 +2,8 @@
 
 A kind says how its objects are made, and what can be done with them beside what their class tells
 (`uses_of`). For each kind and place there is a program with some of the uses: with all of them where the
-object is an argument, elsewhere with a third of them, another third in each place, so that most uses come
-first somewhere. A use for which the kind names a reason is a program of its own, and breaks.
+object is an argument; in three other places, which take turns, with a third of them each, so that more uses
+come first somewhere. A use for which the kind names a reason is a program of its own, and breaks.
 
 The third call finds another object of the kind in the place (`other`).
 """
@@ -11,6 +11,7 @@ The third call finds another object of the kind in the place (`other`).
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 import sys
 import textwrap
@@ -39,7 +40,7 @@ class Kind:
     """Names that the uses of this kind need."""
 
 
-def each(uses: str, reason: str) -> dict[str, Any]:
+def each(uses: str, reason: str | tuple[str, ...]) -> dict[str, Any]:
     """For `Kind.breaks`: these uses break, all for one reason."""
     return dict.fromkeys(uses.split(), reason)
 
@@ -281,10 +282,20 @@ def chapter(*kinds: Kind) -> None:
             if name in uses:
                 enter(module, kind, "argument", name, [uses[name]], why)
         whole = [use for name, use in uses.items() if name not in kind.breaks]
-        for n, place in enumerate(PLACES):
+        for n, place in places_for(kind):
             some = whole if n == 0 else [use for at, use in enumerate(whole) if (at + n) % 3 == 0]
             why = kind.breaks.get(place, kind.breaks.get("anywhere", ()))
             enter(module, kind, place, "", some or whole[:1], why)
+
+
+def places_for(kind: Kind) -> list[tuple[int, str]]:
+    """An argument, and a few others in turn."""
+    first, *others = enumerate(PLACES)
+    turn = next(_turns)
+    return [first, *(others[(3 * turn + n) % len(others)] for n in range(3))]
+
+
+_turns = itertools.count()
 
 
 def enter(module: str, kind: Kind, place: str, use: str, uses: list[str], why: str | tuple[str, ...]) -> None:

@@ -139,6 +139,7 @@ def chained():
     return collections.ChainMap({"a": 1}, {"a": 2, "b": 3})
 
 
+ITERATED = each("iterated", ("opaque object", "iterator from before"))
 SEQUENCE = """
     indexed: v[0], v[-1], v[1:], v[::-1]
     found: v.index(v[0]), v.count(2), 99 in v
@@ -175,6 +176,12 @@ DICTS = (
     joined: {**v, "z": 1}, dict(v), v | {"q": 2}
     comprehended: {key: value for key, value in v.items()}, sorted(map(str, v))
 """
+)
+COPIED = (
+    "not supported",
+    "iterator from before",
+    "value that can't be rebuilt",
+    "generator as the outermost frame",
 )
 SETS = """
     asked: 1 in v, v <= {1, 2, 3}, v & {1}, v.isdisjoint({9}), len(v | {7}), v - {1}, sorted(v)
@@ -230,7 +237,7 @@ chapter(
     Kind("mapping", lambda: Table(a=1, b=2), lambda: Table(a=3), MAPPING + "values: list(v.values()), v == {'a': 1, 'b': 2}, v.items() == v.items()\n"),
     Kind("mutable_mapping", lambda: Register(a=1), lambda: Register(a=2), MAPPING + "assigned: v['b'] = 7; out.append(v.writes)\nupdated: v.update(c=1); v.setdefault('d', 2)\nremoved: v.pop('a'); v['a'] = 0\n"),
     Kind("set", lambda: {1, 2, 3}, lambda: {1, 4}, SETS),
-    Kind("changing_set", lambda: {1, 2, 3}, lambda: {1, 4}, "added: v.add(5); v.discard(1); out.append(sorted(v))\nupdated: v.update({8}); out.append(8 in v)\n", without="returned iterated unpacked contained enumerated text copied deeply_copied"),
+    Kind("changing_set", lambda: {1, 2, 3}, lambda: {1, 4}, "added: v.add(5); v.discard(1); out.append(sorted(v))\nupdated: v.update({8}); out.append(8 in v)\n", without="returned iterated unpacked contained enumerated equal ordered text copied deeply_copied"),
     Kind("empty_set", lambda: set(), lambda: {1}, "added: v.add(5)", without="unpacked"),
     Kind("frozenset", lambda: frozenset((1, 2, 3)), lambda: frozenset((1, 4)), SETS),
     Kind("user_set", lambda: Tags({1, 2}), lambda: Tags({3}), SETS + "toggled: v.toggle(7)\n"),
@@ -241,14 +248,14 @@ chapter(
     Kind("ordered_values", lambda: ordered(a=1, b=2).values(), lambda: ordered(b=1).values(), "asked: 1 in v, list(v)"),
     Kind("ordered_items", lambda: ordered(a=1, b=2).items(), lambda: ordered(b=1).items(), "asked: ('a', 1) in v, list(v)"),
     Kind("bytearray", lambda: bytearray(b"abc"), lambda: bytearray(b"d"), "indexed: v[0], v[1:], v.hex(), bytes(v)\nassigned: v[0] = 65\nappended: v.append(66)", {}, "unpacked"),
-    Kind("memoryview", lambda: memoryview(b"abc"), own="indexed: v[0], v[1:].tobytes(), v.nbytes, bytes(v)", breaks=each("truth length iterated hashed indexed", "opaque object"), without="text unpacked contained enumerated equal"),
-    Kind("array", lambda: array.array("i", [1, 2]), lambda: array.array("i", [3]), "indexed: v[0], v.typecode, v.tolist()\nappended: v.append(3)", each("truth length iterated text indexed", "opaque object") | each("copied appended", "unlicensed native call"), "unpacked contained enumerated equal ordered deeply_copied"),
+    Kind("memoryview", lambda: memoryview(b"abc"), own="indexed: v[0], v[1:].tobytes(), v.nbytes, bytes(v)", breaks=ITERATED | each("truth length hashed indexed", "opaque object"), without="text unpacked contained enumerated equal"),
+    Kind("array", lambda: array.array("i", [1, 2]), lambda: array.array("i", [3]), "indexed: v[0], v.typecode, v.tolist()\nappended: v.append(3)", ITERATED | each("truth length text", "opaque object") | each("indexed", ("opaque object", "unlicensed native call")) | each("copied appended", "unlicensed native call"), "unpacked contained enumerated equal ordered deeply_copied"),
     Kind("model_output", lambda: BaseModelOutput(last_hidden_state=torch.ones(2)), lambda: BaseModelOutput(last_hidden_state=torch.zeros(2), hidden_states=(torch.ones(1),)), """
         read: v.last_hidden_state + 1, v["last_hidden_state"] * 2, v[0], v.hidden_states, v.to_tuple(), "attentions" in v
         changed: v.hidden_states = (x,)
         changed_item: v["attentions"] = (x,)
-    """, each("deeply_copied", "not supported"), "equal contained text"),
-    Kind("user_output", lambda: Output(loss=torch.ones(())), lambda: Output(logits=torch.zeros(2)), "read: v.loss, v.logits, v[0], len(v.to_tuple())\nmade: Output(loss=x.sum(), logits=x)\n", scope={"Output": Output}, breaks=each("deeply_copied", "not supported"), without="equal contained unpacked text"),
+    """, each("deeply_copied", COPIED), "equal contained text"),
+    Kind("user_output", lambda: Output(loss=torch.ones(())), lambda: Output(logits=torch.zeros(2)), "read: v.loss, v.logits, v[0], len(v.to_tuple())\nmade: Output(loss=x.sum(), logits=x)\n", scope={"Output": Output}, breaks=each("deeply_copied", COPIED), without="equal contained unpacked text"),
     Kind("config", lambda: PretrainedConfig(hidden_size=3, extra=[1]), lambda: PretrainedConfig(hidden_size=4), """
         read: v.hidden_size * x, v.return_dict, getattr(v, "none_such", 3), hasattr(v, "extra"), v.output_attentions
         changed: v.hidden_size = v.hidden_size + 1

@@ -215,6 +215,13 @@ class Failure(Exception):
         self.code = code
 
 
+def linear():
+    made = torch.nn.Linear(3, 3)
+    torch.nn.init.ones_(made.weight)
+    torch.nn.init.zeros_(made.bias)
+    return made
+
+
 def raised(error):
     try:
         raise error
@@ -292,13 +299,16 @@ ADVANCED = """
     advanced: next(v, "end")
     listed_all: list(v)
 """
-BEFORE = "iterator from before"
-ITERATOR = each("looped advanced listed_all", BEFORE)
+OPAQUE = "opaque object"
+UNLICENSED = "unlicensed native call"
+EFFECT = "run-time effect"
+WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
 
 
 def iterator(name, make, **more):
     """It may be moved about; what advances it is done for real."""
-    return Kind(name, make, own=ADVANCED, breaks=ITERATOR | more, without="text equal copied deeply_copied")
+    broken = each("looped", ("opaque object", "iterator from before")) | each("advanced listed_all", OPAQUE)
+    return Kind(name, make, own=ADVANCED, breaks=broken | more, without="text equal copied deeply_copied")
 
 
 chapter(
@@ -319,19 +329,19 @@ chapter(
         keyed: {v: 1}[v], v in {v}, {LIKE: 1}.get(v)
         namespace: vars(v)["value"], list(vars(v)), v.__dict__.get("none")
         tensor: v.held = x + v.value
-    """, scope={"Node": Node}),
+    """, scope={"Node": Node}, without="deeply_copied"),
     Kind("slots", lambda: Slots(1), lambda: Slots("l", 3), ATTRIBUTES),
-    Kind("equal_instance", lambda: Equal(1), lambda: Equal(2), "read: v.value\nset: v.value = v.value\nsorted: sorted([v, LIKE, Equal(0)])", scope={"Equal": Equal}),
+    Kind("equal_instance", lambda: Equal(1), lambda: Equal(2), "read: v.value\nset: v.value = v.value\nsorted: sorted([v, LIKE, Equal(0)])", scope={"Equal": Equal}, without="ordered"),
     Kind("asking", lambda: Asking(a=1), lambda: Asking(a=2), "read: v.a, v.b, hasattr(v, 'c')\nset: v.d = v.a\ndeleted: v.e = 1; del v.e; out.append(v.e)"),
     Kind("fielded", Fielded, own="read: v.field, v.limit\nset: v.field = 3; out.append(v.field)\n"),
     Kind("sized", lambda: Sized(2), lambda: Sized(0), "indexed: v[0] if v else None, 'in' in v, 'out' in v, len(v), list(v)", without="unpacked"),
     Kind("vector", lambda: Vector(1, 2), lambda: Vector(3, 4), "operators: (v + v).parts, (v * 2).parts, (3 * v).parts, v @ v, (v * x).parts", without="hashed"),
     Kind("context_manager", Manager, own="entered:\n    with v as entered:\n        out.append(entered is v)\n        raise ValueError\nread: list(v.log)\n"),
     Kind("cyclic", Cyclic, own="read: v.me is v, v.others[0] is v.me, v.others[1]['me'] is v\nchanged: v.others.append(v.me)\n"),
-    Kind("user_iterator", lambda: Counting(5), lambda: Counting(2), "advanced: next(v), v.n\nlooped: [each for each, _ in zip(v, range(1))]\n"),
-    Kind("namespace", lambda: types.SimpleNamespace(left=1, right=2), lambda: types.SimpleNamespace(left=3, right=4), ATTRIBUTES, each("equal text", "opaque object")),
+    Kind("user_iterator", lambda: Counting(9), lambda: Counting(6), "advanced: next(v, None), v.n\nlooped: [each for each, _ in zip(v, range(1))]\n"),
+    Kind("namespace", lambda: types.SimpleNamespace(left=1, right=2), lambda: types.SimpleNamespace(left=3, right=4), ATTRIBUTES, each("equal text", OPAQUE)),
     Kind("arguments", lambda: argparse.Namespace(left=1, right=2), lambda: argparse.Namespace(left=3, right=4), ATTRIBUTES + "asked: 'left' in v, vars(v)\n"),
-    Kind("module", lambda: torch.nn.Linear(3, 3), own="""
+    Kind("module", linear, own="""
         called: v(x).shape, v.weight.shape, v.bias is None, v.training, v.in_features
         parts: [name for name, _ in v.named_parameters()], len(list(v.modules())), v.state_dict().keys()
         set: v.note = 1
@@ -346,31 +356,29 @@ chapter(
         in_place: v.mul_(2)
         attribute: hasattr(v, "note"), getattr(v, "note", 3)
     """, each("deeply_copied", "not supported") | each("text", "data-dependent value"), "truth copied ordered hashed contained equal"),
-    Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", scope={"KEPT": KEPT}, without="text copied deeply_copied"),
-    Kind("dead_reference", dead, own="called: v(), v() is None", without="text equal hashed copied deeply_copied"),
-    Kind("weak_proxy", lambda: weakref.proxy(KEPT[0]), lambda: weakref.proxy(KEPT[1]), "read: v.value, v.total()", each("truth identity class stored read passed listed returned", "opaque object"), "equal text copied deeply_copied"),
-    Kind("weak_method", lambda: weakref.WeakMethod(KEPT[0].total), own="called: v()()", without="text equal hashed copied deeply_copied"),
-    Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", scope={"KEPT": KEPT}, without="equal copied deeply_copied"),
-    Kind("weak_values", valued, own="read: len(v), v.get('b', 4), 'a' in v, v['a'].value", without="equal copied deeply_copied keys"),
-    Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", scope={"KEPT": KEPT}, without="equal copied deeply_copied"),
-    Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), own="read: v.alive", without="copied deeply_copied"),
-    Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", scope={"logging": logging}),
-    Kind("removable_handle", lambda: torch.utils.hooks.RemovableHandle(collections.OrderedDict()), own="read: v.id >= 0", without="copied deeply_copied"),
-    Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name"),
-    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)"),
-    Kind("lock", threading.Lock, own="held:\n    with v:\n        out.append(v.locked())\n", without="text"),
-    Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", without="text"),
-    Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", without="text"),
-    Kind("queue", queue.Queue, own="used: v.put(1); out.append(v.qsize())", without="text"),
-    Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", without="copied deeply_copied iterated unpacked contained enumerated"),
-    Kind("random", lambda: random.Random(3), own="drawn: v.random()", without="copied deeply_copied"),
-    Kind("generator_of_torch", lambda: torch.Generator(), own="read: v.device.type", without="copied deeply_copied"),
+    Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", each("equal hashed", OPAQUE), "stored text copied deeply_copied", {"KEPT": KEPT}),
+    Kind("dead_reference", dead, own="called: v(), v() is None", without="stored text equal hashed copied deeply_copied"),
+    Kind("weak_method", lambda: weakref.WeakMethod(KEPT[0].total), own="called: v()()", breaks={"called": UNLICENSED}, without="text equal hashed copied deeply_copied"),
+    Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", breaks=each("truth length read", OPAQUE) | WEAKLY, scope={"KEPT": KEPT}, without="equal copied deeply_copied unpacked contained enumerated keys"),
+    Kind("weak_values", valued, own="read: len(v), v.get('b', 4), 'a' in v, v['a'].value", breaks=WEAKLY, without="stored equal copied deeply_copied keys unpacked contained enumerated"),
+    Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", breaks=each("truth length read", OPAQUE) | WEAKLY, scope={"KEPT": KEPT}, without="equal ordered copied deeply_copied unpacked contained enumerated"),
+    Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), without="copied deeply_copied"),
+    Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", each("text copied", EFFECT), "deeply_copied", {"logging": logging}),
+    Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name", breaks={"hashed": OPAQUE, "read": (OPAQUE, UNLICENSED)}),
+    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)", breaks={"set": "not supported", "read": OPAQUE}),
+    Kind("lock", threading.Lock, own="held:\n    with v:\n        out.append(v.locked())\n", breaks={"held": UNLICENSED}, without="text"),
+    Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", breaks={"held": UNLICENSED}, without="text"),
+    Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", breaks=each("asked set", UNLICENSED), without="text"),
+    Kind("queue", queue.Queue, own="used: v.put(1); out.append(v.qsize())", breaks={"used": UNLICENSED}, without="text"),
+    Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", breaks=each("written read", OPAQUE), without="copied deeply_copied iterated unpacked contained enumerated"),
+    Kind("random", lambda: random.Random(3), own="drawn: v.random()", breaks={"drawn": EFFECT}, without="copied deeply_copied"),
+    Kind("generator_of_torch", lambda: torch.Generator(), own="read: v.device.type", breaks={"read": OPAQUE}, without="copied deeply_copied"),
     Kind("template", lambda: string.Template("a $b"), own="used: v.substitute(b=1), v.template"),
     Kind("exit_stack", contextlib.ExitStack, own="read: v._exit_callbacks", without="text"),
-    Kind("exception", lambda: ValueError("a", 1), lambda: ValueError("b"), "read: v.args, type(v).__name__, str(v), v.__cause__, v.__traceback__"),
-    Kind("raised_exception", lambda: raised(Failure(3)), lambda: raised(Failure(4)), "read: v.args, v.code, v.__traceback__ is None"),
-    Kind("caused_exception", lambda: raised_from(Failure(3), KeyError("k")), own="read: type(v.__cause__).__name__, v.__suppress_context__, v.__context__ is None"),
-    Kind("exception_group", lambda: ExceptionGroup("g", [ValueError(1), KeyError(2)]), own="read: v.message, len(v.exceptions)"),
+    Kind("exception", lambda: ValueError("a", 1), lambda: ValueError("b"), "read: v.args, type(v).__name__, v.__cause__, v.__traceback__", each("text copied", OPAQUE), "deeply_copied"),
+    Kind("raised_exception", lambda: raised(Failure(3)), lambda: raised(Failure(4)), "read: v.args, v.code, v.__traceback__ is None", {"text": OPAQUE, "copied": (OPAQUE, "not supported")}, "deeply_copied"),
+    Kind("caused_exception", lambda: raised_from(Failure(3), KeyError("k")), own="read: type(v.__cause__).__name__, v.__suppress_context__, v.__context__ is None", breaks={"text": OPAQUE, "copied": (OPAQUE, "not supported")}, without="deeply_copied"),
+    Kind("exception_group", lambda: ExceptionGroup("g", [ValueError(1), KeyError(2)]), own="read: v.message, len(v.exceptions)", breaks=each("text copied", OPAQUE), without="deeply_copied"),
     Kind("modules_of_python", lambda: sys.modules, own="read: 'torch' in v, v['math'].pi, v.get('no such')", without="iterated unpacked contained enumerated keys equal text copied deeply_copied returned passed stored listed"),
     iterator("list_iterator", lambda: begun([1, 2, 3])),
     iterator("reversed_list", lambda: begun(reversed([1, 2, 3]))),

@@ -335,3 +335,10 @@ def a_command_line_router_with_decorators():
         error_of(dispatch, "fly away"),
         error_of(dispatch, "add x 1"),
     ]
+
+
+def type_variables_name_the_module_that_makes_them():
+    import typing
+
+    made = [typing.TypeVar("T"), typing.NewType("N", int), typing.NamedTuple("P", [("a", int)])]
+    return [thing.__module__ == __name__ for thing in made]

@@ -403,3 +403,17 @@ def method_calls_with_keywords_and_stars():
     c = C()
     pair, options = (1, 2), {"x": 1}
     return c.m(a=1), c.m(*pair), c.m(**options), c.m(0, *pair, y=2, **options), c.m(1, 2, k=3)
+
+
+def a_mapping_that_has_a_keyword_twice():
+    class Twice:
+        def keys(self):
+            return ["x", "x"]
+
+        def __getitem__(self, key):
+            return 1
+
+    def f(**kwargs):
+        return kwargs
+
+    return f(a=1, **Twice())

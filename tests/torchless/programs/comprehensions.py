@@ -244,3 +244,11 @@ def game_of_life_by_set_comprehension():
     for _ in range(4):
         glider = step(glider)
     return sorted(glider)
+
+
+def variables_of_a_comprehension_in_a_class_body():
+    class Body:
+        first = 1
+        seen = [sorted(locals())[-1] for zz in range(2)]
+
+    return Body.seen

@@ -819,3 +819,66 @@ def throwing_into_a_chain_of_awaits():
         c.throw(ValueError("thrown"))
     except ValueError as e:
         return e.__notes__
+
+
+def an_ended_coroutine_refuses_what_is_thrown():
+    async def c():
+        return 1
+
+    it = c()
+    error_of(it.send, None)
+    return error_of(it.send, None), error_of(it.throw, ValueError), it.close()
+
+
+def where_a_coroutine_was_made():
+    async def c():
+        return 1
+
+    def made():
+        return c()
+
+    sys.set_coroutine_origin_tracking_depth(2)
+    try:
+        it = made()
+    finally:
+        sys.set_coroutine_origin_tracking_depth(0)
+    it.close()
+    return [name for _, _, name in it.cr_origin]
+
+
+def an_iterator_whose_next_can_not_be_awaited():
+    class Broken:
+        def __aiter__(self):
+            return self
+
+        def __anext__(self):
+            return self
+
+        def __await__(self):
+            1 / 0
+
+    async def c():
+        async for _ in Broken():
+            pass
+
+    c().send(None)
+
+
+def c_awaits_a_marked_generator():
+    @types.coroutine
+    def marked():
+        yield "suspended"
+        return "value"
+
+    class Source:
+        def __aiter__(self):
+            return self
+
+        def __anext__(self):
+            return marked()
+
+    async def c():
+        return await anext(Source(), "default")
+
+    it = c()
+    return it.send(None), error_of(it.send, None)

@@ -310,3 +310,45 @@ global_value = root(16) + math.floor(2.5) + three
     exec(source, namespace)
     kept = ("total", "caught", "done", "squares", "a", "b", "matched", "global_value", "__doc__")
     return {k: namespace[k] for k in kept}, namespace["C"].y, "i" in namespace, "e" in namespace
+
+
+def expressions_of_an_interactive_session():
+    source = "for n in range(2):\n    n\n    'two'\n"
+    exec(compile(source, "<session>", "single"), {"__builtins__": __builtins__})
+
+
+def the_code_of_a_module_called_as_a_function():
+    import types
+
+    namespace = {"known": 2}
+    types.FunctionType(compile("made = known + 1", "<module>", "exec"), namespace)()
+    return namespace["made"]
+
+
+def a_mapping_that_says_what_dir_finds():
+    class Names:
+        def __getitem__(self, name):
+            raise KeyError(name)
+
+        def keys(self):
+            return ["z", "a"]
+
+    return eval("dir()", {}, Names())
+
+
+def builtins_that_look_up_in_their_own_way():
+    class Builtins(dict):
+        def __getitem__(self, name):
+            return name.upper()
+
+    return eval("unknown", {"__builtins__": Builtins()})
+
+
+def flags_of_compile_that_are_no_plain_number():
+    class Flags(int):
+        def __or__(self, other):
+            raise RuntimeError
+
+        __ror__ = __or__
+
+    return eval(compile("1", "<flags>", "eval", Flags(0)))

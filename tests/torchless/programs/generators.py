@@ -622,3 +622,97 @@ def a_generator_modifying_a_list_while_iterating():
             yield x
 
     return list(grow()), items
+
+
+def a_thrown_exception_is_chained_to_the_one_being_handled():
+    def g():
+        try:
+            raise KeyError("a")
+        except KeyError:
+            yield 1
+
+    it = g()
+    next(it)
+    it.throw(ValueError)
+
+
+def a_generator_that_has_not_begun_is_in_the_traceback_of_what_is_thrown():
+    try:
+        _count(1).throw(ValueError("early"))
+    except ValueError as e:
+        return e.__traceback__.tb_next.tb_frame.f_code.co_name
+
+
+def a_stop_iteration_thrown_before_the_beginning():
+    _count(1).throw(StopIteration(3))
+
+
+def a_class_that_makes_no_exception_is_thrown_as_an_error():
+    class Odd(Exception):
+        def __new__(cls):
+            return 7
+
+    def g():
+        try:
+            yield 1
+        except TypeError as e:
+            yield str(e).rpartition(".")[2]
+
+    it = g()
+    next(it)
+    return it.throw(Odd)
+
+
+def the_outer_generator_calls_the_inner_one_that_is_thrown_into():
+    def inner():
+        try:
+            yield 1
+        except ValueError:
+            yield sys._getframe().f_back.f_code.co_name
+
+    def outer():
+        yield from inner()
+
+    it = outer()
+    next(it)
+    return it.throw(ValueError)
+
+
+def attributes_of_a_generator_that_cannot_be_set():
+    it = _count(1)
+    errors = []
+    for name in ("gi_running", "gi_frame", "extra"):
+        try:
+            setattr(it, name, 1)
+        except AttributeError as e:
+            errors.append(str(e))
+    return errors
+
+
+def methods_found_on_the_class_of_a_generator():
+    it = _count(3)
+    cls = type(it)
+    return cls.__next__(it), cls.send(it, None), cls.__iter__(it) is it, cls.close(it), error_of(next, it)
+
+
+def a_broken_close_of_what_is_delegated_to():
+    class Broken:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return 1
+
+        def __getattr__(self, name):
+            raise ZeroDivisionError
+
+    def g():
+        yield from Broken()
+
+    it = g()
+    next(it)
+    hook, sys.unraisablehook = sys.unraisablehook, lambda args: print(args.exc_type.__name__)
+    try:
+        it.close()
+    finally:
+        sys.unraisablehook = hook

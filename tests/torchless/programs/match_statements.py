@@ -514,3 +514,14 @@ def a_json_shape_checker():
             "e": True,
         }
     )
+
+
+def a_mapping_whose_get_is_no_method():
+    class Found(dict):
+        @staticmethod
+        def get(key, default=None):
+            return key * 2
+
+    match Found():
+        case {"foo": bar}:
+            return bar

@@ -257,3 +257,17 @@ def a_small_lisp():
         error_of(run, "(missing 1)"),
         error_of(run, "(fact)"),
     )
+
+
+def a_recursion_limit_that_the_program_sets():
+    import sys
+
+    def depth(n):
+        return n if n == 0 else 1 + depth(n - 1)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 400)
+    try:
+        return depth(limit + 100) == limit + 100
+    finally:
+        sys.setrecursionlimit(limit)

@@ -368,3 +368,7 @@ def a_tokenizer_with_regular_expressions():
             yield kind, float(value) if "." in value else int(value) if kind == "number" else value
 
     return list(tokens("x1 = 3.5*(y + 42)")), error_of(lambda: list(tokens("a ? b")))
+
+
+def an_empty_formatted_string():
+    return ["before", f"", f"", len(f"")]
