@@ -167,6 +167,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "generator as the outermost frame",
         "place that can't be left",
     ),
+    "coroutines_and_async::an_iterator_whose_next_can_not_be_awaited": ("generator as the outermost frame",),
     "coroutines_and_async::async_context_managers_from_generators": (
         "generator as the outermost frame",
         "place that can't be left",
@@ -241,6 +242,12 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "generator as the outermost frame",
         "place that can't be left",
     ),
+    "coroutines_and_async::where_a_coroutine_was_made": (
+        "generator as the outermost frame",
+        "iterator from before",
+        "unlicensed native call",
+        "value that can't be rebuilt",
+    ),
     "dataclasses_enums_namedtuples::enumerations_with_init_and_behaviour": (
         "run-time effect",
         "value that can't be rebuilt",
@@ -314,6 +321,10 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "exec_eval_locals::a_class_made_by_exec_from_a_template": ("run-time effect",),
+    "exec_eval_locals::a_mapping_that_says_what_dir_finds": (
+        "run-time effect",
+        "value that can't be rebuilt",
+    ),
     "exec_eval_locals::a_read_eval_print_loop": (
         "exception from before",
         "iterator from before",
@@ -326,6 +337,10 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "opaque object",
         "run-time effect",
         "unlicensed native call",
+        "value that can't be rebuilt",
+    ),
+    "exec_eval_locals::builtins_that_look_up_in_their_own_way": (
+        "run-time effect",
         "value that can't be rebuilt",
     ),
     "exec_eval_locals::compile_in_every_mode": ("run-time effect",),
@@ -342,6 +357,12 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "exec_eval_locals::exec_with_separate_locals": ("run-time effect",),
+    "exec_eval_locals::expressions_of_an_interactive_session": ("run-time effect",),
+    "exec_eval_locals::flags_of_compile_that_are_no_plain_number": (
+        "not supported",
+        "run-time effect",
+        "value that can't be rebuilt",
+    ),
     "exec_eval_locals::functions_defined_by_exec_see_only_globals": ("run-time effect",),
     "exec_eval_locals::globals_of_a_function_are_its_modules": ("not supported",),
     "exec_eval_locals::interactive_mode_prints_expressions": ("not supported", "run-time effect"),
@@ -356,6 +377,22 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "opaque object",
         "run-time effect",
     ),
+    "exec_eval_locals::the_code_of_a_module_called_as_a_function": ("run-time effect",),
+    "frames_and_tracebacks::a_traceback_of_ones_own": ("opaque object", "value that can't be rebuilt"),
+    "frames_and_tracebacks::cleared_frames_let_go_of_their_variables": (
+        "opaque object",
+        "unlicensed native call",
+        "value that can't be rebuilt",
+    ),
+    "frames_and_tracebacks::clearing_the_frame_of_a_generator_closes_it": (
+        "generator as the outermost frame",
+        "iterator from before",
+        "opaque object",
+        "value that can't be rebuilt",
+    ),
+    "frames_and_tracebacks::the_frame_of_a_call_that_has_returned": ("value that can't be rebuilt",),
+    "frames_and_tracebacks::the_stack_has_the_programs_frames": ("unlicensed native call",),
+    "frames_and_tracebacks::variables_in_a_formatted_traceback": ("unlicensed native call",),
     "functions_and_lambdas::a_function_with_more_than_256_constants_and_jumps": ("run-time effect",),
     "functions_and_lambdas::a_pipeline_of_named_steps": ("iterator from before", "run-time effect"),
     "functions_and_lambdas::functions_made_by_hand_with_a_closure": ("not supported",),
@@ -366,16 +403,19 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "generators::a_generator_already_executing_leaves_the_program": ("generator as the outermost frame",),
     "generators::a_generator_is_lazy": ("iterator from before", "run-time effect"),
     "generators::a_pipeline_of_generators": ("run-time effect",),
-    "generators::a_scheduler_of_generators": ("opaque object", "run-time effect", "unlicensed native call"),
+    "generators::a_scheduler_of_generators": ("run-time effect", "unlicensed native call"),
     "generators::a_state_machine_as_a_generator": (
         "iterator from before",
-        "opaque object",
         "run-time effect",
         "unlicensed native call",
     ),
     "generators::a_stop_iteration_error_leaves_the_program": (
         "generator as the outermost frame",
         "iterator from before",
+    ),
+    "generators::a_stop_iteration_thrown_before_the_beginning": ("generator as the outermost frame",),
+    "generators::a_thrown_exception_is_chained_to_the_one_being_handled": (
+        "generator as the outermost frame",
     ),
     "generators::a_thrown_exception_that_leaves_the_program": ("generator as the outermost frame",),
     "generators::close_raises_generator_exit": (
@@ -396,7 +436,6 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "generators::two_generators_in_turns": ("generator as the outermost frame", "iterator from before"),
     "generators::yield_as_an_expression_in_every_place": (
         "iterator from before",
-        "opaque object",
         "run-time effect",
         "unlicensed native call",
     ),
@@ -496,6 +535,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "operators::not_equal_is_derived_from_equal": ("run-time effect", "value that can't be rebuilt"),
     "operators::operands_are_evaluated_left_to_right": ("run-time effect",),
     "operators::truth_uses_bool_then_len": ("run-time effect", "value that can't be rebuilt"),
+    "recursion::a_recursion_limit_that_the_program_sets": ("unlicensed native call",),
     "scopes_global_nonlocal_class::a_builtin_is_found_after_the_global_is_deleted": ("run-time effect",),
     "scopes_global_nonlocal_class::a_missing_name_in_restricted_builtins": (
         "opaque object",
