@@ -81,7 +81,7 @@ KNOWN = {
         "an error in the end of a generator that is dropped in a trace is not reported as unraisable"
     ),
 }
-"""Programs that behave differently, and how. The first two are differences that the architecture's page names."""
+"""Programs that behave differently, and how. The architecture's page names the first two differences."""
 
 
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in KNOWN])
