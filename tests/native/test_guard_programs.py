@@ -323,6 +323,22 @@ def test_native_attr():
     assert reach(g.ACCESS_NATIVE_ATTR, "nothing")(3.5) is None
 
 
+@pytest.mark.parametrize("view", [dict.keys, dict.values, dict.items, types.MappingProxyType])
+def test_viewed(view):
+    names = {"a": 1}
+    assert reach(g.ACCESS_VIEWED)(view(names)) is names
+    assert reach(g.ACCESS_VIEWED)(names) is None
+
+
+def test_bytes():
+    held = bytearray(b"ab")
+    bytes_of = reach(g.ACCESS_BYTES)
+    assert bytes_of(held) == b"ab"
+    held += b"c"
+    assert bytes_of(held) == b"abc"
+    assert bytes_of(b"ab") is None
+
+
 def test_native_attr_is_what_c_has_whatever_a_subclass_says():
     class Odd(collections.deque):
         maxlen = property(lambda self: 1 / 0)

@@ -33,7 +33,7 @@ from framelift.world.door import is_ours
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.shadows import container_base, is_constant, slots_of
-from framelift.world.views import own_dictionary
+from framelift.world.views import GETATTRIBUTE, own_dictionary
 
 if TYPE_CHECKING:
     from framelift.codegen.rebuild import Rebuild
@@ -548,7 +548,7 @@ def write_state(r: Rebuild, name: str, value: Any) -> None:
 
 def dictionary_of(name: str, cls: type, r: Rebuild) -> str:
     """What an instance holds, past a `__getattribute__` of the program's."""
-    if cls.__getattribute__ is object.__getattribute__:
+    if cls.__getattribute__ is GETATTRIBUTE:
         return f"{name}.__dict__"
     return f"{r.constant(object)}.__getattribute__({name}, '__dict__')"
 

@@ -38,6 +38,7 @@ from framelift.interpreter.machine import Machine
 from framelift.tensors.symbols import SYMBOLIC
 from framelift.tensors.torch_state import SETTERS
 from framelift.world.exposure import Address
+from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
 from framelift.world.views import DELETED
 
@@ -159,7 +160,8 @@ def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def serve_class_attribute(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     changed = type.__setattr__ if len(args) == 3 else type.__delattr__
     cls = opened(args[0]) if args else None
-    if isinstance(cls, type) and not f.world.is_inside(cls):  # type: ignore[attr-defined]
+    fixed = isinstance(cls, type) and bool(cls.__flags__ & IMMUTABLE_TYPE)  # which C says then
+    if isinstance(cls, type) and not fixed and not f.world.is_inside(cls):  # type: ignore[attr-defined]
         raise Break(breaks.INTERNAL, f"an attribute of the class {cls.__qualname__} is changed")
     return _frame.native(changed, *map(f.world.for_c, args), **kwargs)
 

@@ -233,7 +233,7 @@ class NativeCalls(Operations):
         self, fn: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         shown: list[Seen] = []
-        prepared = []
+        prepared: list[Any] = []
         for value in args:
             value = opened(value)
             seen: Seen = {}
