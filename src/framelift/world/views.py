@@ -20,6 +20,9 @@ DELETED = Sentinel("DELETED")
 """A name that the traced program has deleted."""
 
 
+GETATTRIBUTE: Any = object.__getattribute__
+"""How attributes are found, unless a class has its own way."""
+
 own_dictionary = _frame.dict_of
 """What an instance holds by name, past a `__getattribute__` or `__dict__`, which is the program's to call."""
 
