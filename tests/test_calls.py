@@ -773,3 +773,140 @@ def test_an_exception_leaves_it_to_plain_python(change: Any) -> None:
 
 def check_same(expected: Any, found: Any) -> None:
     Comparison().same(expected, found, "arguments")
+
+
+# ---- what C is shown, or tells, stays what it is
+
+
+TOLD: dict[str, Any] = {
+    "a defaultdict's function": lambda: collections.defaultdict(made()),
+    "a class method's": lambda: classmethod(made()),
+    "a static method's": lambda: staticmethod(made()),
+    "a bound method of C": lambda: [].append,
+    "a method wrapper": lambda: [1].__add__,
+    "a generator": lambda: (n for n in range(3)),
+    "a partial's function": lambda: functools.partial(made()),
+}
+
+
+def made() -> Any:
+    return lambda: 43
+
+
+@pytest.mark.parametrize("make", TOLD.values(), ids=TOLD)
+def test_a_text_tells_the_address_of_what_the_program_has(make: Any) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        value = make()
+        return value, repr(value), x + 1
+
+    value, text, _ = framelift.compile(fn, backend="eager")(torch.ones(2))
+    assert repr(value) == text
+
+
+HASHED: dict[str, Any] = {
+    "an object": lambda: object(),
+    "in a tuple": lambda: (object(), 1),
+    "in a frozenset": lambda: frozenset([object(), (made(), 2)]),
+    "a bound method": lambda: [].append,
+}
+
+
+@pytest.mark.parametrize("hasher", [hash, lambda value: value.__hash__()], ids=["hash", "method"])
+@pytest.mark.parametrize("make", HASHED.values(), ids=HASHED)
+def test_a_hash_is_that_of_what_the_program_has(make: Any, hasher: Any) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        value = make()
+        return value, hasher(value), x + 1
+
+    value, found, _ = framelift.compile(fn, backend="eager")(torch.ones(2))
+    assert hash(value) == found
+
+
+ITERATORS: dict[str, Any] = {
+    "text": lambda: (repr(itertools.count(3)), f"{itertools.repeat(1, 2)!s}", "{}".format(itertools.count())),
+    "an element of a list": lambda: at_index(iter([1])),
+    "an element of a set": lambda: len(both_in_set(iter([1]))),
+    "tee of a tee": lambda: tee_twice("abc"),
+    "copied": lambda: copied(map(operator.add, [1, 2], itertools.count())),
+    "an attribute": lambda: next(types.SimpleNamespace(it=itertools.count(2)).it),
+}
+
+
+def at_index(iterator: Any) -> int:
+    return [0, iterator].index(iterator)
+
+
+def both_in_set(iterator: Any) -> set[Any]:
+    found = {iterator}
+    found.add(iterator)
+    return found
+
+
+def tee_twice(text: str) -> bool:
+    first, _ = itertools.tee(text)
+    again, _ = itertools.tee(first)
+    return first is again
+
+
+def copied(iterator: Any) -> list[Any]:
+    next(iterator)
+    return list(copy.copy(iterator))
+
+
+@pytest.mark.parametrize("use", ITERATORS.values(), ids=ITERATORS)
+def test_an_iterator_that_c_is_given_stays_that_one(use: Any) -> None:
+    check(lambda x: (use(), x + 1), torch.ones(2))
+
+
+class Described(typing.TypedDict):
+    a: int
+
+
+def test_a_class_of_typing_is_made_by_each_call() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = x + 1
+
+        class More(Described):
+            __annotations__ = {"b": Counting}  # noqa: RUF012
+
+        print(end="")
+        return More, y
+
+    compiled = framelift.compile(fn, backend="eager")
+    first, second = compiled(torch.ones(2))[0], compiled(torch.ones(2))[0]
+    assert first.__annotations__["b"] is second.__annotations__["b"] is Counting
+    assert first is not second
+
+
+def test_what_typing_makes_of_another_variable_is_another() -> None:
+    def fn(x: torch.Tensor, variable: Any) -> Any:
+        return x + 1, list, typing.List[variable], variable | None  # noqa: UP006
+
+    compiled = framelift.compile(fn, backend="eager")
+    for _ in range(3):
+        variable = typing.TypeVar("variable")
+        _, _, alias, union = compiled(torch.ones(2), variable)
+        assert alias.__args__ == (variable,) and union.__args__ == (variable, type(None))
+
+
+class Counting:
+    """A descriptor that gives a special method and counts how often it is asked."""
+
+    asked = 0
+
+    def __get__(self, obj: Any, owner: Any) -> Any:
+        self.asked += 1
+        return lambda *_: 7
+
+
+def test_a_special_method_that_a_descriptor_gives_is_asked_for_once() -> None:
+    counting = Counting()
+    cls = type("Of", (), {"__len__": counting})
+
+    def fn(x: torch.Tensor, value: Any) -> Any:
+        return x + len(value)
+
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (1, 2, 3):
+        assert compiled(torch.ones(2), cls()).tolist() == [8, 8]
+        assert counting.asked == n

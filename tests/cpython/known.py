@@ -44,10 +44,11 @@ class Known:
 
 
 TOO_SLOW = "takes too long interpreted"
-"""Those are not even tried."""
 REAL_FRAME = "C code that takes nothing but a frame or a generator of CPython's own"
 REAL_STACK = "library code that looks at CPython's own stack, and finds the interpreter's frames there"
 OWN_BUILTINS = "replaces builtins that the interpreter itself uses"
+NOT_TRIED = (TOO_SLOW, OWN_BUILTINS)
+"""Those are not even tried: they keep the others waiting, or leave them without a builtin."""
 ALL_OBJECTS = "looks at all objects of the process, and finds the interpreter's"
 UNTRACED = "frames that are interpreted are not traced (sys.settrace)"
 
@@ -98,7 +99,28 @@ KNOWN: list[Known] = [
     Known("test_exceptions::ExceptionTests.test_recursion_error_cleanup", TOO_SLOW, CAPTURED),
     Known("test_descr::ClassPropertiesAndMethods.test_slots", REFERENCES, CAPTURED),
     Known("test_descr::SharedKeyTests.test_subclasses", "an instance made anew shares no keys", CAPTURED),
+    Known("test_functools::TestLRU*.test_lru_reentrancy_with_len", OWN_BUILTINS, CAPTURED),
+    Known("test_functools::TestLRUPy.test_lru_cache_threaded", TOO_SLOW, CAPTURED),
     Known("test_functools::TestPartial*.test_weakref", NOT_READ_AGAIN, CAPTURED),
+    Known("test_memoryview::*Test.test_getbuffer", REFERENCES, CAPTURED),
+    Known("test_memoryview::*Test.test_getitem", REFERENCES, CAPTURED),
+    Known("test_memoryview::*Test.test_setitem_readonly", REFERENCES, CAPTURED),
+    Known("test_memoryview::*Test.test_setitem_writable", REFERENCES, CAPTURED),
+    Known("test_tuple::TupleTest.test_bug7466", TOO_SLOW, CAPTURED),
+    Known("test_long::LongTest.test_bit_length", TOO_SLOW, CAPTURED),
+    Known("test_long::LongTest.test_bitop_identities", TOO_SLOW, CAPTURED),
+    Known("test_bytes::*AsStringTest.test_find", TOO_SLOW, CAPTURED),
+    Known("test_bytes::*AsStringTest.test_rfind", TOO_SLOW, CAPTURED),
+    Known("test_userstring::UserStringTest.test_count", TOO_SLOW, CAPTURED),
+    Known("test_itertools::TestBasicOps.test_combinations_with_replacement", TOO_SLOW, CAPTURED),
+    Known("test_deque::TestBasic.test_gc_doesnt_blowup", TOO_SLOW, CAPTURED),
+    Known("test_deque::TestBasic.test_index", TOO_SLOW, CAPTURED),
+    Known("test_math::MathTests.testDist", TOO_SLOW, CAPTURED),
+    Known("test_math::MathTests.test_sumprod_stress", TOO_SLOW, CAPTURED),
+    Known("test_statistics::TestNormalDist*.test_inv_cdf", TOO_SLOW, CAPTURED),
+    Known("test_statistics::TestNormalDist*.test_overlap", TOO_SLOW, CAPTURED),
+    Known("test_statistics::TestQuantiles.test_equal_sized_groups", TOO_SLOW, CAPTURED),
+    Known("test_statistics::TestSqrtHelpers.test_integer_sqrt_of_frac_rto", TOO_SLOW, CAPTURED),
     Known("test_logging::BasicConfigTest.test_encoding*", LOGS, CAPTURED),
     Known("test_logging::BasicConfigTest.test_force", LOGS, CAPTURED),
     Known("test_logging::*HandlerTest.test_output", LOGS, CAPTURED),

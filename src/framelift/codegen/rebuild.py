@@ -41,7 +41,7 @@ from framelift.world.world import World
 CONSTANTS = memory.ATOMS | {
     *(range, torch.Size, types.CodeType, types.ModuleType, type(NotImplemented), torch.finfo, torch.iinfo),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
-    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.UnionType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
 }
 """Immutable through and through: the region holds on to the object itself."""
 
@@ -134,8 +134,11 @@ class Rebuild:
         source = self.world.source_of(value)
         if source is not None:
             return self.input(source)
-        if cls in CONSTANTS or cls.__module__ == "typing":  # of which there is one: they are cached
+        if cls in CONSTANTS:
             return self.own(value)
+        if cls is types.UnionType or (cls.__module__ == "typing" and not issubclass(cls, type)):
+            self.fix_parts(value)
+            return self.own(value)  # of which there is one: `typing` caches them
         if issubclass(type(value), enum.Enum) and is_member(value):
             return self.constant(value)
         if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
@@ -146,6 +149,15 @@ class Rebuild:
         if id(value) in self.making:
             raise self.cyclic(id(value))
         return self.make(value, cls)
+
+    def fix_parts(self, value: Any) -> None:
+        """What `List[...]` or a union is made of must be those very objects, if it is held as it is."""
+        parts = getattr(value, "__args__", None)
+        for part in parts if type(parts) is tuple else ():
+            if self.world.is_inside(part):
+                raise unrebuildable(value, f"a {type(value).__qualname__} of what the trace has made")
+            self.world.guard_identity(part)
+            self.fix_parts(part)
 
     def tensor(self, fake: FakeTensor) -> str:
         recorder = self.world.recorder

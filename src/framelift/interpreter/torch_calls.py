@@ -65,7 +65,10 @@ class TracingMachine(Machine):
             self.world.know_class(arguments[of_new_class])  # type: ignore[attr-defined]
         if func in self.served and not func.__code__.co_flags & VARIADIC:
             return self.world.for_c(self.invoke(func, tuple(arguments), {}))
-        return self.world.for_c(super().enter(func, arguments, namespace))
+        result = self.world.for_c(super().enter(func, arguments, namespace))
+        if namespace is not None and namespace is not func.__globals__:
+            self.world.for_c(namespace)  # of a class, which C, or code that is not interpreted, makes of it
+        return result
 
     def invoke(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that the world makes on the program's behalf, as if the program stood at it."""
@@ -241,15 +244,26 @@ def serve_get_ident(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Address(_thread.get_ident())
 
 
-ADDRESS_HASH: Any = object.__hash__
+def serve_hasher(hasher: Any) -> None:
+    @serve(hasher)
+    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        seen: dict[int, Any] = {}
+        for value in args:
+            f.world.shown(value, seen)  # type: ignore[attr-defined]
+        f.world.fix_addresses(seen)  # type: ignore[attr-defined]
+        return f.world.call_native(f, hasher, args, kwargs)
 
 
-@serve(builtins.hash)
-def serve_hash(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    value = f.world.for_c(args[0]) if args else None
-    if type(value).__hash__ is ADDRESS_HASH or type(value) is FakeTensor:
-        raise Break(breaks.IDENTITY, f"hash() of a {type(value).__name__}")
-    return f.world.call_native(f, builtins.hash, args, kwargs)
+for _hasher in (builtins.hash, tuple.__hash__, frozenset.__hash__):
+    serve_hasher(_hasher)
+
+
+@serve(object.__hash__)
+def serve_object_hash(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What a `__hash__` of the program's may well use, which is none of its business either."""
+    if len(args) != 1 or kwargs:
+        return told_what_is_wrong(object.__hash__, args, kwargs)
+    return Address(object.__hash__(opened(args[0])))
 
 
 @serve(builtins.len)

@@ -29,9 +29,10 @@ from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.attributes import Attributes
+from framelift.world.door import is_ours
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
-from framelift.world.openers import DICT_VIEWS, IMMUTABLE_TYPE
+from framelift.world.openers import BUILTINS, DICT_VIEWS, IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Access
 
@@ -57,7 +58,7 @@ SPECIAL_NAMES_OF_C = """
 SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
 """The methods that C looks up on a class by itself."""
 
-SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview})
+SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
 """Types of which the text is not the default one, and tells the address all the same."""
 
 FEW = 16
@@ -116,7 +117,8 @@ class Exposure(Attributes):
         return shower(self, value, seen)
 
     def consumed(self, value: Any, seen: Seen) -> Any:
-        """An argument that C goes over: of an iterator each item is opened when C comes to it."""
+        """An argument that C goes over: of an iterator each item is opened when C comes to it. C gets another
+        iterator then, so it must be one that neither it nor the program gets to see again."""
         value = opened(value)
         if not is_iterator(type(value)):
             return self.shown(value, seen)
@@ -143,7 +145,14 @@ class Exposure(Attributes):
         if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.exposed:
             self.exposed.add(cls)
             for name in SPECIALS:
-                self.class_attribute(cls, name)
+                self.special_of_c(cls, name)
+
+    def special_of_c(self, cls: type, name: str) -> None:
+        """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:
+        this must know it for an object from outside."""
+        found = self.class_attribute(cls, name)
+        if found is not MISSING and type(found) is not types.FunctionType:
+            self.descriptor(found, cls)
 
     # ---- identity
 
@@ -204,6 +213,22 @@ class Exposure(Attributes):
             return self.is_made_anew(value)
         return id(value) in self.views and self.class_attribute(cls, "__eq__") is object.__eq__
 
+    def fix_addresses(self, seen: Seen) -> None:
+        """Before the program is told a hash that depends on where these are."""
+        for value in seen.values():
+            cls = type(value)
+            if cls is Address:
+                value.leaks()
+            if cls is FakeTensor or is_hashed_by_address(value):
+                if cls is FakeTensor or self.is_made(value):
+                    self.refuse(breaks.IDENTITY, f"hash() of a {cls.__name__}")
+                self.guard_identity(value)
+            if issubclass(cls, frozenset):
+                held: Seen = {}
+                for item in frozenset.__iter__(value):
+                    self.shown(item, held)
+                self.fix_addresses(held)
+
     # ---- text
 
     def refuse_addresses(self, seen: Seen, fn: Any) -> None:
@@ -214,7 +239,8 @@ class Exposure(Attributes):
                 value.leaks()
             if n == 0 and fn is format and self.class_attribute(cls, "__format__") is not object.__format__:
                 continue  # what it holds may be shown all the same
-            if self.shows_address(cls, fn) or (cls in SHOWING_ADDRESSES and self.is_made(value)):
+            told = cls in SHOWING_ADDRESSES or is_ours(cls) or is_bound_to_instance(value)
+            if self.shows_address(cls, fn) or (told and self.is_made(value)):
                 self.refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
 
     def is_made(self, value: Any) -> bool:
@@ -226,6 +252,17 @@ class Exposure(Attributes):
         if fn not in (repr, ascii) and self.class_attribute(cls, "__str__") is not object.__str__:
             return False
         return self.class_attribute(cls, "__repr__") is object.__repr__
+
+
+def is_hashed_by_address(value: Any) -> bool:
+    by_address: Any = object.__hash__
+    return type(value).__hash__ is by_address or is_bound_to_instance(value)
+
+
+def is_bound_to_instance(value: Any) -> bool:
+    """Whether it is a C function's bound method: its text has the address of what it is bound to."""
+    kinds = (types.ModuleType, type, type(None))
+    return type(value) in BUILTINS and not issubclass(type(value.__self__), kinds)
 
 
 # ---- how each kind of value is shown
@@ -263,6 +300,11 @@ def show_mapping(world: Exposure, value: Any, seen: Seen) -> Any:
     return value
 
 
+def show_defaulting(world: Exposure, value: Any, seen: Seen) -> Any:
+    world.shown(value.default_factory, seen)
+    return show_mapping(world, value, seen)
+
+
 def show_tuple(world: Exposure, value: Any, seen: Seen) -> Any:
     for n, item in enumerate(tuple.__iter__(value)):
         now = world.shown(item, seen)
@@ -297,7 +339,7 @@ def show_slice(world: Exposure, value: slice, seen: Seen) -> Any:
 
 
 def show_iterator(world: Exposure, value: Any, seen: Seen) -> Any:
-    """What it goes over; what is put there later is not seen to, see `consumed`."""
+    """What it goes over. What is put there later is not seen to, see `consumed`."""
     world.expose(value, type(value))
     for of in gc.get_referents(value):
         world.shown(of, seen)
@@ -326,6 +368,13 @@ def show_function(world: Exposure, value: types.FunctionType, seen: Seen) -> Any
 @shows(types.MethodType)
 def show_method(world: Exposure, value: types.MethodType, seen: Seen) -> Any:
     world.shown(value.__self__, seen)
+    return value
+
+
+@shows(classmethod, staticmethod)
+def show_wrapped(world: Exposure, value: Any, seen: Seen) -> Any:
+    world.expose(value, type(value))
+    world.shown(value.__func__, seen)
     return value
 
 
@@ -377,6 +426,7 @@ def exposing(shower: Shower) -> Shower:
 CONTAINERS: dict[type, Shower] = {
     list: show_list,
     tuple: show_tuple,
+    collections.defaultdict: show_defaulting,
     dict: show_mapping,
     collections.deque: show_deque,
     BaseException: show_exception,

@@ -50,6 +50,26 @@ CALLERS = frozenset(
 GOES_OVER = frozenset({*CALLERS, sum, any, all, set, frozenset, str.join, bytes.join, set.update, set.union})
 """Natives that iterate over their arguments: of a dictionary they see the keys."""
 
+FIRST = (sum, any, all, sorted, set, frozenset, bytes, bytearray, dict.fromkeys, math.prod, math.fsum)
+OF_SETS = [
+    "union",
+    "intersection",
+    "difference",
+    "symmetric_difference",
+    "issubset",
+    "issuperset",
+    "isdisjoint",
+]
+DRAINING: dict[Any, tuple[int, ...]] = {
+    **dict.fromkeys((*FIRST, itertools.groupby), (0,)),
+    **dict.fromkeys((str.join, bytes.join, functools.reduce, set.update), (1,)),
+    **{vars(cls)[name]: (1,) for cls in (set, frozenset) for name in OF_SETS},
+    itertools.compress: (0, 1),
+}
+"""Natives that look at the items of an iterator -> which arguments that may be."""
+LAZY_TESTS = frozenset({filter, itertools.filterfalse})
+"""The same, if they are given None for a function."""
+
 HASHERS = frozenset({set, frozenset, dict.fromkeys})
 HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.defaultdict})
 """Constructors, and owners of methods, that hash what they are given."""
@@ -97,6 +117,13 @@ def are_numbers(args: list[Any]) -> bool:
         args = list(args[0])
     numbers = all(type(arg) in NUMBERS for arg in args) and any(map(is_symbolic, args))
     return numbers and (len(args) == 1 or not any(type(arg) is torch.SymFloat for arg in args))
+
+
+def is_drained(fn: Any, n: int, args: list[Any]) -> bool:
+    """Whether a native goes over its nth argument and looks at the items."""
+    if fn in (min, max):
+        return len(args) == 1
+    return n in DRAINING.get(fn, ()) or (fn in LAZY_TESTS and n == 1 and opened(args[0]) is None)
 
 
 class NativeCalls(Operations):
@@ -239,14 +266,14 @@ class NativeCalls(Operations):
             seen: Seen = {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                owned = not prepared and isinstance(value, getattr(fn, "__objclass__", ()))
-                value = self.shown(value, seen) if owned else self.consumed(value, seen)
+                drained = is_drained(fn, len(prepared), args)
+                value = self.consumed(value, seen) if drained else self.shown(value, seen)
             prepared.append(value)
             shown.append(seen)
             if type(fn) is FunctionType or fn in READING:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: self.consumed(v, {}) for k, v in kwargs.items()}
+        kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
         if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
             for seen in shown:
                 self.fix(seen)
@@ -255,7 +282,8 @@ class NativeCalls(Operations):
         elif fn in TEXTS or fn in FORMATTERS:
             formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
-                self.refuse_addresses(seen, format if formats else fn)
+                if fn is not str.join:  # which takes nothing but texts
+                    self.refuse_addresses(seen, format if formats else fn)
                 self.refuse_disorder_in(seen)
         elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
             prepared[0] = Address().leaks()  # C takes it for any other integer

@@ -546,7 +546,7 @@ class Operations(Exposure):
                 return MISSING
         if self.is_opaque(iterator):
             self.refuse(breaks.OUTSIDE_ITERATOR, f"a {type(iterator).__qualname__}")
-        self.class_attribute(type(iterator), "__next__")
+        self.special_of_c(type(iterator), "__next__")
         return native(next, iterator, MISSING)
 
     def elements(self, iterable: Any) -> list[Any]:
