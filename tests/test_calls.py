@@ -910,3 +910,28 @@ def test_a_special_method_that_a_descriptor_gives_is_asked_for_once() -> None:
     for n in (1, 2, 3):
         assert compiled(torch.ones(2), cls()).tolist() == [8, 8]
         assert counting.asked == n
+
+
+class Base:
+    prop = property(lambda self: 5)
+    counted = Counting()
+
+
+class Derived(Base):
+    def of_instance(self) -> Any:
+        return super().prop, super().counted(1)
+
+    @classmethod
+    def of_class(cls) -> Any:
+        return super().prop
+
+
+def test_a_descriptor_found_by_super() -> None:
+    def fn(x: torch.Tensor, value: Any) -> Any:
+        return x + 1, value.of_instance(), value.of_class() is Base.prop
+
+    compiled = framelift.compile(fn, backend="eager")
+    before = vars(Base)["counted"].asked
+    for n in (1, 2):
+        assert compiled(torch.ones(2), Derived())[1:] == ((5, 7), True)
+        assert vars(Base)["counted"].asked == before + n

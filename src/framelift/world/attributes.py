@@ -86,10 +86,10 @@ class Attributes(Door):
             return self.function_attr(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:
             found = self.class_attribute(cls, name)
-            getattribute = self.class_attribute(cls, "__getattribute__")
+            getattribute = self.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType and self.is_of_class(obj, cls, name, found):
                 return self.bound(found, obj, cls, name)
-            self.class_attribute(cls, "__getattr__")
+            self.special_of_c(cls, "__getattr__")
         if name == "__class__" and (is_ours(cls) or self.class_attribute(cls, name) is CLASS):
             return self.class_of(obj)
         if self.is_opaque(obj):
@@ -289,6 +289,14 @@ class Attributes(Door):
             found, self.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
         )
 
+    def special_of_c(self, cls: type, name: str) -> Any:
+        """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:
+        this must know it for an object from outside."""
+        found = self.class_attribute(cls, name)
+        if found is not MISSING and type(found) is not FunctionType:
+            self.descriptor(found, cls)
+        return found
+
     def is_made_for(self, cls: type, found: Any) -> bool:
         """Whether the trace has made the class that has what was found: a base of it may be from outside."""
         return cls in self.inside_classes and any(
@@ -382,13 +390,11 @@ class Attributes(Door):
             for base in mro[mro.index(start) + 1 :]:
                 found = self.class_attribute(base, name)
                 if name in base.__dict__:
-                    if type(found) is property:
+                    if type(found) in STATE_OF_C:
+                        return native(getattr, obj, name)
+                    if type(found) is property and found.fget and this is not cls:
                         return self.invoke(found.fget, this)
-                    if type(found) in (FunctionType, classmethod, staticmethod) or not hasattr(
-                        type(found), "__get__"
-                    ):
-                        return self.bound(found, None if this is cls else this, cls, name)
-                    return native(getattr, obj, name)
+                    return self.bound(found, None if this is cls else this, cls, name)
         return native(getattr, obj, name)
 
     def function_attr(self, fn: FunctionType, name: str) -> Any:

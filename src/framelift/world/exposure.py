@@ -147,13 +147,6 @@ class Exposure(Attributes):
             for name in SPECIALS:
                 self.special_of_c(cls, name)
 
-    def special_of_c(self, cls: type, name: str) -> None:
-        """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:
-        this must know it for an object from outside."""
-        found = self.class_attribute(cls, name)
-        if found is not MISSING and type(found) is not types.FunctionType:
-            self.descriptor(found, cls)
-
     # ---- identity
 
     def key(self, value: Any) -> Any:

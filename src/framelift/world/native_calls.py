@@ -51,15 +51,7 @@ GOES_OVER = frozenset({*CALLERS, sum, any, all, set, frozenset, str.join, bytes.
 """Natives that iterate over their arguments: of a dictionary they see the keys."""
 
 FIRST = (sum, any, all, sorted, set, frozenset, bytes, bytearray, dict.fromkeys, math.prod, math.fsum)
-OF_SETS = [
-    "union",
-    "intersection",
-    "difference",
-    "symmetric_difference",
-    "issubset",
-    "issuperset",
-    "isdisjoint",
-]
+OF_SETS = {name for name in vars(frozenset) if name in vars(set) and not name.startswith("_")} - {"copy"}
 DRAINING: dict[Any, tuple[int, ...]] = {
     **dict.fromkeys((*FIRST, itertools.groupby), (0,)),
     **dict.fromkeys((str.join, bytes.join, functools.reduce, set.update), (1,)),

@@ -333,7 +333,7 @@ class Operations(Exposure):
             for item in classes:
                 self.guard_check(item, method)
         elif not type(classes).__flags__ & IMMUTABLE_TYPE:
-            self.class_attribute(type(classes), method)
+            self.special_of_c(type(classes), method)
 
     def tensor_is_instance(self, fake: Any, cls: Any) -> bool:
         if isinstance(cls, tuple):
@@ -609,4 +609,6 @@ FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
 def is_checked_by_class(classes: Any) -> bool:
     if issubclass(type(classes), tuple):
         return all(map(is_checked_by_class, classes))
-    return type(classes).__instancecheck__ in CHECKED_BY_CLASS
+    bases = [base for base in type(classes).__mro__ if "__instancecheck__" in vars(base)]
+    found: Any = vars(bases[0])["__instancecheck__"] if bases else None  # as it is: a descriptor is not asked
+    return any(found is check for check in CHECKED_BY_CLASS)
