@@ -10,6 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
+import collections
 import sys
 import weakref
 from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, TracebackType
@@ -41,6 +42,15 @@ def is_ours(cls: type) -> bool:
     """A class of Framelift's, such as what stands for a generator: no part of the program."""
     module: Any = cls.__module__  # what stands for a frame has none that is text
     return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
+
+
+def is_written_for(fn: FunctionType, cls: type) -> bool:
+    """Whether the library has made a method for a class: for a dataclass from source text, or for a named
+    tuple in a function of its own."""
+    file = fn.__code__.co_filename
+    return file == "<string>" or (
+        file == collections.__file__ and fn.__qualname__.startswith(f"{cls.__name__}.")
+    )
 
 
 def is_imported(namespace: dict[str, Any], name: str) -> bool:
@@ -281,8 +291,11 @@ class Door(PlainWorld):
         """A class of the trace's, with all that was made for it."""
         self.know_class(cls)
         for value in vars(cls).values():
-            if type(value) is FunctionType:
-                self.made_function(value)
+            fn = value.__func__ if type(value) in (staticmethod, classmethod) else value
+            functions = [f for f in (fn, getattr(fn, "__wrapped__", None)) if type(f) is FunctionType]
+            if functions and is_written_for(functions[-1], cls):
+                for made in functions:
+                    self.made_function(made)
         return cls
 
     def refuse_disorder(self, value: Any) -> None:
