@@ -60,7 +60,7 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
 def is_watched(cls: type) -> bool:
     """Whether programs hold weak references to instances of a class. To tensors, which may be large, and to
     functions and classes, which have them anyway, it is seldom a variable that keeps them alive."""
-    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED)
+    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED) and not is_ours(cls)
 
 
 UNWATCHED = (torch.Tensor, type, FunctionType, ModuleType)
