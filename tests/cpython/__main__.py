@@ -134,9 +134,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("modules", nargs="*", default=MODULES, metavar="module")
     parser.add_argument("--mode", choices=("interpreted", "captured"), default="interpreted")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     total = right = new = 0
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for found in pool.map(run, options.modules, [options.mode] * len(options.modules)):
             print(*lines_of(found, options.mode), sep="\n", flush=True)
             total += len(found.counted)

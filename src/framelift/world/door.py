@@ -10,6 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
+import collections
 import sys
 import weakref
 from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, TracebackType
@@ -43,6 +44,15 @@ def is_ours(cls: type) -> bool:
     return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
 
 
+def is_written_for(fn: FunctionType, cls: type) -> bool:
+    """Whether the library has made a method for a class: for a dataclass from source text, or for a named
+    tuple in a function of its own."""
+    file = fn.__code__.co_filename
+    return file == "<string>" or (
+        file == collections.__file__ and fn.__qualname__.startswith(f"{cls.__name__}.")
+    )
+
+
 def is_imported(namespace: dict[str, Any], name: str) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is namespace
 
@@ -50,7 +60,7 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
 def is_watched(cls: type) -> bool:
     """Whether programs hold weak references to instances of a class. To tensors, which may be large, and to
     functions and classes, which have them anyway, it is seldom a variable that keeps them alive."""
-    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED)
+    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED) and not is_ours(cls)
 
 
 UNWATCHED = (torch.Tensor, type, FunctionType, ModuleType)
@@ -281,8 +291,11 @@ class Door(PlainWorld):
         """A class of the trace's, with all that was made for it."""
         self.know_class(cls)
         for value in vars(cls).values():
-            if type(value) is FunctionType:
-                self.made_function(value)
+            fn = value.__func__ if type(value) in (staticmethod, classmethod) else value
+            functions = [f for f in (fn, getattr(fn, "__wrapped__", None)) if type(f) is FunctionType]
+            if functions and is_written_for(functions[-1], cls):
+                for made in functions:
+                    self.made_function(made)
         return cls
 
     def refuse_disorder(self, value: Any) -> None:

@@ -422,7 +422,8 @@ class Operations(Exposure):
         key = opened(key)
         if type(key) is tuple:
             return tuple(map(self.tensor_index, key))
-        method = None if type(key) is FakeTensor else self.own_method(key, type(key), "__index__")
+        abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
+        method = None if abstract else self.own_method(key, type(key), "__index__")
         return self.for_torch(key if method is None else native(operator.index, key))
 
     def own_method(self, value: Any, cls: type, name: str) -> FunctionType | None:
