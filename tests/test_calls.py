@@ -935,3 +935,28 @@ def test_a_descriptor_found_by_super() -> None:
     for n in (1, 2):
         assert compiled(torch.ones(2), Derived())[1:] == ((5, 7), True)
         assert vars(Base)["counted"].asked == before + n
+
+
+class Logged(types.ModuleType):
+    """A module that hears of every change of its attributes."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        types.ModuleType.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        types.ModuleType.__delattr__(self, name)
+
+
+def test_an_object_with_state_in_c_is_changed_once() -> None:
+    def fn(x: torch.Tensor, module: Any) -> Any:
+        y = x + 1
+        module.count = getattr(module, "count", 0) + 1
+        del module.gone
+        return y
+
+    module = Logged("logged")
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (1, 2):
+        module.gone = n
+        compiled(torch.ones(2), module)
+        assert module.count == n and not hasattr(module, "gone")

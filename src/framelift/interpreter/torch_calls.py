@@ -315,7 +315,7 @@ def serve_get(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 # ---- raw access to instances
 
 
-@serve(object.__setattr__)
+@serve(object.__setattr__, types.ModuleType.__setattr__)
 def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 3 and not kwargs and isinstance(opened(args[1]), str):
         obj, name = opened(args[0]), opened(args[1])
@@ -324,13 +324,14 @@ def serve_object_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
             return f.world.generic_store(view, obj, name, args[2])  # type: ignore[attr-defined]
         if type(obj) is FakeTensor or f.world.is_fixed(obj):  # type: ignore[attr-defined]
             return f.world.store_attr(obj, name, args[2])
+        refuse_opaque(f, obj, name)
         c_takes_it = type(f.world.class_attribute(type(obj), name)) is types.GetSetDescriptorType
         value = f.world.for_c(args[2]) if c_takes_it else args[2]
         return _frame.native(object.__setattr__, obj, name, value)
     return told_what_is_wrong(object.__setattr__, args, kwargs)
 
 
-@serve(object.__delattr__)
+@serve(object.__delattr__, types.ModuleType.__delattr__)
 def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 2 or kwargs or not isinstance(opened(args[1]), str):
         return told_what_is_wrong(object.__delattr__, args, kwargs)
@@ -338,8 +339,15 @@ def serve_object_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_delete(view, obj, name)  # type: ignore[attr-defined]
+    refuse_opaque(f, obj, name)
     f.world.class_attribute(type(obj), name)
     return _frame.native(object.__delattr__, obj, name)
+
+
+def refuse_opaque(f: Frame, obj: Any, name: str) -> None:
+    """An outside object that has no view must not be changed while it is traced."""
+    if f.world.is_opaque(obj):  # type: ignore[attr-defined]
+        raise Break(breaks.OPAQUE_OBJECT, f"{name} of a {type(obj).__qualname__} is changed")
 
 
 @serve(object.__getattribute__)
@@ -350,6 +358,8 @@ def serve_object_getattribute(f: Frame, args: list[Any], kwargs: dict[str, Any])
     view = f.world.views.get(id(obj))  # type: ignore[attr-defined]
     if view is not None:
         return f.world.generic_attr(view, obj, name, hook=False)  # type: ignore[attr-defined]
+    if f.world.is_opaque(obj):  # type: ignore[attr-defined]
+        return f.world.opaque_attr(obj, type(obj), name)  # type: ignore[attr-defined]
     return f.world.inside_attr(obj, name)  # type: ignore[attr-defined]
 
 
