@@ -281,11 +281,17 @@ def compare(program: Program, run: Run, expected: object) -> None:
 
 # The programs
 
+OF_A_TRACEBACK = "finds frames in a traceback that were made for it, of which none is the one that goes on"
 ODD = {
     "the_current_frame": "lists the variables of a frame, and one that nobody reads is not handed over",
     "enumerating_subclasses": "a class lives on in a variable that nobody reads, which is not handed over",
     "super_called_where_it_cannot_work": "CPython asks the code object whether there are arguments",
     "the_traceback_names_the_functions_it_went_through": "finds the recorder's in it, and comes elsewhere",
+    "the_frames_of_a_traceback_have_their_variables": OF_A_TRACEBACK,
+    "the_frame_of_a_traceback_is_the_one_that_runs": OF_A_TRACEBACK,
+    "the_line_of_a_frame_is_where_it_first_raised": OF_A_TRACEBACK,
+    "a_traceback_of_ones_own": OF_A_TRACEBACK,
+    "cleared_frames_let_go_of_their_variables": OF_A_TRACEBACK,
 }
 ODD_IN_PIECES = {"weak_references_and_finalizers", "del_runs_when_the_last_reference_goes"}
 """A frame that is interpreted has its arguments for as long as it is: they can't die earlier."""

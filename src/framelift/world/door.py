@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
+from framelift.core.weakly import is_watched, leave_unwatched
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
 from framelift.world import faults
@@ -47,13 +48,7 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is namespace
 
 
-def is_watched(cls: type) -> bool:
-    """Whether programs hold weak references to instances of a class. To tensors, which may be large, and to
-    functions and classes, which have them anyway, it is seldom a variable that keeps them alive."""
-    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED)
-
-
-UNWATCHED = (torch.Tensor, type, FunctionType, ModuleType)
+leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
 
 
 class Known:
