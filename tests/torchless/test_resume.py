@@ -293,6 +293,9 @@ ODD = {
     "a_traceback_of_ones_own": OF_A_TRACEBACK,
     "cleared_frames_let_go_of_their_variables": OF_A_TRACEBACK,
 }
+if sys.version_info >= (3, 12):
+    C_STACK = "with a hook in force calls are limited by C's own count, which the program does not set"
+    ODD["a_recursion_limit_that_the_program_sets"] = C_STACK
 ODD_IN_PIECES = {"weak_references_and_finalizers", "del_runs_when_the_last_reference_goes"}
 """A frame that is interpreted has its arguments for as long as it is: they can't die earlier."""
 
