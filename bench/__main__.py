@@ -13,11 +13,17 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import breaks, capture, memory, overhead
+from bench import breaks, capture, interpreter, memory, overhead
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
 
-SECTIONS = {"capture": capture, "breaks": breaks, "overhead": overhead, "memory": memory}
+SECTIONS = {
+    "capture": capture,
+    "interpreter": interpreter,
+    "breaks": breaks,
+    "overhead": overhead,
+    "memory": memory,
+}
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 REPETITIONS = 3
 

@@ -554,11 +554,6 @@ def known(body: str) -> str:
 
 
 KNOWN = {
-    "a variable that is not used any more dies at a break, not at the end": known("""
-        left = opened(t)
-        next(left)
-        note(1)
-    """),
     "an operator that fails on its data is not caught": known("""
         try:
             return t[torch.tensor([n + 5])]

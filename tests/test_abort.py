@@ -1587,7 +1587,6 @@ PROGRAMS |= USES
 KNOWN = {
     "a super object": "what a super object is bound to does not go through the door",
     "a subclass": "a class that a trace makes is among its base's subclasses until it is collected",
-    "every attribute": "isinstance and hasattr of Framelift's own call __getattribute__ for real",
 }
 
 AT_ANY = [

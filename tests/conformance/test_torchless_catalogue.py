@@ -75,6 +75,8 @@ MADE_FRAMES = "after a break, the frames in a traceback are made for it: without
 KNOWN = {
     "callbacks_from_c::weak_references_and_finalizers": "a value that dies is finalised later",
     "metaclasses::enumerating_subclasses": "a variable that is not read again is gone after a break",
+    "frames_and_tracebacks::a_traceback_of_ones_own": MADE_FRAMES,
+    "frames_and_tracebacks::cleared_frames_let_go_of_their_variables": MADE_FRAMES,
     "frames_and_tracebacks::the_line_of_a_frame_is_where_it_first_raised": (
         "an error that goes through a `with` of a resumed frame leaves that at the line of the `with`"
     ),

@@ -30,13 +30,13 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "run-time effect",
         "value that can't be rebuilt",
     ),
-    "builtins_functions::print_in_every_form": ("iterator from before", "opaque object", "run-time effect"),
+    "builtins_functions::print_in_every_form": ("opaque object", "run-time effect"),
     "builtins_functions::type_and_its_three_argument_form": (
         "unlicensed native call",
         "value that can't be rebuilt",
     ),
     "callbacks_from_c::csv_xml_and_other_parsers_call_back": (
-        "iterator from before",
+        "opaque object",
         "unlicensed native call",
         "value that can't be rebuilt",
     ),
@@ -68,6 +68,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "callbacks_from_c::threads_run_python_functions": (
         "iterator from before",
         "not supported",
+        "opaque object",
         "unlicensed native call",
     ),
     "callbacks_from_c::warnings_raised_by_a_program": (
@@ -132,10 +133,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "run-time effect",
         "value that can't be rebuilt",
     ),
-    "contextlib_and_collections::redirect_stdout_inside_a_program": (
-        "iterator from before",
-        "run-time effect",
-    ),
+    "contextlib_and_collections::redirect_stdout_inside_a_program": ("opaque object", "run-time effect"),
     "contextlib_and_collections::suppress_and_closing": ("run-time effect",),
     "copy_pickle_inspect::closure_variables": ("not supported",),
     "copy_pickle_inspect::generics_and_protocols": (
@@ -147,9 +145,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "copy_pickle_inspect::pickling_own_objects": ("unlicensed native call",),
     "copy_pickle_inspect::pickling_with_state_hooks": ("run-time effect", "unlicensed native call"),
     "copy_pickle_inspect::static_lookup_does_not_trigger_hooks": (
-        "opaque object",
         "run-time effect",
-        "unlicensed native call",
         "value that can't be rebuilt",
     ),
     "copy_pickle_inspect::things_that_cannot_be_pickled": ("opaque object", "unlicensed native call"),
@@ -386,18 +382,21 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "frames_and_tracebacks::clearing_the_frame_of_a_generator_closes_it": (
-        "generator as the outermost frame",
         "iterator from before",
         "opaque object",
+        "unlicensed native call",
         "value that can't be rebuilt",
     ),
-    "frames_and_tracebacks::the_frame_of_a_call_that_has_returned": ("value that can't be rebuilt",),
+    "frames_and_tracebacks::the_frame_of_a_call_that_has_returned": (
+        "opaque object",
+        "unlicensed native call",
+        "value that can't be rebuilt",
+    ),
     "frames_and_tracebacks::the_stack_has_the_programs_frames": ("unlicensed native call",),
     "frames_and_tracebacks::variables_in_a_formatted_traceback": ("unlicensed native call",),
     "functions_and_lambdas::a_function_with_more_than_256_constants_and_jumps": ("run-time effect",),
     "functions_and_lambdas::a_pipeline_of_named_steps": ("iterator from before", "run-time effect"),
     "functions_and_lambdas::functions_made_by_hand_with_a_closure": ("not supported",),
-    "functools_and_operator::cached_property": ("unlicensed native call",),
     "functools_and_operator::operator_calls_user_methods": ("run-time effect", "value that can't be rebuilt"),
     "functools_and_operator::single_dispatch": ("unlicensed native call", "value that can't be rebuilt"),
     "functools_and_operator::single_dispatch_methods": ("unlicensed native call",),
@@ -452,12 +451,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "imports::a_missing_submodule_leaves_the_program": ("import of a new module",),
     "imports::a_module_that_is_none_in_sys_modules": ("import of a new module", "opaque object"),
-    "imports::a_plugin_loader": (
-        "iterator from before",
-        "opaque object",
-        "run-time effect",
-        "unlicensed native call",
-    ),
+    "imports::a_plugin_loader": ("iterator from before", "run-time effect", "unlicensed native call"),
     "imports::an_error_inside_an_imported_module": (
         "iterator from before",
         "opaque object",
@@ -522,7 +516,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "metaclasses::the_order_of_class_creation": ("run-time effect", "value that can't be rebuilt"),
-    "numbers::decimals_and_fractions": ("iterator from before", "not supported", "unlicensed native call"),
+    "numbers::decimals_and_fractions": ("not supported", "opaque object", "unlicensed native call"),
     "numbers::random_with_a_seed": ("run-time effect", "unlicensed native call"),
     "operators::a_right_operand_of_the_same_type_is_not_asked_to_reflect": (
         "opaque object",
@@ -643,7 +637,6 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "with_statements::nested_with_in_try_and_loops": (
         "exception from before",
         "iterator from before",
-        "opaque object",
         "run-time effect",
     ),
     "with_statements::several_managers_nest": ("run-time effect",),

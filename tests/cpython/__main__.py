@@ -144,7 +144,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("modules", nargs="*", default=MODULES, metavar="module")
     parser.add_argument("--mode", choices=("interpreted", "captured"), default="interpreted")
-    parser.add_argument("--jobs", type=int, default=2, help="how many modules at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many modules at a time")
     options = parser.parse_args()
     total = right = new = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType
 from typing import Any
 
 HEAP_TYPE = 1 << 9
@@ -41,19 +41,3 @@ def there(kept: Any) -> Any:
         return kept
     found = kept()
     return Gone if found is None else found
-
-
-# Whose end is noticed
-
-UNWATCHED: tuple[type, ...] = (type, FunctionType, ModuleType)
-"""They are weakly referenced anyway; it is seldom a variable that keeps one alive."""
-
-
-def leave_unwatched(cls: type) -> None:
-    global UNWATCHED
-    UNWATCHED += (cls,)
-
-
-def is_watched(cls: type) -> bool:
-    """Whether programs hold weak references to instances of a class."""
-    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED)

@@ -150,7 +150,7 @@ def serve_build_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             f.world.class_attribute(type(base), name)
     made = f.world.call_native(f, builtins.__build_class__, args, kwargs)
     if isinstance(made, type):
-        f.world.know_class(made)  # type: ignore[attr-defined]
+        f.world.made_class(made)  # type: ignore[attr-defined]
         for value in list(vars(made).values()):
             f.world.class_attribute(type(value), "__set_name__")  # which C has called
     return made

@@ -322,7 +322,7 @@ def has_disturbed(traceback: TracebackType | None) -> bool:
             outermost = outermost or frame
             if frame is not outermost:
                 return True
-        elif frame.f_code in OPERATING:
+        elif frame.f_code in SIGNS:
             return True
         traceback = traceback.tb_next
     return False

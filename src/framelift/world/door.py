@@ -10,6 +10,7 @@ is one object, and that it is the same is guarded too.
 from __future__ import annotations
 
 import builtins
+import collections
 import sys
 import weakref
 from types import CellType, CodeType, FunctionType, GeneratorType, ModuleType, TracebackType
@@ -22,7 +23,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, Place
 from framelift.core.sentinels import MISSING
-from framelift.core.weakly import is_watched, leave_unwatched
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
 from framelift.world import faults
@@ -30,7 +30,7 @@ from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, is_hashed_oddly, open_opaque, opener_of
 from framelift.world.pending import Pending
-from framelift.world.plain import STAND_INS, PlainWorld
+from framelift.world.plain import PlainWorld, is_ours, is_watched, leave_unwatched
 from framelift.world.shadows import Blind, Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
@@ -38,10 +38,13 @@ from framelift.world.views import DELETED, View
 MRO: Any = vars(type)["__mro__"]
 
 
-def is_ours(cls: type) -> bool:
-    """A class of Framelift's, such as what stands for a generator: no part of the program."""
-    module: Any = cls.__module__  # what stands for a frame has none that is text
-    return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
+def is_written_for(fn: FunctionType, cls: type) -> bool:
+    """Whether the library has made a method for a class: for a dataclass from source text, or for a named
+    tuple in a function of its own."""
+    file = fn.__code__.co_filename
+    return file == "<string>" or (
+        file == collections.__file__ and fn.__qualname__.startswith(f"{cls.__name__}.")
+    )
 
 
 def is_imported(namespace: dict[str, Any], name: str) -> bool:
@@ -276,8 +279,11 @@ class Door(PlainWorld):
         """A class of the trace's, with all that was made for it."""
         self.know_class(cls)
         for value in vars(cls).values():
-            if type(value) is FunctionType:
-                self.made_function(value)
+            fn = value.__func__ if type(value) in (staticmethod, classmethod) else value
+            functions = [f for f in (fn, getattr(fn, "__wrapped__", None)) if type(f) is FunctionType]
+            if functions and is_written_for(functions[-1], cls):
+                for made in functions:
+                    self.made_function(made)
         return cls
 
     def refuse_disorder(self, value: Any) -> None:

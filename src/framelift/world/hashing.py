@@ -71,6 +71,6 @@ def has_no_effects(fn: types.FunctionType) -> bool:
             return False
         if name == "LOAD_GLOBAL":
             found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))
-            if not issubclass(type(found), type) and found not in QUESTIONS:
+            if not issubclass(type(found), type) and not any(found is asks for asks in QUESTIONS):
                 return False
     return True

@@ -22,11 +22,11 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
-from framelift.world.door import is_ours
 from framelift.world.exposure import ATOMS, Exposure, Seen, is_iterator
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
+from framelift.world.plain import is_ours
 from framelift.world.shadows import Blind
 from framelift.world.source import Access, Source
 from framelift.world.views import DELETED
@@ -422,7 +422,8 @@ class Operations(Exposure):
         key = opened(key)
         if type(key) is tuple:
             return tuple(map(self.tensor_index, key))
-        method = None if type(key) is FakeTensor else self.own_method(key, type(key), "__index__")
+        abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
+        method = None if abstract else self.own_method(key, type(key), "__index__")
         return self.for_torch(key if method is None else native(operator.index, key))
 
     def own_method(self, value: Any, cls: type, name: str) -> FunctionType | None:

@@ -17,15 +17,14 @@ and compiled, and compares.
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import logging
 import os
 import random
+import threading
 import time
 import traceback
 import warnings
-import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -240,13 +239,8 @@ def by_file(value: Any) -> Any:
     return value
 
 
-class Referent:
-    pass
-
-
-def by_weakref(value: Any) -> Any:
-    kept = Referent()
-    RECORDS.append(weakref.ref(kept)() is kept)
+def by_chance_of_the_system(value: Any) -> Any:
+    RECORDS.append(len(os.urandom(2)))
     return value
 
 
@@ -255,8 +249,9 @@ def by_address(value: Any) -> Any:
     return value
 
 
-def by_checksum(value: Any) -> Any:
-    RECORDS.append((zlib.crc32(b"stop"), hashlib.sha256(b"stop").hexdigest()))
+def by_lock(value: Any) -> Any:
+    with threading.Lock():
+        RECORDS.append("locked")
     return value
 
 
@@ -331,9 +326,9 @@ BREAKERS: dict[str, Callable[[Any], Any]] = {
     "random": by_chance,
     "clock": by_clock,
     "file": by_file,
-    "weakref": by_weakref,
+    "urandom": by_chance_of_the_system,
     "id": by_address,
-    "checksum": by_checksum,
+    "lock": by_lock,
     "stack": by_stack,
     "process": by_process,
 }

@@ -1,12 +1,11 @@
 """Breaks at calls of every form, and at the building of their arguments."""
 
 import functools
-import hashlib
+import marshal
 import math
 import operator
 import random
 import time
-import zlib
 from pathlib import Path
 
 import torch
@@ -147,9 +146,9 @@ def bound_builtin_kept_in_a_local():
     def f(x, log):
         note = log.append
         note(x * 2)
-        crc = zlib.crc32(b"abc")
+        length = len(marshal.dumps("abc"))
         note(x + 1)
-        note(crc)
+        note(length)
         return x - 1
 
     return f, []
@@ -230,8 +229,8 @@ def callable_instance(stop):
 def builtin_that_is_unknown():
     def f(x):
         y = x * 2
-        n = zlib.crc32(b"abc", 1) % 7
-        m = int(hashlib.md5(b"abc").hexdigest()[:2], 16)
+        n = len(marshal.dumps("abc")) % 7
+        m = marshal.loads(marshal.dumps(5))
         return y * n + m
 
     return f

@@ -269,11 +269,6 @@ class _Meta(type):
     def __add__(cls, other):
         return "added", other
 
-    def __eq__(cls, other):
-        return other == "made" or cls is other
-
-    __hash__ = type.__hash__
-
     @property
     def described(cls):
         return "described " + cls.__name__
@@ -300,7 +295,23 @@ class _Made(metaclass=_Meta):
 
 @program
 def operators_of_a_metaclass(x):
-    return _Made(x).value + 1, len(_Made), list(_Made), "in" in _Made, _Made["k"], _Made + x, _Made == "made"
+    return _Made(x).value + 1, len(_Made), list(_Made), "in" in _Made, _Made["k"], _Made + x
+
+
+class _Equal(type):
+    def __eq__(cls, other):
+        return other == "made" or cls is other
+
+    __hash__ = type.__hash__
+
+
+class _Compared(metaclass=_Equal):
+    n = 3
+
+
+@program(breaks="opaque object")
+def classes_that_their_metaclass_compares(x):
+    return x + _Compared.n, _Compared == "made", _Compared != "other"
 
 
 @program

@@ -207,7 +207,7 @@ def members_of_a_class(x):
     return names, inspect.getmro(_Square) == _Square.__mro__, x + 1
 
 
-@program(breaks="unlicensed native call")
+@program
 def attributes_read_statically(x):
     return (
         type(inspect.getattr_static(_Shape(), "text")).__name__,

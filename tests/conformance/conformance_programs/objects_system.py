@@ -110,7 +110,7 @@ def interned_text(x):
     return sys.intern("a" + "b") == "ab", x + 1
 
 
-@program(breaks="iterator from before")
+@program(breaks="opaque object")
 def output_by_hand(x):
     y = x + 1
     sys.stdout.write("out\n")
@@ -431,7 +431,7 @@ def an_exit_stack(x):
     return done, x + 1
 
 
-@program(breaks=("iterator from before", "run-time effect"))
+@program(breaks=("opaque object", "run-time effect"))
 def output_is_redirected(x):
     y = x + 1
     held = io.StringIO()
