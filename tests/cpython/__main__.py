@@ -4,7 +4,7 @@
     python tests/cpython --mode captured test_list    one module, within a compiled function
 
 Each module runs in a process of its own (`worker.py`). What differs must be listed in `known.py` with the
-reason.
+reason: `!` marks what is not, `?` what is listed but passes.
 """
 
 from __future__ import annotations
@@ -128,13 +128,23 @@ def lines_of(found: Found, mode: str) -> Iterator[str]:
     for test, outcome in differing.items():
         known = reason_for(found.module, test, mode)
         yield f"    {test}: {known.reason}" if known else f"  ! {test}: {outcome}"
+    for known in needless(found, mode):
+        yield f"  ? {known.tests.partition('::')[2]}: listed, but passes"
+
+
+def needless(found: Found, mode: str) -> Iterator[Known]:
+    """Entries of the list whose tests were run here and all passed; another version may need them."""
+    for known in KNOWN:
+        covered = {found.counted[test] for test in found.counted if known.covers(found.module, test, mode)}
+        if covered == {"passed"}:
+            yield known
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("modules", nargs="*", default=MODULES, metavar="module")
     parser.add_argument("--mode", choices=("interpreted", "captured"), default="interpreted")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many modules at a time")
     options = parser.parse_args()
     total = right = new = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

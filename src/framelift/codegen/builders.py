@@ -29,9 +29,9 @@ from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.world.door import is_ours
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
+from framelift.world.plain import is_ours
 from framelift.world.shadows import container_base, is_constant, slots_of
 from framelift.world.views import GETATTRIBUTE, own_dictionary
 

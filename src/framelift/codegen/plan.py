@@ -30,7 +30,7 @@ from framelift.bytecode.resume import (
     step_code,
     waiting_step_code,
 )
-from framelift.world.door import is_watched
+from framelift.world.plain import is_watched
 
 
 @dataclass(frozen=True)

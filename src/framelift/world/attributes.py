@@ -29,10 +29,11 @@ from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
-from framelift.world.door import Door, is_ours
+from framelift.world.door import Door
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
 from framelift.world.pending import Pending, opened
+from framelift.world.plain import is_ours
 from framelift.world.source import Access
 from framelift.world.views import DELETED, View, own_dictionary
 

@@ -30,18 +30,12 @@ from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, is_hashed_oddly, open_opaque, opener_of
 from framelift.world.pending import Pending
-from framelift.world.plain import STAND_INS, PlainWorld
+from framelift.world.plain import PlainWorld, is_ours, is_watched, leave_unwatched
 from framelift.world.shadows import Blind, Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
 
 MRO: Any = vars(type)["__mro__"]
-
-
-def is_ours(cls: type) -> bool:
-    """A class of Framelift's, such as what stands for a generator: no part of the program."""
-    module: Any = cls.__module__  # what stands for a frame has none that is text
-    return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
 
 
 def is_written_for(fn: FunctionType, cls: type) -> bool:
@@ -57,13 +51,7 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is namespace
 
 
-def is_watched(cls: type) -> bool:
-    """Whether programs hold weak references to instances of a class. To tensors, which may be large, and to
-    functions and classes, which have them anyway, it is seldom a variable that keeps them alive."""
-    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED) and not is_ours(cls)
-
-
-UNWATCHED = (torch.Tensor, type, FunctionType, ModuleType)
+leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
 
 
 class Known:

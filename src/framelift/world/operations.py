@@ -22,11 +22,11 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
-from framelift.world.door import is_ours
 from framelift.world.exposure import ATOMS, Exposure, Seen, is_iterator
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import Pending, opened
+from framelift.world.plain import is_ours
 from framelift.world.shadows import Blind
 from framelift.world.source import Access, Source
 from framelift.world.views import DELETED

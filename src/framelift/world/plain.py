@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
-from types import CellType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 
 from framelift import _frame
@@ -33,6 +33,26 @@ def stands_for(builtin: type) -> Callable[[type[T]], type[T]]:
         return cls
 
     return register
+
+
+def is_ours(cls: type) -> bool:
+    """A class of Framelift's, such as what stands for a generator: no part of the program."""
+    module: Any = cls.__module__  # what stands for a frame has none that is text
+    return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
+
+
+def is_watched(cls: type) -> bool:
+    """Whether programs hold weak references to instances of a class."""
+    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED) and not is_ours(cls)
+
+
+UNWATCHED: tuple[type, ...] = (type, FunctionType, ModuleType)
+"""They are weakly referenced anyway; it is seldom a variable that keeps one alive."""
+
+
+def leave_unwatched(cls: type) -> None:
+    global UNWATCHED
+    UNWATCHED += (cls,)
 
 
 class PlainWorld:
