@@ -17,7 +17,6 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "run-time effect",
         "value that can't be rebuilt",
     ),
-    "builtins_functions::hash_and_equality_of_builtins": ("address of an abstract value",),
     "builtins_functions::input_replaced_stdin": ("opaque object", "run-time effect"),
     "builtins_functions::open_read_and_write_a_file": (
         "iterator from before",
@@ -433,7 +432,6 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "run-time effect",
     ),
     "generators::throw_in_all_its_forms": ("opaque object", "run-time effect", "unlicensed native call"),
-    "generators::two_generators_in_turns": ("generator as the outermost frame", "iterator from before"),
     "generators::yield_as_an_expression_in_every_place": (
         "iterator from before",
         "run-time effect",

@@ -181,6 +181,8 @@ CLASS = (
     + "asked: callable(v), issubclass(v, object), issubclass(v, int), v == v, v is CLASS, {v: 1}[v]\nbases: v.__mro__[-1], v.__bases__, type(v).__name__\n"
 )
 
+ADDRESS = "address of an abstract value"
+
 chapter(
     Kind("function", lambda: doubled, lambda: halved, FUNCTION + """
         parts: v.__defaults__, v.__kwdefaults__, v.__code__.co_name, v.__code__.co_varnames, v.__annotations__, v.__dict__
@@ -193,18 +195,18 @@ chapter(
     Kind("counting_closure", counting, own="called: v(x), v(2)"),
     Kind("partial", lambda: functools.partial(doubled, extra=5), lambda: functools.partial(halved), CALLED + "parts: v.func, v.args, v.keywords\n"),
     Kind("nested_partial", lambda: functools.partial(functools.partial(doubled, 2), extra=1), own="called: v(), v(extra=x)"),
-    Kind("bound_method", lambda: Adder(2).add, lambda: Adder(3).add, CALLED + "parts: v.__self__.number, v.__func__.__name__, v.__name__, v.__self__ is v.__self__, v == v\n"),
-    Kind("overriding_method", lambda: Derived(2).add, own=CALLED, breaks={"deeply_copied": "not supported"}),
+    Kind("bound_method", lambda: Adder(2).add, lambda: Adder(3).add, CALLED + "parts: v.__self__.number, v.__func__.__name__, v.__name__, v.__self__ is v.__self__, v == v\n", breaks={"hashed": ADDRESS}),
+    Kind("overriding_method", lambda: Derived(2).add, own=CALLED, breaks={"deeply_copied": "not supported", "hashed": ADDRESS}),
     Kind("class_method", lambda: Adder.named, lambda: Derived.named, "called: v(x), v.__self__, v.__func__.__name__"),
     Kind("callable_object", lambda: Adder(2), lambda: Adder(3), CALLED + "attribute: v.number, v.twice\nchanged: v.number += 1\n"),
     Kind("builtin", lambda: len, lambda: max, "called: v([1, 2]), v.__name__, v.__self__\nmapped: list(map(v, ['ab']))\n"),
     Kind("math_function", lambda: math.sqrt, lambda: math.exp, "called: v(4.0)\nmapped: list(map(v, [1.0]))\nnamed: v.__name__, v.__module__\n"),
     Kind("torch_function", lambda: torch.sin, lambda: torch.cos, "called: v(x), v(x) + 1\nmapped: [v(each) for each in (x, x * 2)]\nnamed: v.__name__\n"),
     Kind("torch_functional", lambda: torch.nn.functional.relu, lambda: torch.nn.functional.gelu, "called: v(x)\nnamed: v.__name__\n"),
-    Kind("builtin_method", lambda: "abc".upper, lambda: "xyz".title, "called: v(), v.__name__, v.__self__"),
-    Kind("list_method", lambda: [1, 2].append, lambda: [3].append, "called: v(5); out.append(v.__self__)"),
-    Kind("dict_method", lambda: {"a": 1}.get, lambda: {"a": 2}.get, "called: v('a'), v('b', 3), list(map(v, 'ab'))"),
-    Kind("tensor_method", lambda: torch.ones(3).add, lambda: torch.zeros(3).add, "called: v(x)", without="equal"),
+    Kind("builtin_method", lambda: "abc".upper, lambda: "xyz".title, "called: v(), v.__name__, v.__self__", breaks={"hashed": ADDRESS}),
+    Kind("list_method", lambda: [1, 2].append, lambda: [3].append, "called: v(5); out.append(v.__self__)", breaks={"hashed": ADDRESS}),
+    Kind("dict_method", lambda: {"a": 1}.get, lambda: {"a": 2}.get, "called: v('a'), v('b', 3), list(map(v, 'ab'))", breaks={"hashed": ADDRESS}),
+    Kind("tensor_method", lambda: torch.ones(3).add, lambda: torch.zeros(3).add, "called: v(x)", breaks={"hashed": ADDRESS}, without="equal"),
     Kind("method_wrapper", lambda: (2).__add__, lambda: (3).__add__, "called: v(1), v.__name__, v.__self__"),
     Kind("method_descriptor", lambda: str.upper, lambda: str.title, "called: v('abc'), v.__name__, v.__objclass__\nmapped: list(map(v, ['a']))\n"),
     Kind("wrapper_descriptor", lambda: int.__add__, lambda: int.__sub__, "called: v(1, 2), v.__name__, v.__objclass__"),
