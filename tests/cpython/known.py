@@ -255,4 +255,39 @@ KNOWN: list[Known] = [
         "names that a generator is given are not checked to be strings",
         "test_generators::GeneratorTest.test_name",
     ),
+    *interpreted(
+        TOO_SLOW,
+        "test_context::HamtTest.test_hamt_stress",
+        "test_hashlib::HashLibTestCase.test_sha3_256_update_over_4gb",
+    ),
+    *interpreted(
+        OWN_BUILTINS,
+        "test_dynamic::RebindBuiltinsTests.test_load_global_specialization_failure_keeps_oparg",
+        "test_dynamic::RebindBuiltinsTests.test_modify_builtins*",
+    ),
+    *interpreted(
+        "builtins are looked for in a function's globals, not in what those held when it was made",
+        "test_dynamic::RebindBuiltinsTests.test_cannot_replace_builtins_dict_*",
+    ),
+    *interpreted(
+        "code that no compiler makes is interpreted as far as it goes",
+        "test_code::CodeTest.test_invalid_bytecode",
+    ),
+    *interpreted(
+        "CPython does not specialise code that is interpreted",
+        "test_dis::Dis*Tests.test_binary_specialize",
+        "test_dis::Dis*Tests.test_call_specialize",
+        "test_dis::Dis*Tests.test_load_attr_specialize",
+    ),
+    *interpreted(
+        REAL_STACK,
+        "test_unittest::Test_TestCase.testAssertWarns*Context",
+        "test_unittest::TestObsoleteFunctions.*",
+    ),
+    *interpreted(
+        UNTRACED,
+        "test_doctest::test.test_doctest.test_debug",
+        "test_doctest::test.test_doctest.test_pdb_set_trace*",
+        "test_peepholer::TestMarkingVariablesAsUnKnown.test_*",
+    ),
 ]
