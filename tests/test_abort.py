@@ -1598,7 +1598,7 @@ AT_ANY = [
 @pytest.fixture(scope="module", autouse=True)
 def settled() -> Iterator[None]:
     """What torch loads when first used is loaded; what there is now is not looked at by the collector."""
-    for name in ("tensors_changed_in_place", "batch_norm"):
+    for name in ("tensors_changed_in_place", "batch_norm", "a function of autograd"):
         fn, arguments = PROGRAMS[name]()
         traced(fn, arguments, Stop(0))
     gc.collect()

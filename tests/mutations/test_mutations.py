@@ -237,9 +237,9 @@ def test_guards_ask_nobody(name: str) -> None:
             assert not called_meanwhile(program.check, fn, arguments)
             assert not called_meanwhile(program.collect, fn, arguments)
         assert program.collect(fn, [x, first]) is not None
-        if captured.ended_by is None:  # otherwise in front of what would have looked at it
+        if captured.ended_by is None:  # otherwise in front of what would have looked at these
             assert program.collect(fn, [x, other]) is None
-        assert program.collect(fn, [torch.ones(3), first]) is None
+            assert program.collect(fn, [torch.ones(3), first]) is None
     assert not Asked.questions
 
 
