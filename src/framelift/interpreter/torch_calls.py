@@ -609,10 +609,10 @@ def serve_is_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 @serve(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary)
 @serve(torch.overrides.has_torch_function_variadic)
 def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Tensors of the trace have none, and the trace's own mode is nobody's business."""
-    for arg in args:
-        f.world.for_torch(arg)  # type: ignore[attr-defined]
-    return f.world.recorder.in_modes or bool(f.world.recorder.modes_before)  # type: ignore[attr-defined]
+    """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
+    recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+    given = f.world.for_torch(args)  # type: ignore[attr-defined]
+    return recorder.in_modes or bool(recorder.modes_before) or bool(recorder.overloaded(given, {}))
 
 
 @serve(torch.get_default_device)

@@ -46,9 +46,6 @@ CONSTANTS = memory.ATOMS | {bytes}
 SETTER = object.__setattr__
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 
-
-CLASS = vars(object)["__class__"]
-
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
@@ -147,10 +144,13 @@ class Attributes(Door):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            found = super().class_attribute(self.recorder.class_of(obj), name)
+            of = self.recorder.class_of(obj)
+            found = (
+                super().class_attribute(torch.Tensor, name)
+                if of in TENSORS
+                else self.class_attribute(of, name)
+            )
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
-                if found is not super().class_attribute(torch.Tensor, name):
-                    self.class_attribute(self.recorder.class_of(obj), name)
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
         if cls in SYMBOLIC:
