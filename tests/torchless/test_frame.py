@@ -1138,8 +1138,14 @@ def test_set_interceptor_returns_the_old_one():
 
 
 def recursion_error_from(caller, function):
-    with pytest.raises(RecursionError):
-        caller(function)
+    """No collection meanwhile: finalisers of what earlier tests left would be intercepted, and recurse."""
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(RecursionError):
+            caller(function)
+    finally:
+        gc.enable()
     assert (_frame.mode(), _frame.active()) == (OFF, 0)
 
 

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from framelift import _frame
-from framelift.interpreter.torch_calls import TRACED
+from framelift.interpreter.tracing import TRACED
 
 
 def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None) -> Any:

@@ -27,12 +27,12 @@ from framelift.codegen.builders import BUILDERS, FILLABLE, LITERALS, builder_for
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.weakly import is_lasting
-from framelift.interpreter.generators import Generator
 from framelift.tensors import memory
 from framelift.tensors.overrides import as_one_of
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
 from framelift.world.exposure import Address
+from framelift.world.licence import GENERATORS
 from framelift.world.pending import Pending
 from framelift.world.plain import STAND_INS
 from framelift.world.source import Access, Source, written
@@ -127,7 +127,7 @@ class Rebuild:
             return repr(value) if math.isfinite(value) else self.constant(value)
         if cls is FakeTensor:
             return self.tensor(value)
-        if cls is types.FunctionType and value.__module__ == Generator.__module__:
+        if cls is types.FunctionType and value.__module__ in GENERATORS:
             return self.constant(builtin_of(value))
         if is_symbolic(value):
             return self.symbolic(value)

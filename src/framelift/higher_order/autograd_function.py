@@ -18,7 +18,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.higher_order.bodies import calls_back, without_effects, without_grad
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.torch_calls import serve
+from framelift.interpreter.tracing import serve
 from framelift.tensors.graph import Body
 from framelift.world.pending import opened
 from framelift.world.world import World

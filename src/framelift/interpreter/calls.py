@@ -34,9 +34,10 @@ from typing import Any
 
 from framelift import _frame
 from framelift.core.sentinels import MISSING, UNSET
+from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
-from framelift.interpreter.generators import AsyncGenerator, Coroutine, Generator
+from framelift.interpreter.generators import Generator
 from framelift.interpreter.machine import Machine, decoded
 from framelift.world.pending import Pending, opened
 from framelift.world.plain import STAND_INS

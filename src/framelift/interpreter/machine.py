@@ -208,9 +208,10 @@ class Machine:
             del error
 
     def stopping(self, ops: Ops) -> Ops:
-        """The instructions of the stretch in which the run is to end."""
+        """The instructions of the stretch in which the run is to end, unless it went another way now."""
         ops = ops.copy()
-        ops[self.stop_at.ip] = (end_run, self.stop_with)
+        if self.stop_at.ip < len(ops):
+            ops[self.stop_at.ip] = (end_run, self.stop_with)
         return ops
 
     def unwind(self, frame: Frame, base: Frame, error: BaseException, reraised: bool) -> Frame | None:

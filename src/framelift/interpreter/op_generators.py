@@ -9,9 +9,10 @@ from typing import Any
 from framelift import _frame
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING, Sentinel
+from framelift.interpreter.coroutines import Coroutine, Yielded, made_generator
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import clean_traceback
-from framelift.interpreter.generators import Coroutine, Suspended, Yielded, made_generator
+from framelift.interpreter.generators import Suspended
 from framelift.interpreter.machine import RERAISE, RETURN, YIELD
 from framelift.world.pending import opened
 

@@ -12,7 +12,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.torch_calls import serve
+from framelift.interpreter.tracing import serve
 from framelift.world.native_calls import SERVED_CODES, NativeCalls
 from framelift.world.pending import opened
 

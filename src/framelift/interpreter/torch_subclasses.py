@@ -9,7 +9,7 @@ import torch
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.torch_calls import serve
+from framelift.interpreter.tracing import serve
 from framelift.tensors.overrides import ORDINARY, is_known_kind
 from framelift.world.pending import opened
 

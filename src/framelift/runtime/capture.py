@@ -33,13 +33,11 @@ from framelift.guards.shapes import checkable, definite, violations
 from framelift.higher_order.bodies import CALLING_BACK
 from framelift.interpreter import (  # which add to what traces serve
     Machine,
-    torch_optimizers,
-    torch_subclasses,
 )
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Position, decoded
 from framelift.interpreter.points import chain
-from framelift.interpreter.torch_calls import TracingMachine
+from framelift.interpreter.traced import TracingMachine
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
@@ -53,7 +51,6 @@ from framelift.world.source import Source
 from framelift.world.variables import variables
 from framelift.world.world import World
 
-del torch_optimizers, torch_subclasses
 __all__ = ["Captured", "EscapedError", "capture"]
 
 REMEDY = "Take the mark off, use maybe_mark_dynamic, or change the code so that it works for all these sizes."

@@ -28,7 +28,7 @@ from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
-from framelift.world.attributes import Attributes
+from framelift.world.attribute_writes import AttributeWrites
 from framelift.world.door import is_ours
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
@@ -90,7 +90,7 @@ SHOWERS: dict[type, Shower] = {}
 _judged: PerCode[Shower] = PerCode()
 
 
-class Exposure(Attributes):
+class Exposure(AttributeWrites):
     def for_c(self, value: Any) -> Any:
         """A value that C code may look into, opened all the way down."""
         return self.shown(value, {})

@@ -30,7 +30,7 @@ DIRECT = frozenset(
     for path in (
         *("interpreter/op_operators.py", "interpreter/op_containers.py", "interpreter/op_names.py"),
         *("interpreter/op_patterns.py", "interpreter/op_exceptions.py", "interpreter/calls.py"),
-        "interpreter/torch_calls.py",
+        *("interpreter/torch_calls.py", "interpreter/traced_objects.py", "interpreter/traced_library.py"),
         *("world/operations.py", "tensors/recorder.py", "tensors/memory.py"),
     )
 )

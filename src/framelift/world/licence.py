@@ -566,6 +566,9 @@ def why_disabled(fn: types.FunctionType) -> str | None:
     return None
 
 
+GENERATORS = ("framelift.interpreter.generators", "framelift.interpreter.coroutines")
+
+
 def judge_leaf(fn: Any) -> Licence | Refusal:
     disabled = why_disabled(fn)
     if disabled is not None:
@@ -581,7 +584,7 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Licence(Looks.DEEP, "pure, with a cache of its own")
     if top in policy.EFFECTS:
         return Refusal(breaks.EFFECT, describe(fn))
-    if module == "framelift.interpreter.generators":
+    if module in GENERATORS:
         return Licence(Looks.MOVES, "a generator of the trace: what it is sent is handed on", 1)
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
 

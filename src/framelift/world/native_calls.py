@@ -158,9 +158,9 @@ class NativeCalls(Operations):
         args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
         if id(fn) in self.made_here:
             return native(fn, *map(self.key, args), **{k: self.key(v) for k, v in kwargs.items()})
-        unhashable = next((x for x in (*args, *kwargs.values()) if type(x).__hash__ is None), None)
-        if unhashable is not None:
-            raise TypeError(f"unhashable type: '{type(unhashable).__name__}'")
+        for x in (*args, *kwargs.values()):
+            if type(x).__hash__ is None:
+                hash(x)  # which raises what the memoising function would
         index = self.memo_index(fn, args, kwargs)
         if index is None:
             return self.invoke(fn.__wrapped__, *args, **kwargs)
@@ -385,14 +385,7 @@ SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
 """id of a code object -> what is done instead of interpreting a function that has it."""
 
 
-def call_weak_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if id(reference) not in world.made_here:
-        return world.refuse(breaks.OPAQUE_OBJECT, "a weak reference from outside")
-    return reference(*args, **kwargs)
-
-
 SERVED_OBJECTS: dict[type, Server] = {
-    weakref.ref: call_weak_reference,
     operator.attrgetter: call_attrgetter,
     operator.methodcaller: call_methodcaller,
     operator.itemgetter: call_itemgetter,

@@ -22,6 +22,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
+from framelift.world.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
 from framelift.world.exposure import ATOMS, Exposure, Seen, is_iterator
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
@@ -40,37 +41,6 @@ TEXTS = frozenset({repr, str, format, ascii})
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
 SEQUENCES = (list, tuple)
-
-IN_PLACE = {
-    getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
-    for name in [
-        "add",
-        "and_",
-        "floordiv",
-        "lshift",
-        "matmul",
-        "mul",
-        "mod",
-        "or_",
-        "pow",
-        "rshift",
-        "sub",
-        "truediv",
-        "xor",
-    ]
-}
-OPERATORS = frozenset(
-    {*IN_PLACE, *IN_PLACE.values()}
-    | {operator.neg, operator.pos, operator.invert, operator.lt, operator.le, operator.eq, operator.ne}
-    | {operator.gt, operator.ge, operator.getitem}
-)
-"""Operators that a graph can hold as they are."""
-
-ARITHMETIC = OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
-"""Operators that torch's symbols have."""
-OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
-"""Operators on sizes that leave symbols in them what they are."""
-NUMBERS = SYMBOLIC | {int, float, bool}
 
 COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
 """Containers whose items are numbered."""
@@ -206,7 +176,7 @@ class Operations(Exposure):
         try:
             result = native(fn, *operands)
         except BaseException:
-            calls += half_done(before, target, kept)
+            calls += half_done(before, target)
             raise
         if result is not NotImplemented:
             calls.append((method, tuple(kept)))
@@ -540,7 +510,7 @@ class Operations(Exposure):
     def advance(self, iterator: Any) -> Any:
         iterator = opened(iterator)
         resume = getattr(type(iterator), "resume", None)
-        if resume is not None and type(iterator).__module__ == "framelift.interpreter.generators":
+        if resume is not None and is_ours(type(iterator)):
             try:
                 return resume(iterator)
             except StopIteration:
@@ -561,7 +531,7 @@ class Operations(Exposure):
         return items
 
 
-def half_done(before: list[Any], target: Any, operands: list[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+def half_done(before: list[Any], target: Any) -> list[tuple[str, tuple[Any, ...]]]:
     """What was done to a set by a method that then failed: `update([1, []])` adds 1."""
     if not set.__len__(target):
         return [("clear", ())] if before else []
@@ -583,28 +553,6 @@ def protocols_in(classes: Any) -> list[type]:
     if issubclass(type(classes), tuple):
         return [protocol for item in classes for protocol in protocols_in(item)]
     return [classes] if getattr(classes, "_is_protocol", False) and issubclass(type(classes), type) else []
-
-
-def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
-    """Whether symbols would not do exactly what numbers do. With integers they do, but that they know of no
-    error; with floats they may compute in another order, so only one step is left to them."""
-    floats = [operand for operand in operands if type(operand) is torch.SymFloat]
-    if floats:
-        others = [operand for operand in operands if type(operand) is not torch.SymFloat]
-        one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
-        return not (one_step and all(type(other) in (int, float) and other != 0 for other in others))
-    if fn in DIVIDING:
-        return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
-    return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
-
-
-DIVIDING = frozenset({operator.floordiv, operator.mod, operator.truediv})
-DIVIDING |= {operator.ifloordiv, operator.imod, operator.itruediv}
-POWERS = frozenset({operator.pow, operator.ipow, operator.lshift, operator.rshift})
-POWERS |= {operator.ilshift, operator.irshift}
-FLOAT_STEPS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
-FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
-FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
 
 
 def is_checked_by_class(classes: Any) -> bool:

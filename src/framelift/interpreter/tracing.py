@@ -1,0 +1,61 @@
+"""The machine of a trace, and the table of calls that it serves itself.
+
+The table is filled by `traced_objects`, `traced_library` and the modules whose names begin with `torch_`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from framelift.interpreter.calls import SERVED, call, call_function
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import Machine
+
+TRACED = dict(SERVED)
+"""What a trace serves: all that the interpreter does anyway, and this."""
+
+
+TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
+"""Methods that C calls while it makes a class -> which of their arguments that is."""
+
+
+VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class TracingMachine(Machine):
+    served = TRACED
+
+    def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
+        """C called the function, so it may look into what it gets: nothing pending may be in there."""
+        if not self.world.interprets(func):
+            return self.world.call_native(self.frame, func, arguments, None)  # to be told that it can't be
+        of_new_class = TOLD_OF_CLASSES.get(func.__name__)
+        if of_new_class is not None and isinstance(arguments[of_new_class], type):
+            self.world.know_class(arguments[of_new_class])  # type: ignore[attr-defined]
+        if func in self.served and not func.__code__.co_flags & VARIADIC:
+            return self.world.for_c(self.invoke(func, tuple(arguments), {}))
+        result = self.world.for_c(super().enter(func, arguments, namespace))
+        if namespace is not None and namespace is not func.__globals__:
+            self.world.for_c(namespace)  # of a class, which C, or code that is not interpreted, makes of it
+        return result
+
+    def invoke(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the world makes on the program's behalf, as if the program stood at it."""
+        assert self.frame is not None
+        result = call(self.frame, fn, list(args), kwargs or None)
+        return self.run(result) if type(result) is Frame else result
+
+
+def serve(*callables: Any) -> Any:
+    def register(handler: Any) -> Any:
+        TRACED.update(dict.fromkeys(callables, handler))
+        return handler
+
+    return register
+
+
+def interpreted(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """The function is not served after all."""
+    return call_function(f, fn, args, kwargs or None)
