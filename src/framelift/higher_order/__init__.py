@@ -5,3 +5,5 @@ package makes traces serve them.
 """
 
 from framelift.higher_order import autograd_function as autograd_function
+from framelift.higher_order import checkpoint as checkpoint
+from framelift.higher_order import hooks as hooks
