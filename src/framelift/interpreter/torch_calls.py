@@ -8,9 +8,12 @@ import operator
 from typing import Any
 
 import torch
+from torch._library.custom_ops import CustomOpDef
+from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from framelift import _frame
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
@@ -134,3 +137,15 @@ def serve_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
     TRACED[_class.__call__] = serve_operator
+
+
+@serve(CustomOpDef.__call__)
+def serve_custom_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What `torch.library.custom_op` has made: the graph holds the operator that it has registered."""
+    return serve_operator(f, [opened(args[0])._opoverload, *args[1:]], kwargs)
+
+
+# ---- functions that are given what a graph can't hold, such as another function
+
+for _function in (functional.triplet_margin_with_distance_loss, functional.linear_cross_entropy):
+    _frame.set_decision(_function.__code__, _frame.SKIP, _frame.INTERPRET)
