@@ -29,7 +29,6 @@ def constant(value: Any) -> Any:
 
 
 ANSWERS: dict[Any, Any] = {
-    torch.compiler.is_compiling: True,
     torch.compiler.is_dynamo_compiling: True,
     torch.compiler.is_exporting: False,
     torch.jit.is_scripting: False,
@@ -38,6 +37,13 @@ ANSWERS: dict[Any, Any] = {
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
 TRACED.update({question: constant(answer) for question, answer in ANSWERS.items()})
+
+
+@serve(torch.compiler.is_compiling)
+def serve_is_compiling(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A module's call asks so as not to run, when compiled, the hooks that are always called if forward
+    raises: here they are."""
+    return f.code.code is not torch.nn.Module._call_impl.__code__
 
 
 @serve(torch.is_tensor)
