@@ -14,7 +14,7 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench test-random test-memory test-cpython test-torchless test-cpython-torchless \
+.PHONY: help demo test lint bench sweep test-random test-memory test-cpython test-torchless test-cpython-torchless \
   setup clean distclean
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test            lint, types, layer rules and tests"
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
+	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-cpython    CPython's own tests, interpreted and captured: the share that behaves as natively"
@@ -50,6 +51,9 @@ test-memory: setup
 test-cpython: setup
 	@$(BIN)/python tests/cpython --mode interpreted $(CPYTHON)
 	$(BIN)/python tests/cpython --mode captured $(CPYTHON)
+
+sweep: setup
+	@$(BIN)/python docs/make_coverage.py
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

@@ -72,6 +72,10 @@ INLINED = (
     "torch.utils._foreach_utils",
     "torch.testing",
     "torch.backends.mha",
+    "torch.ao.quantization.stubs",
+    "torch.fx.graph_module",
+    "torch._functorch.functional_call",
+    "torch.__future__",
 )
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
 
