@@ -10,6 +10,7 @@ import fnmatch
 import gc
 import itertools
 import json
+import logging
 import signal
 import sys
 import unittest
@@ -43,6 +44,9 @@ def captured() -> Callable[[Method], None]:
     import torch.export._trace  # or torch would do it later, where a test has put other modules in place
 
     import framelift
+
+    logging.getLogger("framelift").propagate = False  # what it says of breaks is not what the program logs
+    logging.getLogger("framelift").addHandler(logging.NullHandler())
 
     def around(x: torch.Tensor, method: Method) -> torch.Tensor:
         y = x + 1
