@@ -29,6 +29,11 @@ test_opcache test_peepholer
 """.split()
 """Those about the language and the pure parts of the library."""
 
+REPEATS = {
+    "test_datetime": "ZoneInfoTest[[]*",  # what `ZoneInfoTest` tests, again for each of 600 time zones
+}
+"""Module -> classes of tests that it makes by the hundred of one that is run: not run and not counted."""
+
 
 @dataclass(frozen=True)
 class Known:

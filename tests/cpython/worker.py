@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from known import REPEATS
+
 Asynchronous = unittest.IsolatedAsyncioTestCase
 Method = Callable[[], Any]
 CPU_SECONDS = 15
@@ -150,6 +152,7 @@ def main(module: str, mode: str, path: str, *left_out: str) -> None:
     `*` for any, those that are not tried since they are slow."""
     warnings.simplefilter("ignore")
     slow = [pattern for pattern in left_out if "::" in pattern]
+    repeats = REPEATS.get(module.removeprefix("test."), "")
     with open(path, "a", buffering=1) as file:
 
         def report(**line: str) -> None:
@@ -158,7 +161,7 @@ def main(module: str, mode: str, path: str, *left_out: str) -> None:
         call = MODES[mode]()
         tests = list(leaves(unittest.defaultTestLoader.loadTestsFromName(module)))
         for cls, group in itertools.groupby(tests, type):
-            if cls.__name__ in left_out:
+            if cls.__name__ in left_out or fnmatch.fnmatchcase(cls.__name__, repeats):
                 continue
             some = [test for test in group if name_of(test) not in left_out]
             native = run(some, natively, report)
