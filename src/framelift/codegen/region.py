@@ -29,6 +29,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState
+from framelift.world.decimals import raise_flags
 from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.shadows import Change
 from framelift.world.source import Source
@@ -196,6 +197,8 @@ def replay(world: World, writes: Writes, r: Rebuild) -> None:
             statements.append(f"del {target}.cell_contents")
         else:
             statements.append(f"{target}.cell_contents = {r.value(value)}")
+    if writes.signals:
+        statements.append(f"{r.constant(raise_flags)}({', '.join(map(r.constant, writes.signals))})")
     r.lines += statements
 
 

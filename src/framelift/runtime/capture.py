@@ -207,7 +207,7 @@ class Trace:
         world = self.world
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), warnings_as_breaks(), self.recorder.fakes, self.recorder:
+            with quiet_fakes(), warnings_as_breaks(), world.decimal_flags, self.recorder.fakes, self.recorder:
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.broken is not None
         except Break as found:

@@ -126,12 +126,27 @@ class Attributes(Door):
             if name in own:
                 return self.found_at(source.child(Access.ATTR, name), own[name])
             self.guard(source, Check.NO_ATTR, name)
+        if found is MISSING and self.answers_in_c(obj, name):
+            self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
+
+    def answers_in_c(self, obj: Any, name: str) -> bool:
+        """Whether code of C's has something for a name that the class does not show."""
+        getattribute, fallback = (
+            self.class_attribute(type(obj), n) for n in ("__getattribute__", "__getattr__")
+        )
+        if type(getattribute) is FunctionType:
+            return False
+        try:
+            native(getattribute, obj, name)
+        except AttributeError:
+            return fallback is not MISSING and type(fallback) is not FunctionType
+        return True
 
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, self), or (NULL, attribute)."""

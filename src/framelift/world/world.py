@@ -11,6 +11,7 @@ import torch
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
+from framelift.world.decimals import DecimalFlags, Signal, context_text
 from framelift.world.guard import Check
 from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
@@ -29,9 +30,10 @@ class Writes:
     attributes: list[tuple[View, list[tuple[str, Any]]]]
     scopes: list[tuple[View, list[tuple[str, Any]]]]
     cells: list[tuple[CellType, Any]]
+    signals: tuple[Signal, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.containers or self.attributes or self.scopes or self.cells)
+        return bool(self.containers or self.attributes or self.scopes or self.cells or self.signals)
 
 
 def contents_of(cell: CellType) -> Any:
@@ -47,6 +49,7 @@ class World(NativeCalls):
         recorder.ask = self.ask_class
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
+        self.decimal_flags = DecimalFlags()
 
     def ask_class(self, cls: type, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
         """Calls the `__torch_function__` of a tensor's class."""
@@ -96,7 +99,10 @@ class World(NativeCalls):
             if id(view) not in modules and (changes := view.changes())
         ]
         scopes = [(view, changes) for view in self.scopes.values() if (changes := view.changes())]
-        written = Writes(containers, attributes, scopes, self.changed_cells())
+        signals = self.decimal_flags.raised
+        if signals:  # the context says which of them are errors
+            self.guard(self.root.decimal_context(), Check.EQUAL, context_text())
+        written = Writes(containers, attributes, scopes, self.changed_cells(), signals)
         self.refuse_two_faces(written)
         self.guard_apart(written)
         return written
