@@ -140,8 +140,9 @@ def write(
             r.say(f"{r.value(manager)}.__enter__()")
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
+    r.write_draws()
     recorder.finish(outputs)
-    body = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = []
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
         given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
@@ -157,6 +158,8 @@ def write(
             body += ["try:", f"    {run}", "except BaseException:", restore, "    raise"]
         else:
             body.append(run)
+    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = [*r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]

@@ -86,6 +86,12 @@ SET_ORDER = reason(
     "The order in which a set is iterated depends on its history, and a set made anew has another.",
     "Use a list or a dict, or sort the elements.",
 )
+RANDOM = reason(
+    "generator of random numbers",
+    "What is drawn, and the state of what it is drawn from, must be as if the program ran on its own; graphs "
+    "draw from torch's default generators only, one number after the other.",
+    "Draw, seed or save the state before the compiled function, or leave `generator=` out.",
+)
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",
     "A generator, coroutine or asynchronous function is captured only when a captured function drains it.",

@@ -1,6 +1,7 @@
 """All that traces serve: importing this fills the table."""
 
 from framelift.interpreter import (
+    random_numbers,
     torch_calls,
     torch_contexts,
     torch_optimizers,
@@ -11,4 +12,5 @@ from framelift.interpreter import (
 from framelift.interpreter.tracing import TRACED, TracingMachine
 
 __all__ = ["TRACED", "TracingMachine"]
-del torch_calls, torch_contexts, torch_optimizers, torch_subclasses, traced_library, traced_objects
+del random_numbers, torch_calls, torch_contexts, torch_optimizers, torch_subclasses
+del traced_library, traced_objects

@@ -42,7 +42,7 @@ from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
-from framelift.world.door import OPERATING
+from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check
@@ -388,7 +388,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
         tensors = [
             (slots[world.known[id(tensor)].source], tensor)
             for node, tensor, _ in recorder.inputs
-            if node not in world.number_inputs
+            if node not in world.number_inputs and not is_drawn(world.known[id(tensor)].source)
         ]
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):

@@ -39,6 +39,7 @@ from framelift.tensors.functions import (
     SCALED,
     SPARSE_FACTS,
     SWITCHES,
+    is_custom,
     is_foreign,
     takes_a_factor,
 )
@@ -225,6 +226,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             out = self.run(func, (*bodies.values(), *values), settings)
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
+        if self.fakes.drew_random:
+            self.note_random(func)
         modules = [self.add_module(name, body) for name, body in bodies.items()]
         node = self.add_node(
             "call_function", func, (*modules, *(around for _, _, around in operands)), settings
@@ -315,6 +318,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
             key, tensors = keyed
             found = memory.lookup(key, self.keys)
             if found is not None:
+                if found.random or is_custom(func):
+                    self.note_random(func)
                 out = memory.produce(found, self.keys, tensors)
                 self.record(func, args, kwargs, out, not found.random)
                 return out
@@ -332,6 +337,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         self.fakes.drew_random = False
         self.fakes.written.clear()
         out = self.run(func, args, kwargs)
+        if self.fakes.drew_random or is_custom(func):
+            self.note_random(func)
         if self.fakes.written and self.note_changes(self.fakes.written, tensors):
             self.record(func, args, kwargs, out, pure=False)
             return out
@@ -357,6 +364,12 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
             memory.remember(keyed[0], self.keys, tensors, out, random)
         self.record(func, args, kwargs, out, not random)
         return out
+
+    def note_random(self, func: Any) -> None:
+        """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if self.fakes.sealed:
+            raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
+        self.fakes.has_drawn = True
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:

@@ -121,7 +121,7 @@ class Attributes(Door):
                 breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
             )
         own = own_dictionary(obj)
-        if found is MISSING and own is not None:
+        if found is MISSING and own is not None and id(obj) not in self.draws.twins:
             source = self.known[id(obj)].source
             if name in own:
                 return self.found_at(source.child(Access.ATTR, name), own[name])
@@ -129,6 +129,8 @@ class Attributes(Door):
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        if cls is torch.Generator and name == "device":
+            return self.load(obj.device, self.known[id(obj)].source.child(Access.NATIVE_ATTR, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)

@@ -137,6 +137,8 @@ class Operations(Exposure):
 
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on numbers, or sizes, some of which are symbols."""
+        if self.draws.computes(fn, operands):
+            return self.draws.compute(fn, operands)
         numbers = all(type(operand) in NUMBERS for operand in operands)
         if fn in (ARITHMETIC if numbers else OF_SIZES) and not (numbers and is_delicate(fn, operands)):
             # an operator that symbols do not have is one that numbers may have all the same
