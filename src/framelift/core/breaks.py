@@ -92,6 +92,11 @@ RANDOM = reason(
     "draw from torch's default generators only, one number after the other.",
     "Draw, seed or save the state before the compiled function, or leave `generator=` out.",
 )
+NUMPY = reason(
+    "NumPy",
+    "torch has no implementation of this that does what NumPy does, down to types, layout and shared memory.",
+    "Use the function of torch on tensors, or keep the call outside.",
+)
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",
     "A generator, coroutine or asynchronous function is captured only when a captured function drains it.",

@@ -4,6 +4,7 @@ from framelift.interpreter import (
     random_numbers,
     torch_calls,
     torch_contexts,
+    torch_numpy,
     torch_optimizers,
     torch_subclasses,
     traced_library,
@@ -12,5 +13,5 @@ from framelift.interpreter import (
 from framelift.interpreter.tracing import TRACED, TracingMachine
 
 __all__ = ["TRACED", "TracingMachine"]
-del random_numbers, torch_calls, torch_contexts, torch_optimizers, torch_subclasses
-del traced_library, traced_objects
+del random_numbers, torch_calls, torch_contexts, torch_numpy, torch_optimizers
+del torch_subclasses, traced_library, traced_objects

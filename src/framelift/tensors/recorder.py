@@ -96,6 +96,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         """How often the program is in a `with torch.device(...)` of its own."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
+        self.arrays = 0
+        """How many of the inputs are arrays of NumPy's."""
         self.unfinished: list[tuple[Any, torch.fx.Node | None]] = []
         """Those that were open when the trace ended."""
         self.modes_open: list[Any] = []
@@ -260,7 +262,15 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         self.input_of[id(fake)] = len(self.inputs)
         self.is_of_class(fake, type(tensor))
         self.inputs.append((node, tensor, fake))
+        self.refuse_overlap()
         return fake
+
+    def refuse_overlap(self) -> None:
+        """Whether an array of NumPy's from outside shares memory with another input is not guarded: that does
+        not matter as long as nobody writes there."""
+        several = self.arrays and len(self.inputs) > 1
+        if several and any(id(fake) in self.mutated for _, _, fake in self.inputs):
+            raise Break(breaks.NUMPY, "an input changes, with which an array from outside may share memory")
 
     def symbolic(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> FakeTensor:
         symbols = self.symbolise()
@@ -433,6 +443,7 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+        self.refuse_overlap()
         return bool(changed)
 
     # ---- the end

@@ -29,6 +29,7 @@ from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
+from framelift.world.arrays import Array
 from framelift.world.door import Door
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
@@ -71,6 +72,8 @@ class Attributes(Door):
         cls = type(obj)
         if cls is FakeTensor:
             return self.tensor_attr(obj, name)
+        if cls is Array:
+            return self.arrays.attribute(obj, name)
         if cls in SYMBOLIC:
             return getattr(settled(obj), name)
         if cls is super:
@@ -154,6 +157,8 @@ class Attributes(Door):
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
+        if cls is Array:
+            return self.arrays.method(obj, name)
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
@@ -501,6 +506,8 @@ class Attributes(Door):
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
             return self.recorder.class_of(obj)
+        if type(obj) is Array:
+            return self.arrays.class_of(obj)
         if type(obj) in SYMBOLIC:
             return PLAIN[type(obj)]
         return super().class_of(obj)

@@ -52,6 +52,11 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is namespace
 
 
+def is_untraced(value: Any) -> bool:
+    """An array of NumPy's that torch can't take, and that nothing stands for."""
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
 def is_drawn(source: Source) -> bool:
     """Whether the region makes it, or has it from there: what it is anew each time can't be guarded."""
     return source.root.access is Access.DRAWN
@@ -89,6 +94,8 @@ class Door(PlainWorld):
         self.class_guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
         self.draws = Draws(self)
+        self.arrays: Any = None
+        """What is done with NumPy's."""
         self.dynamism = Dynamism(False)
         """Which sizes and numbers are symbols."""
         self.numbers: dict[Source, Any] = {}
@@ -302,7 +309,7 @@ class Door(PlainWorld):
 
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""
-        return id(value) in self.known and opener_of(type(value)) is open_opaque
+        return id(value) in self.known and (opener_of(type(value)) is open_opaque or is_untraced(value))
 
     def source_of(self, value: Any) -> Source | None:
         """Where an object that is not pending can be found at run time, if it is from outside."""

@@ -9,6 +9,7 @@ from typing import Any
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
+from framelift.world.arrays import Arrays
 from framelift.world.guard import Check
 from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
@@ -43,6 +44,7 @@ class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         recorder.ask = self.ask_class
+        self.arrays = Arrays(self)
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
 
