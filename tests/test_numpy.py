@@ -157,7 +157,7 @@ def new_arrays(a, x):
 
 @program()
 def large_new_arrays(a, x):
-    return np.arange(2000), np.zeros(5000), np.linspace(0, 1, 3000)
+    return np.arange(2000), np.zeros(5000), np.eye(50)
 
 
 @program()
@@ -168,6 +168,21 @@ def to_tensors(a, x):
 @program()
 def to_arrays(a, x):
     return x.numpy() * 2, (x + 1).numpy(), x.numpy()
+
+
+@program()
+def to_arrays_by_numpy(a, x):
+    return np.asarray(x) * 2, x[np.array([2, 0])]
+
+
+@program(NUMPY)
+def shape_assigned(a, x):
+    b = a + 1
+    try:
+        b.shape = (3, 2)
+    except AttributeError:
+        return None
+    return b
 
 
 @program()
@@ -434,7 +449,7 @@ def test_methods(name: str) -> None:
 
 def check_calls(name: str, fn: Program, trusted: set[str]) -> None:
     compiled = framelift.compile(fn, backend="eager")
-    captured = worked = 0
+    worked = 0
     with np.errstate(all="ignore"), framelift.config.patch(recompile_limit=100):
         for kind in KINDS:
             for shape in SHAPES:

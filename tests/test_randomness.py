@@ -398,9 +398,62 @@ def across_a_break(x):
     return x * a + b + random.random()
 
 
+# ---- NumPy's
+
+
+@program()
+def of_numpy(x):
+    return x * np.random.rand() + np.random.uniform(1, 2) + np.random.randint(1, 6), np.random.randn()
+
+
+@program()
+def arrays_of_numpy(x):
+    a = np.random.rand(3) * 2 + np.random.normal(size=(2, 3))
+    return x + torch.from_numpy(a), a, np.random.randint(0, 9, 4)
+
+
+@program()
+def generator_of_numpy(x):
+    return x * RNG.random() + torch.as_tensor(RNG.normal(size=3)), RNG.integers(5), RNG.uniform(0, 1)
+
+
+@program()
+def legacy_generator(x):
+    return x * LEGACY.randn(), LEGACY.rand(2)
+
+
+@program()
+def permuted(x):
+    return x[np.random.permutation(3)], x[RNG.permutation(3)]
+
+
+@program()
+def numpy_seeded(x):
+    a = np.random.rand()
+    np.random.seed(3)
+    return x * np.random.rand() + a
+
+
+@program()
+def generator_of_numpy_made(x):
+    return x * np.random.default_rng(3).random() + np.random.RandomState(4).rand()
+
+
+@program(VALUE)
+def branch_by_numpy(x):
+    return x + 1 if np.random.rand() < 0.5 else x - 1
+
+
+@program(RANDOM)
+def shuffled_by_numpy(x):
+    items = [1, 2, 3]
+    np.random.shuffle(items)
+    return x * items[0]
+
+
 @program()
 def all_at_once(x):
-    a, b = torch.rand(3), random.random()
+    a, b = torch.rand(3), random.random() + np.random.rand()
     c, d = torch.rand(3, generator=G), STREAM.randint(1, 6)
     return x * a * b + torch.rand(3) * c * d
 
@@ -418,6 +471,12 @@ class SameNumbers(Comparison):
 
     def tensors(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
         assert a.dtype is b.dtype and torch.equal(a, b), f"{at}: values differ"
+
+    def parts(self, a: Any, b: Any, at: str) -> None:
+        if isinstance(a, np.ndarray):
+            assert a.dtype == b.dtype and a.strides == b.strides and np.array_equal(a, b), f"{at}: {b}"
+        else:
+            super().parts(a, b, at)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -29,7 +29,7 @@ from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.world.arrays import Array, open_number
+from framelift.world.arrays import CYTHON, Array, open_number
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.plain import is_ours
@@ -65,8 +65,13 @@ def build_array(r: Rebuild, value: Any) -> str:
     return r.variable(f"{r.expression(value.tensor)}.numpy(){'' if value.ndim else '[()]'}")
 
 
+def build_constant(r: Rebuild, value: Any) -> str:
+    return r.own(value)
+
+
 if Array is not None:
     builds(Array)(build_array)
+    builds(CYTHON)(build_constant)
 
 
 # ---- containers
@@ -573,10 +578,6 @@ def is_plain_attribute(cls: type, name: Any) -> bool:
         return False
     found = [base.__dict__[name] for base in cls.__mro__ if name in base.__dict__]
     return not any(hasattr(type(member), "__set__") for member in found)
-
-
-def build_constant(r: Rebuild, value: Any) -> str:
-    return r.own(value)
 
 
 TYPES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]

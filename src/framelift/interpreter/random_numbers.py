@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import random
 from collections.abc import Iterator
@@ -11,12 +12,17 @@ from typing import Any
 import torch
 
 from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.core.config import config
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
-from framelift.world.draws import DEFAULT, WIDE, Draws, outside_of_modes
-from framelift.world.native_calls import SERVED_CODES, NativeCalls
+from framelift.world.arrays import CYTHON, DTYPES, NUMBERS, Array, np
+from framelift.world.draws import DEFAULT, TWINS, WIDE, Draws, outside_of_modes
+from framelift.world.native_calls import SERVED_CODES, SERVED_OBJECTS, NativeCalls
 from framelift.world.pending import opened
+from framelift.world.source import Source
 
 Generator: Any = torch.Generator
 
@@ -192,3 +198,68 @@ def serve_fork(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) > 2 or options or elsewhere or type(enabled) is not bool:
         return f.world.call_native(f, torch.random.fork_rng, args, kwargs)
     return call(f, forked if enabled else contextlib.nullcontext, [], None)
+
+
+# ---- NumPy's
+
+NAMES = """
+    rand randn random random_sample uniform normal standard_normal randint integers permutation choice
+    exponential standard_exponential
+"""
+OF_NUMPY = frozenset(NAMES.split())
+"""Methods that give a number or an array, and fail by what they are given if they do."""
+
+
+def as_tensor(drawn: Any) -> torch.Tensor:
+    """What a graph is given for what NumPy has drawn."""
+    return torch.from_numpy(np.asarray(drawn))
+
+
+def drawn_by_numpy(draws: Draws, example: Any, source: Source) -> Any:
+    if type(example) in (int, float):
+        return draws.number(example, source)
+    if type(example) not in (np.ndarray, *NUMBERS) or example.dtype not in DTYPES or not example.size:
+        raise Break(breaks.RANDOM, f"NumPy draws a {type(example).__name__}")
+    with outside_of_modes():
+        tensor = as_tensor(example)
+    return Array(draws.tensor(tensor, draws.note(as_tensor, (source,), {}, pure=True)))
+
+
+def call_random(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of `numpy.random`, or a method of what that has."""
+    world.guard_identity(fn)
+    given: list[Any] = [x if type(x) in STREAMS else world.for_torch(x) for x in map(opened, args)]
+    keywords = world.for_torch(kwargs)
+    draws = world.draws
+    stream = given[0] if given and type(given[0]) in STREAMS else None
+    fixed = all(map(draws.is_fixed, (*given[stream is not None :], *keywords.values())))
+    if not fixed or not config.trace_numpy:
+        raise Break(breaks.RANDOM, f"numpy.random.{fn.__name__}")
+    if fn is np.random.default_rng:
+        return draws.made_generator(fn(*given, **keywords), fn, tuple(given), keywords)
+    draws.check_place()
+    if fn is np.random.seed:
+        draws.twin(LEGACY).seed(*given, **keywords)
+        draws.note(fn, tuple(given), keywords)
+        return None
+    if stream is None or fn.__name__ not in OF_NUMPY or getattr(type(stream), fn.__name__, None) is not fn:
+        raise Break(breaks.RANDOM, f"numpy.random.{fn.__name__}")
+    method: Any = fn
+    example = method(draws.twin(stream), *given[1:], **keywords)
+    return drawn_by_numpy(draws, example, draws.note(fn, tuple(given), keywords))
+
+
+STREAMS: tuple[type, ...] = ()
+if np is not None:
+    STREAMS = (np.random.RandomState, np.random.Generator)
+    LEGACY: Any = np.random.mtrand._rand
+    SERVED_OBJECTS[CYTHON] = call_random
+    TWINS.update(dict.fromkeys(STREAMS, copy.deepcopy))
+
+    @serve(np.random.RandomState)
+    def serve_new_stream(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        given, draws = shown(f, args), draws_of(f)
+        if kwargs or not are_fixed(draws, given, {}):
+            return f.world.call_native(f, np.random.RandomState, args, kwargs)
+        made = np.random.RandomState(*given)
+        return draws.made_generator(made, np.random.RandomState, tuple(given), {})

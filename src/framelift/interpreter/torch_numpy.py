@@ -6,6 +6,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.config import config
 from framelift.interpreter.frame import Frame
@@ -37,6 +38,8 @@ def call_numpy(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, A
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
     name = fn.__name__
+    if fn is np.asarray and len(given) == 1 and not keywords and type(given[0]) is FakeTensor:
+        return world.arrays.of_tensor(given[0])
     if type(fn) is np.ufunc and not keywords and all(type(x) in PLAIN for x in given):
         return on_numbers(fn, given, name)
     served = FUNCTIONS.get(id(fn))
@@ -134,6 +137,14 @@ if np is not None:
         serve_number(_class)
     serve_facts(np.finfo)
     serve_facts(np.iinfo)
+
+
+@serve(abs)
+def serve_abs(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    if len(args) == 1 and is_array(opened(args[0])):
+        return call_numpy(world, np.absolute, args, kwargs)
+    return world.call_native(f, abs, args, kwargs)
 
 
 # ---- tensors

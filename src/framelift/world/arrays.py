@@ -25,7 +25,7 @@ from framelift.core.sentinels import NULL
 from framelift.tensors import memory
 from framelift.world.draws import outside_of_modes
 from framelift.world.guard import Check
-from framelift.world.openers import OPENERS, open_opaque, open_singleton, opens
+from framelift.world.openers import OPENERS, open_by_identity, open_opaque, open_singleton, opens
 from framelift.world.pending import opened
 from framelift.world.source import Access, Source
 
@@ -48,6 +48,8 @@ if np is not None:
     DTYPES = {np.dtype(name): getattr(torch, name) for name in NAMES.split()}
 OF_TORCH = {dtype: of for of, dtype in DTYPES.items()}
 NUMBERS = frozenset(dtype.type for dtype in DTYPES)
+CYTHON: Any = type(np.random.default_rng) if np is not None else None
+"""What functions of `numpy.random` are."""
 
 # ---- what torch's implementation is trusted with
 
@@ -77,6 +79,7 @@ METHODS: dict[Any, Any] = {}
 """Method of arrays -> torch's."""
 if np is not None:
     FUNCTIONS = {id(getattr(np, n)): getattr(tnp, n) for n in (*ELEMENTWISE.split(), *OTHERS.split())}
+    FUNCTIONS[id(np.linalg.norm)] = tnp.linalg.norm
     METHODS = {getattr(np.ndarray, n): getattr(Array, n) for n in METHOD_NAMES.split()}
 
 INTEGER_ERRORS = frozenset({"floor_divide", "remainder", "power", "float_power", "floordiv", "mod", "pow"})
@@ -149,6 +152,7 @@ if np is not None:
     opens(np.ndarray)(open_array)
     opens(*NUMBERS)(open_number)
     OPENERS.update({type(dtype): open_singleton for dtype in DTYPES})
+    opens(CYTHON)(open_by_identity)
 
 
 class Arrays:
@@ -162,12 +166,14 @@ class Arrays:
     def call(self, asked: Any, served: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
         """What a function of NumPy's gives, by torch's; NumPy says beforehand what it is to be."""
         args, kwargs = self.prepared(args), self.prepared(kwargs)
-        if name in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values()))):
+        if name.rpartition(".")[2] in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values()))):
             refuse(f"{name} of integers, some of which are errors")
         if "out" in kwargs or "where" in kwargs:
             refuse(f"{name} with out= or where=")
         dummies: list[tuple[Any, Any]] = []
         expected = asking(asked, self.as_dummies(args, dummies), self.as_dummies(kwargs, dummies), name)
+        with outside_of_modes():  # not every kernel takes every type, which fakes do not tell
+            asking(served, for_torch(as_real(args, dummies)), for_torch(as_real(kwargs, dummies)), name)
         try:
             found = served(*for_torch(args), **for_torch(kwargs))
         except Exception as error:
@@ -188,6 +194,8 @@ class Arrays:
             found = Array(found)
         if type(found) is not Array or type(expected) not in (np.ndarray, *NUMBERS):
             refuse(f"{name}, which gives a {type(expected).__name__}")
+        if isinstance(expected, np.ndarray) and not expected.flags.writeable:
+            refuse(f"{name}, which gives an array that can't be written to")
         if describe(found) != describe_real(expected):
             refuse(f"{name}, of which torch gives {describe(found)}, and NumPy {describe_real(expected)}")
         storage = memory.storage(found.tensor)
@@ -398,6 +406,18 @@ def dummy_of(array: Any) -> Any:
     whole = np.zeros(reach // dtype.itemsize + 1, dtype) if dtype.kind in "iu" else None
     whole = np.ones(reach // dtype.itemsize + 1, dtype) if whole is None else whole
     return np.lib.stride_tricks.as_strided(whole, shape, strides)
+
+
+def as_real(value: Any, dummies: list[tuple[Any, Any]]) -> Any:
+    """The dummies for torch: of the same memory."""
+    if type(value) in (tuple, list):
+        return type(value)(as_real(item, dummies) for item in value)
+    if type(value) is dict:
+        return {name: as_real(item, dummies) for name, item in value.items()}
+    if type(value) is Array:
+        dummy = next(dummy for array, dummy in dummies if array is value)
+        return Array(torch.from_numpy(dummy) if dummy.ndim else torch.tensor(dummy))
+    return value
 
 
 def asking(fn: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:

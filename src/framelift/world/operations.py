@@ -403,6 +403,8 @@ class Operations(Exposure):
         key = opened(key)
         if type(key) is tuple:
             return tuple(map(self.tensor_index, key))
+        if is_array(key):
+            return self.arrays.as_tensor(key)
         abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
         method = None if abstract else self.own_method(key, type(key), "__index__")
         return self.for_torch(key if method is None else native(operator.index, key))
