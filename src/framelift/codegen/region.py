@@ -143,8 +143,9 @@ def write(
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
     recorder.prepare(outputs)
+    r.write_draws()
     recorder.finish(outputs)
-    body = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = []
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
         given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
@@ -165,6 +166,8 @@ def write(
                 body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
             elif id(output) in recorder.retained:
                 body.append(f"{target}.retain_grad()")
+    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = [*r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]

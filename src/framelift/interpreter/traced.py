@@ -1,9 +1,11 @@
 """All that traces serve: importing this fills the table."""
 
 from framelift.interpreter import (
+    random_numbers,
     torch_autograd,
     torch_calls,
     torch_contexts,
+    torch_numpy,
     torch_optimizers,
     torch_subclasses,
     traced_library,
@@ -12,12 +14,5 @@ from framelift.interpreter import (
 from framelift.interpreter.tracing import CALLING_BACK, TRACED, TracingMachine
 
 __all__ = ["CALLING_BACK", "TRACED", "TracingMachine"]
-del (
-    torch_autograd,
-    torch_calls,
-    torch_contexts,
-    torch_optimizers,
-    torch_subclasses,
-    traced_library,
-    traced_objects,
-)
+del random_numbers, torch_autograd, torch_calls, torch_contexts, torch_numpy, torch_optimizers
+del torch_subclasses, traced_library, traced_objects

@@ -180,12 +180,16 @@ PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
   return PyWeakref_CheckRef(parent) ? PyWeakref_GET_OBJECT(parent) : nullptr;
 }
 
-// What a bytearray holds now.
+// What a bytearray holds now, or a number of NumPy's is made of.
 PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
-  if (!PyByteArray_Check(parent)) {
-    return nullptr;
+  if (PyByteArray_Check(parent)) {
+    return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
   }
-  return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
+  PyObject* bytes = PyObject_CheckBuffer(parent) ? PyBytes_FromObject(parent) : nullptr;
+  if (bytes == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(bytes);
 }
 
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.

@@ -39,7 +39,7 @@ from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
-from framelift.world.door import OPERATING
+from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check
@@ -385,8 +385,8 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
     if mutated or attributed:
         used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
-        each = {id(tensor): tensor for tensor in (*used, *attributed)}.values()
-        tensors = [(slots[world.known[id(tensor)].source], tensor) for tensor in each]
+        each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
+        tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor

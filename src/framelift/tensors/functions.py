@@ -38,6 +38,14 @@ def is_foreign(value: Any) -> bool:
     return not (issubclass(cls, known) or hasattr(cls, "__torch_function__") or hasattr(cls, "__array__"))
 
 
+def is_custom(func: Any) -> bool:
+    """Whether it is an operator of the program's own, of which torch knows no more than what it is told."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] not in ("aten", "prims", "prim")
+
+
+OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
 QUERIES = frozenset(
     getattr(Tensor, name)
     for name in (

@@ -39,6 +39,7 @@ from framelift.tensors.functions import (
     SCALED,
     SPARSE_FACTS,
     SWITCHES,
+    is_custom,
     is_foreign,
     takes_a_factor,
 )
@@ -97,6 +98,8 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         """How often the program is in a `with torch.device(...)` of its own."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
+        self.arrays = 0
+        """How many of the inputs are arrays of NumPy's."""
         self.unfinished: list[tuple[Any, torch.fx.Node | None]] = []
         """Those that were open when the trace ended."""
         self.modes_open: list[Any] = []
@@ -227,6 +230,8 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             out = self.run(func, (*bodies.values(), *values), settings)
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
+        if self.fakes.drew_random:
+            self.note_random(func)
         modules = [self.add_module(name, body) for name, body in bodies.items()]
         node = self.add_node(
             "call_function", func, (*modules, *(around for _, _, around in operands)), settings
@@ -262,7 +267,15 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         self.input_of[id(fake)] = len(self.inputs)
         self.is_of_class(fake, type(tensor))
         self.inputs.append((node, tensor, fake))
+        self.refuse_overlap()
         return fake
+
+    def refuse_overlap(self) -> None:
+        """Whether an array of NumPy's from outside shares memory with another input is not guarded: that does
+        not matter as long as nobody writes there."""
+        several = self.arrays and len(self.inputs) > 1
+        if several and any(id(fake) in self.mutated for _, _, fake in self.inputs):
+            raise Break(breaks.NUMPY, "an input changes, with which an array from outside may share memory")
 
     def symbolic(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> FakeTensor:
         symbols = self.symbolise()
@@ -339,6 +352,8 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
             key, tensors = keyed
             found = memory.lookup(key, self.keys)
             if found is not None:
+                if found.random or is_custom(func):
+                    self.note_random(func)
                 out = memory.produce(found, self.keys, tensors)
                 self.record(func, args, kwargs, out, not found.random)
                 return out
@@ -357,6 +372,8 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         self.fakes.written.clear()
         wrapped = self.behind or isinstance(func, type)
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
+        if self.fakes.drew_random or is_custom(func):
+            self.note_random(func)
         if self.fakes.written and self.note_changes(self.fakes.written, tensors):
             self.record(func, args, kwargs, out, pure=False)
             return out
@@ -398,6 +415,12 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         out = self.run(func, *self.with_wrappers((args, kwargs)))
         self.fakes.written = [self.faces.get(id(tensor), tensor) for tensor in self.fakes.written]
         return self.with_faces(out)
+
+    def note_random(self, func: Any) -> None:
+        """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if self.fakes.sealed:
+            raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
+        self.fakes.has_drawn = True
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
@@ -461,6 +484,7 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+        self.refuse_overlap()
         return bool(changed)
 
     # ---- the end

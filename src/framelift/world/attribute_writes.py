@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.world.arrays import Array
 from framelift.world.attributes import Attributes
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import opened
@@ -29,6 +30,8 @@ class AttributeWrites(Attributes):
             cls = type(obj)
             if cls is FakeTensor:
                 return self.store_tensor_attr(obj, name, value)
+            if cls is Array:
+                self.refuse(breaks.NUMPY, f"assignment to {name} of an array")
             self.class_attribute(cls, "__setattr__")
             if isinstance(obj, type) or type(self.class_attribute(cls, name)) is GetSetDescriptorType:
                 value = self.for_c(value)  # C takes it: a function's name must be a string
@@ -87,6 +90,8 @@ class AttributeWrites(Attributes):
     def delete_attr(self, obj: Any, name: str) -> None:
         obj = opened(obj)
         view = self.views.get(id(obj))
+        if type(obj) is Array:
+            self.refuse(breaks.NUMPY, f"deletion of {name} of an array")
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return

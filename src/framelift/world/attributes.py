@@ -29,6 +29,7 @@ from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
+from framelift.world.arrays import Array
 from framelift.world.door import Door
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
@@ -71,6 +72,8 @@ class Attributes(Door):
         cls = type(obj)
         if cls is FakeTensor:
             return self.tensor_attr(obj, name)
+        if cls is Array:
+            return self.arrays.attribute(obj, name)
         if cls in SYMBOLIC:
             return getattr(settled(obj), name)
         if cls is super:
@@ -121,7 +124,7 @@ class Attributes(Door):
                 breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
             )
         own = own_dictionary(obj)
-        if found is MISSING and own is not None:
+        if found is MISSING and own is not None and id(obj) not in self.draws.twins:
             source = self.known[id(obj)].source
             if name in own:
                 return self.found_at(source.child(Access.ATTR, name), own[name])
@@ -131,6 +134,8 @@ class Attributes(Door):
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        if cls is torch.Generator and name == "device":
+            return self.load(obj.device, self.known[id(obj)].source.child(Access.NATIVE_ATTR, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
@@ -167,6 +172,8 @@ class Attributes(Door):
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
+        if cls is Array:
+            return self.arrays.method(obj, name)
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
@@ -529,6 +536,8 @@ class Attributes(Door):
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
             return self.recorder.class_of(obj)
+        if type(obj) is Array:
+            return self.arrays.class_of(obj)
         if type(obj) in SYMBOLIC:
             return PLAIN[type(obj)]
         return super().class_of(obj)

@@ -297,6 +297,10 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    **{
+        fn: Refusal(breaks.RANDOM, f"{fn.__name__} of a torch.Generator, a number that a graph can't hold")
+        for fn in (torch.seed, torch.initial_seed, torch.Generator.seed, torch.Generator.initial_seed)
+    },
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
     **{

@@ -11,6 +11,7 @@ import torch
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
+from framelift.world.arrays import Arrays
 from framelift.world.decimals import DecimalFlags, Signal, context_text
 from framelift.world.guard import Check
 from framelift.world.native_calls import NativeCalls
@@ -47,6 +48,7 @@ class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         recorder.ask = self.ask_class
+        self.arrays = Arrays(self)
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
         self.decimal_flags = DecimalFlags()
