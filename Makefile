@@ -15,13 +15,14 @@ BENCH ?=
 TEST ?=
 
 .PHONY: help demo test lint bench test-random test-memory test-cpython test-torchless test-cpython-torchless \
-  setup clean distclean
+  models setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
 	@echo "make test            lint, types, layer rules and tests"
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
+	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-cpython    CPython's own tests, interpreted and captured: the share that behaves as natively"
@@ -50,6 +51,9 @@ test-memory: setup
 test-cpython: setup
 	@$(BIN)/python tests/cpython --mode interpreted $(CPYTHON)
 	$(BIN)/python tests/cpython --mode captured $(CPYTHON)
+
+models: setup
+	@$(BIN)/python docs/make_models.py $(MODELS)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)
