@@ -6,12 +6,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import importlib.util
 import inspect
 import logging
 import re
 import string
-import sys
 import types
 from typing import Any
 
@@ -128,25 +126,6 @@ ASKING = "debug info warning error critical exception log getEffectiveLevel"
 
 for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Manager)["disable"].fget):
     _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
-
-
-_frame.set_decision(importlib.util.find_spec.__code__, _frame.SKIP, _frame.INTERPRET)
-FIND_SPEC: Any = importlib._bootstrap._find_spec  # type: ignore[attr-defined]
-
-
-@serve(FIND_SPEC)
-def serve_find_spec(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """That there is no such module is a fact, as long as who is asked, and where they look, is the same: one
-    that comes while a program runs need not be found, without `importlib.invalidate_caches`."""
-    given = [opened(x) for x in args]
-    if len(given) != 2 or type(given[0]) is not str or given[1] is not None or kwargs:
-        return f.world.call_native(f, FIND_SPEC, args, kwargs)
-    for name in ("meta_path", "path", "path_hooks"):
-        for one in f.world.elements(f.world.load_global(vars(sys), name)):
-            opened(one)
-    if _frame.untouched(FIND_SPEC, *given) is not None:
-        return f.world.call_native(f, FIND_SPEC, args, kwargs)
-    return None
 
 
 CACHED = functools._lru_cache_wrapper
