@@ -5,11 +5,13 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import torch
 from torch import nn
 
@@ -97,10 +99,21 @@ def difference(compare: Callable[[], None]) -> str:
     return SAME
 
 
+def seed() -> None:
+    """Models draw from all three: dropout, masks of spectra, layers to leave out."""
+    torch.manual_seed(2)
+    random.seed(2)
+    numpy.random.seed(2)
+
+
+def random_state() -> tuple[Any, ...]:
+    return torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tobytes()
+
+
 def run(call: Callable[..., Any], inputs: Inputs) -> tuple[Any, ...]:
     """What the call gives back, what it leaves its arguments as, and where it leaves the random numbers."""
-    torch.manual_seed(2)
-    return call(**inputs), inputs, torch.get_rng_state()
+    seed()
+    return call(**inputs), inputs, random_state()
 
 
 def forward(architecture: Architecture, compile: Callable[..., Any]) -> str:
@@ -120,12 +133,12 @@ def forward(architecture: Architecture, compile: Callable[..., Any]) -> str:
 
 def gradients(model: nn.Module, call: Callable[..., Any], inputs: Inputs) -> dict[str, Any]:
     model.zero_grad()
-    torch.manual_seed(2)
+    seed()
     output = call(**inputs)
     loss_of(output).backward()
     found = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
     buffers = {name: one.clone() for name, one in model.named_buffers()}
-    return {"gradients": found, "buffers": buffers, "random": torch.get_rng_state()}
+    return {"gradients": found, "buffers": buffers, "random": random_state()[0]}
 
 
 def training(architecture: Architecture, compile: Callable[..., Any]) -> str:
@@ -149,7 +162,7 @@ def generation(architecture: Architecture, compile: Callable[..., Any]) -> str:
 
     def generate() -> Any:
         inputs = {name: one for name, one in case.inputs().items() if name != "decoder_input_ids"}
-        torch.manual_seed(2)
+        seed()
         return case.model.generate(**inputs, **architecture.generates)
 
     expected = generate()

@@ -114,7 +114,7 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
 
 
 def gives_a_constant(fn: FunctionType) -> bool:
-    """Whether the program says that its result is always the same: `torch.compiler.assume_constant_result`."""
+    """Whether the program says that its result is always the same (`assume_constant_result`)."""
     return bool(vars(fn).get("_dynamo_marked_constant"))
 
 
