@@ -1,8 +1,9 @@
-"""Architectures of transformers, one or two of a family: what `docs/make_models.py` measures of all of them."""
+"""Architectures of transformers, one or two of a family; `docs/make_models.py` measures all of them."""
 
 from __future__ import annotations
 
 import pytest
+
 from zoo import ARCHITECTURES
 from zoo.measure import ABSENT, CLOSE, SAME, Framelift, forward, generation, training
 

@@ -1,4 +1,4 @@
-"""Functions of which torch knows more than their code: compiled by TorchScript, declared to give a constant."""
+"""Functions of which torch knows more than their code: compiled by TorchScript, declared constant."""
 
 from __future__ import annotations
 
