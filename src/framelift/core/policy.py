@@ -72,6 +72,7 @@ INLINED = (
     "torch.utils._foreach_utils",
     "torch.testing",
     "torch.backends.mha",
+    "torch._higher_order_ops.associative_scan",
 )
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
 

@@ -5,3 +5,4 @@ package makes traces serve them.
 """
 
 from framelift.higher_order import autograd_function as autograd_function
+from framelift.higher_order import vmap as vmap
