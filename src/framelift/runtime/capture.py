@@ -89,7 +89,7 @@ class Captured:
             for read in (definite(fact, reads) for fact in facts):
                 if read is not None:
                     source = str(self.symbol_sources[read.input])
-                    dynamism.fixed.add(source if read.kind == "number" else (source, read.dim))
+                    dynamism.was_definite(source if read.kind == "number" else (source, read.dim))
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""

@@ -33,6 +33,9 @@ from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
 
 Tensor = torch.Tensor
 
+DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""What torch takes Python's types for; a graph can't write them down."""
+
 METHODS = {
     member: name
     for name, member in reversed(list(vars(Tensor).items()))
@@ -292,6 +295,8 @@ class GraphWriter:
             if isinstance(value, plain):  # of a subclass, such as an enumeration's
                 make: Any = plain.__new__
                 return make(plain, value)
+        if cls is type and value in DTYPES:
+            return DTYPES[value]
         if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")

@@ -111,6 +111,7 @@ def open_singleton(world: Door, value: Any, source: Source) -> Any:
 @opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
 @opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
 @opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
+@opens(torch.jit.ScriptFunction)
 def open_by_identity(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
