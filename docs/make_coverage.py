@@ -46,12 +46,12 @@ def section(found: dict[str, list[str]], what: str) -> str:
     return "\n".join(lines)
 
 
-def by_setting(found: dict[str, list[str]]) -> str:
-    """Modules under each setting: what the settings differ in is what a case's name ends with."""
+def by_setting(found: dict[str, list[str]], words: int) -> str:
+    """How many under each setting, which is what a case's name ends with, after so many words."""
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for result, where in found.items():
         for name in where:
-            setting = " ".join(name.split()[3:])
+            setting = " ".join(name.split()[words:])
             counts[setting]["run"] += 1
             counts[setting]["captured"] += result == CAPTURED
     rows = [f"| {setting} | {c['captured']} | {c['run']} |" for setting, c in counts.items()]
@@ -63,8 +63,11 @@ def main() -> int:
     torch.set_num_threads(1)
     operators, modules = sweep_operators.sweep([]), sweep_modules.sweep([])
     put("coverage.md", "versions", f"torch {torch.__version__}, Python {platform.python_version()}.")
-    put("coverage.md", "operators", section(operators, "calls of operators"))
-    put("coverage.md", "modules", f"{section(modules, 'cases of modules')}\n\n{by_setting(modules)}")
+    for name, found, what, words in (
+        ("operators", operators, "calls of operators", -1),
+        ("modules", modules, "cases of modules", 3),
+    ):
+        put("coverage.md", name, f"{section(found, what)}\n\n{by_setting(found, words)}")
     return 0
 
 

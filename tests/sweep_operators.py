@@ -2,7 +2,7 @@
 
 `python tests/sweep_operators.py [NAME ...]` runs all of them, or those named, and prints the share that
 is captured; `test_operators.py` runs a sample. Each operator is called as a function, as a method and in
-place, where it has these forms, with the first samples that the database has for it.
+place, where it has these forms, with the first samples that the database has for it, and differentiated.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +32,8 @@ for _module in list(sys.modules.values()):
 # Importing the database forbids, for the rest of the process, to set torch.backends' flags.
 setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
 
-SAMPLES = 2
-"""How many samples of each operator are run."""
+SAMPLES = {"eager": 2, "aot_eager": 1, "dynamic": 1}
+"""How many samples of each operator are run, by setting."""
 
 CAPTURED = "captured"
 
@@ -75,7 +75,7 @@ def name_of(op: OpInfo) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-def cases(op: OpInfo, count: int = SAMPLES) -> Iterator[Case]:
+def cases(op: OpInfo, count: int) -> Iterator[Case]:
     taken = samples(op, count)
     for form in ("op", "method_variant", "inplace_variant"):
         call = getattr(op, form)
@@ -186,40 +186,91 @@ def bits(tensor: torch.Tensor) -> Any:
 # ---- what becomes of a case
 
 
-def outcome(case: Case, backend: str = "eager") -> str | None:
+SETTINGS: dict[str, dict[str, Any]] = {
+    "eager": {"backend": "eager"},
+    "aot_eager": {"backend": "aot_eager"},
+    "dynamic": {"backend": "eager", "dynamic": True},
+}
+
+
+def outcome(case: Case, setting: str = "eager") -> str | None:
     """CAPTURED, the name of the break's reason, or what went wrong; None where eager raises."""
     mine, theirs = case.arguments(), case.arguments()
-    values = "empty" not in case.name  # what was not initialised
     try:
-        torch.manual_seed(0)
-        want = case.fn(*mine)
+        want = run(case.fn, mine)
     except Exception:
         return None
-    compiled = framelift.compile(case.fn, backend=backend, fullgraph=True)
+    compiled = framelift.compile(case.fn, fullgraph=True, **SETTINGS[setting])
     try:
-        torch.manual_seed(0)
-        got = compiled(*theirs)
+        got = run(compiled, theirs)
     except framelift.exc.Unsupported:
         record = next(r for r in compiled._framelift_context.records.values() if r.breaks)
         return record.breaks[0].reason.name
     except Exception as error:
-        return f"raises {type(error).__name__}: {error}"
+        return f"raises {type(error).__name__}: {str(error):.300}"
     finally:
         compiled._framelift_context.forget()
-    found = difference(want, got, values) or difference(mine, theirs, values, "arguments")
+    found = told_apart(case, want, got, exact=setting != "aot_eager")
     return CAPTURED if found is None else f"differs: {found}"
 
 
-def sweep(names: list[str]) -> dict[str, list[str]]:
-    """What becomes of them -> which."""
+def run(fn: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
+    """One call and its backward pass, and all that a program could see of it afterwards."""
+    torch.manual_seed(0)
+    result = fn(*arguments)
+    random = torch.get_rng_state()
+    return {
+        "result": result,
+        "arguments": arguments,
+        "random numbers": random,
+        "gradients": gradients(result, arguments),
+    }
+
+
+def gradients(result: Any, arguments: Any) -> list[torch.Tensor | None] | str:
+    """What comes to the arguments when everything in a result is differentiated; or why nothing does."""
+    roots = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
+    leaves = [t for t in pytree.tree_leaves(arguments) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if not (roots and leaves):
+        return []
+    torch.manual_seed(1)
+    try:
+        weights = [torch.randn_like(root) for root in roots]
+        return list(torch.autograd.grad(roots, leaves, weights, allow_unused=True))
+    except (RuntimeError, NotImplementedError) as error:
+        return type(error).__name__
+
+
+def told_apart(case: Case, want: dict[str, Any], got: dict[str, Any], exact: bool) -> str | None:
+    """The first thing in which two runs differ. AOTAutograd's decompositions may round differently."""
+    values = "empty" not in case.name  # what was not initialised
+    if exact or not values:
+        return difference(want, got, values, "call")
+    ours, theirs = pytree.tree_flatten(got), pytree.tree_flatten(want)
+    if ours[1] != theirs[1]:
+        return "the structure of the result"
+    try:
+        for a, b in zip(ours[0], theirs[0], strict=True):
+            if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+                torch.testing.assert_close(a, b, equal_nan=True)
+            elif a != b and a == a:
+                return f"{a!r}, not {b!r}"
+    except AssertionError as error:
+        return str(error).replace("\n", " ")[:200]
+    return None
+
+
+def sweep(names: list[str], settings: Iterable[str] = SETTINGS) -> dict[str, list[str]]:
+    """What becomes of them -> which, and in what setting."""
     found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
     for op in op_db:
         if names and op.name not in names and name_of(op) not in names:
             continue
-        for case in cases(op):
-            result = outcome(case)
-            if result is not None:
-                found[result].append(case.name)
+        for setting in settings:
+            for case in cases(op, SAMPLES[setting]):
+                result = outcome(case, setting)
+                if result is not None:
+                    found[result].append(f"{case.name} {setting}")
     return found
 
 

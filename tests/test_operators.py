@@ -30,13 +30,11 @@ def test_an_operator_gives_what_eager_gives(op: OpInfo) -> None:
     assert not found or reason in found.values() or set(found.values()) == {None}
 
 
-AOT_LIMITS = {"nn.functional.interpolate", "polygamma", "special.polygamma"}
-"""Operators that AOTAutograd decomposes into others with different rounding, or does not take."""
-
-WITH_AOT = [op for op in op_db[::24] if op.name not in BREAKS.keys() | AOT_LIMITS]
+OTHER = [op for op in op_db[::24] if name_of(op) not in BREAKS]
 
 
-@pytest.mark.parametrize("op", WITH_AOT, ids=name_of)
-def test_an_operator_gives_what_eager_gives_through_aot_autograd(op: OpInfo) -> None:
+@pytest.mark.parametrize("setting", ["aot_eager", "dynamic"])
+@pytest.mark.parametrize("op", OTHER, ids=name_of)
+def test_an_operator_gives_what_eager_gives_in_other_settings(op: OpInfo, setting: str) -> None:
     for case in list(cases(op, count=1))[:1]:
-        assert outcome(case, "aot_eager") in (CAPTURED, None), case.name
+        assert outcome(case, setting) in (CAPTURED, None), case.name
