@@ -293,6 +293,8 @@ def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
 def build_method(r: Rebuild, value: types.MethodType) -> str:
     if issubclass(type(value.__self__), Suspended):
         return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
+    if not callable(value.__func__):
+        raise Break(breaks.UNREBUILDABLE, "a method of what can't be called", culprit=value)
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 

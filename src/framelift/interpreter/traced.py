@@ -2,6 +2,7 @@
 
 from framelift.interpreter import (
     random_numbers,
+    torch_autograd,
     torch_calls,
     torch_contexts,
     torch_numpy,
@@ -10,8 +11,8 @@ from framelift.interpreter import (
     traced_library,
     traced_objects,
 )
-from framelift.interpreter.tracing import TRACED, TracingMachine
+from framelift.interpreter.tracing import CALLING_BACK, TRACED, TracingMachine
 
-__all__ = ["TRACED", "TracingMachine"]
-del random_numbers, torch_calls, torch_contexts, torch_numpy, torch_optimizers
+__all__ = ["CALLING_BACK", "TRACED", "TracingMachine"]
+del random_numbers, torch_autograd, torch_calls, torch_contexts, torch_numpy, torch_optimizers
 del torch_subclasses, traced_library, traced_objects

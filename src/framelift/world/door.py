@@ -273,7 +273,11 @@ class Door(PlainWorld):
     def input_source(self, node: torch.fx.Node, value: Any) -> Source:
         """Where an input of the graph is found."""
         number = self.number_inputs.get(node)
-        return self.known[id(value)].source if number is None else number
+        if number is not None:
+            return number
+        if id(value) not in self.known:  # a plain tensor that shares the data of one with a class of its own
+            value = next(tensor for known, tensor, _ in self.recorder.inputs if known is node)
+        return self.known[id(value)].source
 
     def is_inside(self, value: Any) -> bool:
         """Whether a function, class or module was made by the trace."""

@@ -13,7 +13,6 @@ import ctypes
 import decimal
 import functools
 import gc
-import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,6 +29,7 @@ from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
 from framelift.world.arrays import Array
 from framelift.world.attribute_writes import AttributeWrites
+from framelift.world.decimals import context_text
 from framelift.world.door import is_ours
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
@@ -384,8 +384,7 @@ def show_partial(world: Exposure, value: functools.partial[Any], seen: Seen) -> 
 @shows(decimal.Decimal)
 def show_decimal(world: Exposure, value: decimal.Decimal, seen: Seen) -> Any:
     """What C does with one depends on a context of the thread's."""
-    context = re.sub(r"flags=\[.*?\]", "", repr(decimal.getcontext()))
-    world.guard(world.root.decimal_context(), Check.EQUAL, context)
+    world.guard(world.root.decimal_context(), Check.EQUAL, context_text())
     return value
 
 

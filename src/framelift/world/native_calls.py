@@ -375,6 +375,16 @@ def call_torchs_class(world: NativeCalls, cls: Any, args: list[Any], kwargs: dic
     return world.call_by_licence(cls, args, kwargs)
 
 
+def call_scripted(world: NativeCalls, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The function that TorchScript compiled. One that it traced goes the way that was seen."""
+    function = vars(scripted).get("_torchdynamo_inline")
+    compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
+    if compiled is None or compiled.qualified_name != scripted.qualified_name:
+        return world.refuse(breaks.UNLICENSED_CALL, "a function of TorchScript's whose source is not known")
+    target = Pending(world, world.root.constant(function, function.__name__), function)
+    return world.invoke(target, *args, **kwargs)
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -404,6 +414,7 @@ SERVED_OBJECTS: dict[type, Server] = {
     weakref.ref: call_reference,
     weakref.KeyedRef: call_reference,
     typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
+    torch.jit.ScriptFunction: call_scripted,
     Callee: lambda world, fn, args, kwargs: fn(),
 }
 if type(torch.Generator) is not type:  # as in some versions of torch
