@@ -1598,7 +1598,8 @@ AT_ANY = [
 @pytest.fixture(scope="module", autouse=True)
 def settled() -> Iterator[None]:
     """What torch loads when first used is loaded; what there is now is not looked at by the collector."""
-    for name in ("tensors_changed_in_place", "batch_norm", "a function of autograd"):
+    first = ("tensors_changed_in_place", "batch_norm", "a function of autograd", "random numbers of Python")
+    for name in first:
         fn, arguments = PROGRAMS[name]()
         traced(fn, arguments, Stop(0))
     gc.collect()

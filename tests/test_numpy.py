@@ -186,6 +186,22 @@ def shape_assigned(a, x):
 
 
 @program()
+def arrays_of_arrays(a, x):
+    return np.array([a, a + 1]), np.array([row.sum() for row in a]), np.asarray((a[0], a[1]))
+
+
+@program(NUMPY)
+def arrays_of_different_kinds(a, x):
+    return np.array([a[0], (a[0] > 1)]), np.array([a.sum(), 2.0])
+
+
+@program()
+def complex_numbers(a, x):
+    c = a * 1j + 1
+    return c, c.real, c.imag, np.abs(c), c * c, c.sum(), np.conjugate(c)
+
+
+@program()
 def to_and_fro(a, x):
     y = torch.from_numpy(np.sin(a)) * 2
     return np.cos(y.numpy()), y

@@ -322,6 +322,31 @@ def whole_number_computed_with(x):
 
 
 @program()
+def sizes(x):
+    y = x[: random.randint(1, 9)], x[-random.randint(1, 5) :], torch.zeros(random.randint(1, 5))
+    return y, x.expand(random.randint(1, 4), 3), torch.arange(random.randint(1, 5))
+
+
+@program(VALUE)
+def index(x):
+    return x[random.randint(0, 2)]
+
+
+@program(VALUE)
+def rounds(x):
+    for n in range(random.randint(1, 3)):
+        x = x + n
+    return x
+
+
+@program()
+def seed_drawn(x):
+    torch.manual_seed(random.randint(1, 100))
+    g = torch.Generator().manual_seed(random.randint(1, 100))
+    return x + torch.rand(3) + torch.rand(3, generator=g)
+
+
+@program()
 def chosen(x):
     return x * random.choice([1, 2, 3]) + random.choice((0.5, 0.25))
 

@@ -119,8 +119,11 @@ def serve_manual_seed(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     generator = given.pop(0) if given and type(given[0]) is Generator else None
     method: Any = torch.manual_seed if generator is None else Generator.manual_seed
     seed = given[0] if len(given) == 1 else None
-    if type(seed) is not int or not 0 <= seed < WIDE:
+    drawn = draws.source_of(seed)
+    number = seed if drawn is None else draws.numbers[drawn]
+    if type(number) is not int or not 0 <= number < WIDE:
         return f.world.call_native(f, method, args, kwargs)
+    seed = number if drawn is None else drawn
     if generator is None:
         draws.at_default(method, (seed,))
         return DEFAULT
@@ -128,7 +131,7 @@ def serve_manual_seed(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         draws.at_default(method, (generator, seed))
     else:
         draws.check_place()
-        draws.twin(generator).manual_seed(seed)
+        draws.twin(generator).manual_seed(number)
         draws.note(method, (generator, seed), {})
     return generator
 
@@ -198,6 +201,12 @@ def serve_fork(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) > 2 or options or elsewhere or type(enabled) is not bool:
         return f.world.call_native(f, torch.random.fork_rng, args, kwargs)
     return call(f, forked if enabled else contextlib.nullcontext, [], None)
+
+
+@serve(Generator)
+def serve_new_generator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    return world.draws.new_generator(world.for_c(args), world.for_c(kwargs))
 
 
 # ---- NumPy's

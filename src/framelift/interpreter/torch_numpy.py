@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core.config import config
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
-from framelift.world.arrays import FUNCTIONS, METHODS, NUMBERS, Array, dtype_of, is_array, np, refuse
+from framelift.world.arrays import FUNCTIONS, METHODS, NUMBERS, Array, dtype_of, is_array, np, refuse, stacked
 from framelift.world.draws import outside_of_modes
 from framelift.world.native_calls import SERVED_OBJECTS, NativeCalls
 from framelift.world.pending import opened
@@ -50,6 +50,8 @@ def call_numpy(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, A
             return made
     if served is None or not config.trace_numpy:
         refuse(f"numpy.{name}")
+    if fn in (np.array, np.asarray) and type(given[0]) in (tuple, list) and all(map(is_array, given[0])):
+        served = stacked
     return world.arrays.call(fn, served, given, keywords, f"numpy.{name}")
 
 

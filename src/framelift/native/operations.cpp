@@ -1,5 +1,7 @@
 #include "operations.h"
 
+#include <cstring>
+
 #include "tensor_spec.h"
 
 namespace framelift {
@@ -185,7 +187,9 @@ PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
   if (PyByteArray_Check(parent)) {
     return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
   }
-  PyObject* bytes = PyObject_CheckBuffer(parent) ? PyBytes_FromObject(parent) : nullptr;
+  PyTypeObject* type = Py_TYPE(parent);
+  bool numpys = !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && std::strncmp(type->tp_name, "numpy.", 6) == 0;
+  PyObject* bytes = numpys && PyObject_CheckBuffer(parent) ? PyBytes_FromObject(parent) : nullptr;
   if (bytes == nullptr) {
     PyErr_Clear();
   }

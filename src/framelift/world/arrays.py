@@ -93,7 +93,9 @@ IN_PLACE = {
     for name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor")
 }
 """Operators that write to an array -> those that compute what is written."""
-ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "itemsize", "nbytes", "strides", "T"})
+ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
+OF_TORCHS_OWN = (breaks.INTERNAL, breaks.DATA_DEPENDENT_VALUE)
+"""Reasons that are about how torch does it, and not about what the program does."""
 FEW = 1000
 """So many numbers may be written into a graph."""
 TEXTUAL = (bool, int, float, complex, str, type(None), type(Ellipsis))
@@ -179,7 +181,7 @@ class Arrays:
         except Exception as error:
             refuse(f"{name}: {error}")
         except Break as end:
-            raise Break(breaks.NUMPY, name) if end.reason is breaks.INTERNAL else end from None
+            raise Break(breaks.NUMPY, name) if end.reason in OF_TORCHS_OWN else end from None
         with torch._C.DisableTorchFunction():
             return self.checked(found, expected, dummies, name)
 
@@ -196,6 +198,8 @@ class Arrays:
             refuse(f"{name}, which gives a {type(expected).__name__}")
         if isinstance(expected, np.ndarray) and not expected.flags.writeable:
             refuse(f"{name}, which gives an array that can't be written to")
+        if found.tensor.is_conj() or found.tensor.is_neg():
+            refuse(f"{name}, which torch leaves to be done later")
         if describe(found) != describe_real(expected):
             refuse(f"{name}, of which torch gives {describe(found)}, and NumPy {describe_real(expected)}")
         storage = memory.storage(found.tensor)
@@ -310,8 +314,9 @@ class Arrays:
             return OF_TORCH[array.tensor.dtype]
         if name == "nbytes":
             return array.size * array.itemsize
-        if name == "T":
-            return self.call(operator.attrgetter("T"), operator.attrgetter("T"), (array,), {}, "T")
+        if name in ("T", "real", "imag") and array.ndim:
+            read = operator.attrgetter(name)
+            return self.call(read, read, (array,), {}, f"ndarray.{name}")
         if name in ATTRIBUTES:
             return getattr(array, name)
         if name == "__class__":
@@ -361,6 +366,11 @@ def is_inexact(value: Any) -> bool:
     return isinstance(number, (float, complex)) or (
         isinstance(number, np.generic) and number.dtype.kind in "fc"
     )
+
+
+def stacked(arrays: Any) -> Any:
+    """`numpy.array` of a list of arrays, or of numbers that are not known."""
+    return Array(torch.stack([array.tensor for array in arrays]))
 
 
 def has_negative_step(key: Any) -> bool:

@@ -298,8 +298,12 @@ REFUSED: dict[Any, Refusal] = {
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
     **{
-        fn: Refusal(breaks.RANDOM, f"{fn.__name__} of a torch.Generator, a number that a graph can't hold")
-        for fn in (torch.seed, torch.initial_seed, torch.Generator.seed, torch.Generator.initial_seed)
+        fn: Refusal(breaks.RANDOM, f"{fn.__name__} of a torch.Generator")
+        for fn in (torch.seed, torch.initial_seed, torch.get_rng_state, torch.set_rng_state)
+    },
+    **{
+        getattr(torch.Generator, name): Refusal(breaks.RANDOM, f"torch.Generator.{name}")
+        for name in ("seed", "initial_seed", "manual_seed", "get_state", "set_state", "clone_state")
     },
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),

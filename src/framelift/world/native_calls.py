@@ -413,8 +413,9 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.itemgetter: call_itemgetter,
     weakref.ref: call_reference,
     weakref.KeyedRef: call_reference,
-    type(torch.Generator): call_torchs_class,
     typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
     torch.jit.ScriptFunction: call_scripted,
     Callee: lambda world, fn, args, kwargs: fn(),
 }
+if type(torch.Generator) is not type:  # as in some versions of torch
+    SERVED_OBJECTS[type(torch.Generator)] = call_torchs_class

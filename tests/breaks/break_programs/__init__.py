@@ -222,7 +222,7 @@ def by_warning(value: Any) -> Any:
 
 
 def by_chance(value: Any) -> Any:
-    RECORDS.append((random.random(), random.randint(1, 6)))
+    RECORDS.append((random.random(), random.sample(range(6), 2)))
     return value
 
 

@@ -372,7 +372,7 @@ chapter(
     Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", breaks=each("asked set", UNLICENSED), without="text"),
     Kind("queue", queue.Queue, own="used: v.put(1); out.append(v.qsize())", breaks={"used": UNLICENSED}, without="text"),
     Kind("text_file", io.StringIO, own="written: v.write('a')\nread: v.getvalue()", breaks=each("written read", OPAQUE), without="copied deeply_copied iterated unpacked contained enumerated"),
-    Kind("random", lambda: random.Random(3), own="drawn: v.random()", breaks={"drawn": EFFECT}, without="copied deeply_copied"),
+    Kind("random", lambda: random.Random(3), own="drawn: v.random()", without="copied deeply_copied"),
     Kind("generator_of_torch", lambda: torch.Generator(), own="read: v.device.type", breaks={"read": OPAQUE}, without="copied deeply_copied"),
     Kind("template", lambda: string.Template("a $b"), own="used: v.substitute(b=1), v.template"),
     Kind("exit_stack", contextlib.ExitStack, own="read: v._exit_callbacks", without="text"),

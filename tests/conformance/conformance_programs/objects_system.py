@@ -355,21 +355,21 @@ def how_long_it_takes(x):
     return time.perf_counter() >= begin, y
 
 
-@program(breaks="run-time effect")
+@program
 def a_random_number(x):
     random.seed(3)
     y = x + 1
     return random.random(), random.randint(1, 5), y
 
 
-@program(breaks="run-time effect")
+@program
 def a_random_choice(x):
     random.seed(3)
     y = x + 1
     return random.choice([1, 2, 3]), y
 
 
-@program(breaks="unlicensed native call")
+@program
 def a_seeded_tensor(x):
     torch.manual_seed(3)
     return torch.rand(3) + x
