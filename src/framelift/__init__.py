@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Any
 from framelift import exc
 
 if TYPE_CHECKING:
+    from framelift.api.capture_control import (
+        allow_in_graph,
+        assume_constant_result,
+        comptime,
+        disallow_in_graph,
+        forbid_in_graph,
+        graph_break,
+        nonstrict_trace,
+        substitute_in_graph,
+    )
     from framelift.api.compile import compile
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.explain import entries, explain
@@ -25,46 +35,62 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "allow_in_graph": "framelift.api.capture_control",
+    "assume_constant_result": "framelift.api.capture_control",
     "compile": "framelift.api.compile",
     "compile_records": "framelift.core.records",
+    "comptime": "framelift.api.capture_control",
     "config": "framelift.core.config",
     "counters": "framelift.core.counters",
     "disable": "framelift.api.control",
+    "disallow_in_graph": "framelift.api.capture_control",
     "entries": "framelift.api.explain",
     "explain": "framelift.api.explain",
+    "forbid_in_graph": "framelift.api.capture_control",
+    "graph_break": "framelift.api.capture_control",
     "is_compiling": "framelift.api.control",
     "list_backends": "framelift.runtime.backends",
     "mark_dynamic": "framelift.api.marks",
     "mark_static": "framelift.api.marks",
     "mark_unbacked": "framelift.api.marks",
     "maybe_mark_dynamic": "framelift.api.marks",
+    "nonstrict_trace": "framelift.api.capture_control",
     "register_backend": "framelift.runtime.backends",
     "reset": "framelift.runtime.frames",
     "run": "framelift.api.stance",
     "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
+    "substitute_in_graph": "framelift.api.capture_control",
 }
 
 __all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "compile_records",
+    "comptime",
     "config",
     "counters",
     "disable",
+    "disallow_in_graph",
     "entries",
     "exc",
     "explain",
+    "forbid_in_graph",
+    "graph_break",
     "is_compiling",
     "list_backends",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "nonstrict_trace",
     "register_backend",
     "reset",
     "run",
     "set_stance",
     "skip",
+    "substitute_in_graph",
 ]
 
 

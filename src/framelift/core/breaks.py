@@ -61,6 +61,16 @@ DISABLED = reason(
     "The function is marked to run as plain Python.",
     "Remove the marking, or call the function outside the compiled one.",
 )
+FORBIDDEN = reason(
+    "forbidden function",
+    "The function is marked to be called from nowhere that is captured (forbid_in_graph).",
+    "Call it outside the compiled function.",
+)
+ASKED_FOR = reason(
+    "break that was asked for",
+    "The program calls for the capture to end here.",
+    "Remove the call of graph_break.",
+)
 IDENTITY = reason(
     "address of an abstract value",
     "id(), data_ptr() and default reprs show an address, which a captured value does not have.",

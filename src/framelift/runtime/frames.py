@@ -458,7 +458,9 @@ def broken(context: Context, record: Record, found: Break) -> None:
 
 
 def note_break(context: Context, record: Record, found: Break) -> None:
-    """A break is counted, and told, once for each place."""
+    """A break is counted, and told, once for each place. One may not be had at all."""
+    if found.reason is breaks.FORBIDDEN:
+        raise Unsupported(found.describe())
     found.let_go()
     record.breaks.append(found)
     place = (found.reason.name, *(at.key for at in found.stack[-1:]))

@@ -422,6 +422,32 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.fakes.has_drawn = True
 
+    def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
+        tensors: list[torch.Tensor] = []
+        gather((args, kwargs), tensors)
+        for argument in (*args, *kwargs.values()):
+            self.argument(func, argument)
+        self.fakes.drew_random = False
+        self.fakes.written.clear()
+        with torch._C.DisableTorchFunction():
+            try:
+                with self.fakes:
+                    out = self.run_wrapped(func, args, kwargs)
+            except Exception as error:
+                raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
+            self.note_random(func)
+            if memory.state() != self.state:
+                raise Break(breaks.INTERNAL, f"{describe(func)} throws a switch of torch's")
+            changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
+            outputs: list[torch.Tensor] = []
+            if not gather(out, outputs) and not changed:
+                return self.plain(func, out)
+            if any(type(output) is not FakeTensor for output in outputs):
+                raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
+            self.record(func, args, kwargs, out, pure=not changed and not self.fakes.drew_random)
+        return out
+
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
             return func(*args, **kwargs)

@@ -28,6 +28,7 @@ from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
+from framelift.world.controls import CONTROLS, control_of
 from framelift.world.exposure import ATOMS, Address, Seen, show_mapping
 from framelift.world.guard import Check
 from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
@@ -120,6 +121,8 @@ def is_drained(fn: Any, n: int, args: list[Any]) -> bool:
 
 class NativeCalls(Operations):
     def interprets(self, fn: types.FunctionType) -> bool:
+        if id(fn) in CONTROLS or (fn.__dict__ and control_of(fn) is not None):
+            return False
         return id(fn.__code__) not in SERVED_CODES and super().interprets(fn)
 
     def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -128,6 +131,9 @@ class NativeCalls(Operations):
             compiled = vars(fn)["_framelift_target"]
             target = Pending(self, self.root.constant(compiled, fn.__name__), compiled)
             return self.invoke(target, *(args[1:] if fn.__name__ == "__call__" else args), **(kwargs or {}))
+        controlled = control_of(fn)
+        if controlled is not None:
+            return controlled(self, fn, args, kwargs or {})
         served = SERVED_OBJECTS.get(type(fn)) or (
             SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None
         )

@@ -1,0 +1,200 @@
+"""What a capture does with calls of a function: keeps them in the graph, ends in front of them, calls another
+function instead, or calls it while capturing."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.core.sentinels import MISSING, UNSET
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.tracing import TRACED, interpreted
+from framelift.world.controls import MARKS, control
+from framelift.world.pending import Pending, opened
+
+
+def for_each(mark: Callable[[Any], Any]) -> Any:
+    """The same of a list or a tuple of functions, as torch has it; what can't be called is refused."""
+
+    @functools.wraps(mark)
+    def marked(fn: Any) -> Any:
+        if isinstance(fn, (list, tuple)):
+            return [marked(one) for one in fn]
+        if not callable(fn) or not (hasattr(fn, "__code__") or hasattr(fn, "__self__")):
+            raise TypeError(f"framelift.{mark.__name__} takes a function, not a {type(fn).__name__}")
+        return mark(fn)
+
+    return marked
+
+
+# ---- in the graph, or not
+
+
+@for_each
+def allow_in_graph(fn: Any) -> Any:
+    """Calls of the function are kept in the graph as they are: it is not looked into, only run once on fake
+    tensors. It must do the same whenever it is given the same, and get all its tensors as arguments."""
+    target = opaque(fn)
+    control(fn, lambda world, fn, args, kwargs: call_opaque(world, target, args, kwargs))
+    return fn
+
+
+def opaque(fn: Any) -> Any:
+    """What stands in graphs for a function. It does not keep it alive; entries that hold it go with it."""
+    alive: Any = weakref.ref(fn)
+
+    @functools.wraps(fn, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _frame.untouched(alive(), *args, **kwargs)
+
+    del call.__wrapped__
+    _frame.set_decision(call.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
+    return call
+
+
+def call_opaque(world: Any, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = tuple([world.for_torch(arg) for arg in args])
+    return world.recorder.call_opaque(target, given, {k: world.for_torch(v) for k, v in kwargs.items()})
+
+
+def nonstrict_trace(fn: Any) -> Any:
+    """A function of its own whose calls are kept in the graph; AOTAutograd looks into it, and captures
+    nothing but the operators."""
+
+    @functools.wraps(fn)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return allow_in_graph(traced)
+
+
+@for_each
+def disallow_in_graph(fn: Any) -> Any:
+    """A capture ends in front of a call of the function, which is made for real."""
+    control(fn, refusing(breaks.DISABLED))
+    return fn
+
+
+@for_each
+def forbid_in_graph(fn: Any) -> Any:
+    """The function must not be called where anything is captured: that is an error of the program's."""
+    control(fn, refusing(breaks.FORBIDDEN))
+    return fn
+
+
+def refusing(reason: breaks.Reason) -> Any:
+    def refuse(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        raise Break(reason, getattr(fn, "__qualname__", repr(fn)))
+
+    return refuse
+
+
+# ---- another function, or a constant
+
+
+def substitute_in_graph(original: Any) -> Callable[[Any], Any]:
+    """`@substitute_in_graph(fn)` above a Python function that does the same: captures look into that one."""
+    if not callable(original):
+        raise TypeError(f"framelift.substitute_in_graph takes a function, not a {type(original).__name__}")
+
+    def register(substitute: Any) -> Any:
+        TRACED[original] = lambda f, args, kwargs: interpreted(f, substitute, args, kwargs)
+        return substitute
+
+    return register
+
+
+@for_each
+def assume_constant_result(fn: Any) -> Any:
+    """The function gives the same each time: it is called while capturing, and its result is a constant."""
+    control(fn, call_once)
+    return fn
+
+
+def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = [world.for_c(arg) for arg in args]
+    keywords = {name: world.for_c(value) for name, value in kwargs.items()}
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        result = _frame.untouched(fn, *given, **keywords)
+    return Pending(world, world.root.constant(result, getattr(fn, "__name__", "constant")), result)
+
+
+MARKS["_dynamo_marked_constant"] = call_once
+MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
+
+
+# ---- while capturing
+
+
+class ComptimeContext:
+    """What `comptime` hands to its function: the state of the capture at this place."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._world: Any = frame.world
+
+    def graph(self) -> Any:
+        """The `torch.fx.Graph` so far."""
+        return self._world.recorder.graph
+
+    def print_graph(self) -> None:
+        print(self.graph())
+
+    def guards(self) -> list[str]:
+        return [f"{guard.source}: {guard.check.name}" for guard in self._world.guards.values()]
+
+    def print_guards(self) -> None:
+        print("\n".join(self.guards()))
+
+    def locals(self) -> dict[str, Any]:
+        """The variables: tensors are fakes, and what has not been looked at yet is shown by where it is."""
+        pairs = zip(self._frame.code.names, self._frame.fast, strict=False)
+        values = {name: value for name, value in pairs if value is not UNSET}
+        return {name: shown(value) for name, value in values.items()}
+
+    def print_locals(self) -> None:
+        for name, value in self.locals().items():
+            print(f"{name} = {value}")
+
+    def print_bt(self) -> None:
+        print(self._world.recorder.where())
+
+    def graph_break(self, reason: str = "comptime") -> None:
+        raise Break(breaks.ASKED_FOR, reason)
+
+
+def shown(value: Any) -> Any:
+    if type(value) is not Pending:
+        return value
+    return f"<{value.source}>" if value.opened is MISSING else value.opened
+
+
+def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
+    """Calls the function while the calling one is captured, and not at all when it runs."""
+
+
+def graph_break(reason: str = "") -> None:
+    """The capture ends here, and goes on after it; without a capture nothing happens."""
+
+
+def serve_comptime(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    (fn,) = (*args, *kwargs.values())
+    with torch._C.DisableTorchFunction():
+        _frame.untouched(opened(fn), ComptimeContext(f))
+
+
+def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    (reason,) = (*args, *kwargs.values()) or ("",)
+    raise Break(breaks.ASKED_FOR, str(opened(reason)))
+
+
+TRACED[comptime] = serve_comptime
+TRACED[graph_break] = serve_graph_break

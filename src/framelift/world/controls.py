@@ -1,0 +1,34 @@
+"""What users have said is to be done with calls of a function while a trace runs; they say so by
+`api/capture_control.py`.
+
+Torch's own marks count too, where they are attributes of the function: nobody has to be asked for them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+Control = Callable[[Any, Any, list[Any], dict[str, Any]], Any]
+"""function(world, fn, args, kwargs) -> what the call gives."""
+
+CONTROLS: dict[int, Control] = {}
+"""id of a function -> what is done instead of calling it, for as long as it lives."""
+
+MARKS: dict[str, Control] = {}
+"""Attribute that torch sets on a function -> the same."""
+
+
+def control(fn: Any, what: Control) -> None:
+    if id(fn) not in CONTROLS:
+        weakref.finalize(fn, CONTROLS.pop, id(fn), None)
+    CONTROLS[id(fn)] = what
+
+
+def control_of(fn: Any) -> Control | None:
+    found = CONTROLS.get(id(fn))
+    if found is None:
+        for mark in MARKS.keys() & getattr(fn, "__dict__", {}).keys():
+            return MARKS[mark]
+    return found
