@@ -169,7 +169,7 @@ class Rebuild:
         cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
         if cls is torch.nn.Parameter:
             raise unrebuildable(fake, "a Parameter made inside")
-        if cls is torch.Tensor and not attributes:
+        if (cls is torch.Tensor or id(fake) in recorder.behind) and not attributes:
             return self.output(fake)
         name = self.made.get(id(fake))
         if name is None:

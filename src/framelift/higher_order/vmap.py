@@ -16,9 +16,9 @@ from torch.utils import _pytree as pytree
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import calls_back, without_effects
+from framelift.higher_order.bodies import without_effects
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.tracing import serve
+from framelift.interpreter.tracing import calls_back, serve
 from framelift.tensors.recorder import Recorder
 
 for _code in (apis.vmap.__code__, *(c for c in apis.vmap.__code__.co_consts if hasattr(c, "co_code"))):

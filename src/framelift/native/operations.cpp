@@ -323,6 +323,10 @@ bool check_leaf(Operand& operand, Walk&, PyObject* value) {
   return is_tensor(value) && is_leaf(value) == (operand.number != 0);
 }
 
+bool check_no_hooks(Operand&, Walk&, PyObject* value) {
+  return is_tensor(value) && !has_hooks(value);
+}
+
 bool check_offset(Operand& operand, Walk&, PyObject* value) {
   return is_tensor(value) && offset_of(value) == operand.number;
 }
@@ -362,6 +366,7 @@ const CheckKind CHECKS[] = {
     {"EMPTY_CELL", check_empty_cell, OperandKind::NOTHING, false},
     {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
     {"LEAF", check_leaf, OperandKind::FLAG, false},
+    {"NO_HOOKS", check_no_hooks, OperandKind::NOTHING, false},
     {"OFFSET", check_offset, OperandKind::INDEX, false},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},

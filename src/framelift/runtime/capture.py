@@ -23,6 +23,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
+import framelift.higher_order  # noqa: F401 (whose operators traces serve from then on)
 from framelift import _frame, _guards
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
@@ -30,14 +31,10 @@ from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRES
 from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
-from framelift.higher_order.bodies import CALLING_BACK
-from framelift.interpreter import (  # which add to what traces serve
-    Machine,
-)
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.machine import Position, decoded
+from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.points import chain
-from framelift.interpreter.traced import TracingMachine
+from framelift.interpreter.traced import CALLING_BACK, TracingMachine
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
@@ -49,6 +46,7 @@ from framelift.world.guard import Check
 from framelift.world.pending import Pending
 from framelift.world.source import Source
 from framelift.world.variables import variables
+from framelift.world.views import View
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
@@ -384,12 +382,11 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(region.inputs)}
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
-    if mutated:
-        tensors = [
-            (slots[world.known[id(tensor)].source], tensor)
-            for node, tensor, _ in recorder.inputs
-            if node not in world.number_inputs
-        ]
+    attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
+    if mutated or attributed:
+        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        each = {id(tensor): tensor for tensor in (*used, *attributed)}.values()
+        tensors = [(slots[world.known[id(tensor)].source], tensor) for tensor in each]
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor
@@ -401,8 +398,14 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
 
 
+def is_changed_tensor(view: View) -> bool:
+    """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
+    return isinstance(view.outside, torch.Tensor) and bool(view.changes())
+
+
 FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
     "is_leaf": (Check.LEAF, lambda tensor: tensor.is_leaf),
+    "no_hooks": (Check.NO_HOOKS, lambda tensor: None),
     "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
 }
 """How what the recorder calls facts is guarded."""

@@ -382,13 +382,16 @@ class GraphWriter:
     def finish(self, outputs: list[Any]) -> None:
         """Closes the graph: gives it its outputs and drops what nobody uses."""
         self.graph.output(
-            tuple(self.nodes[id(out)] if type(out) is FakeTensor else self.symbol(out) for out in outputs)
+            tuple(self.output_of(out) if type(out) is FakeTensor else self.symbol(out) for out in outputs)
         )
         drop_unused(self.graph, self.impure)
         for node, _, _ in self.inputs:
             if not node.users:
                 self.graph.erase_node(node)  # only looked at: guarded, but no input of the graph
         self.inputs = [found for found in self.inputs if found[0].users]
+
+    def output_of(self, fake: FakeTensor) -> torch.fx.Node:
+        return self.nodes[id(fake)]
 
     @property
     def empty(self) -> bool:

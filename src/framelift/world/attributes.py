@@ -451,9 +451,15 @@ class Attributes(Door):
         found = super().class_attribute(torch.Tensor, name)
         at = self.recorder.input_of.get(id(fake))
         if found is not MISSING:
+            if name == "grad_fn" and self.tensor_attr(fake, "is_leaf"):
+                return None
             if at is not None and name in UNGUARDED_OF_INPUTS:
                 return self.input_tensor_attr(fake, at, name)
-            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks", "data"):
+            if name == "grad":
+                return self.recorder.attributes.get(id(fake), {}).get(name)
+            if name == "retains_grad":
+                return id(fake) in self.recorder.retained
+            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks"):
                 return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
             return native(getattr, fake, name)
         own = self.tensor_dict_attr(fake, name)
@@ -467,15 +473,22 @@ class Attributes(Door):
         at = self.recorder.input_of.get(id(fake))
         if at is None:
             return self.recorder.attributes.get(id(fake), {}).get(name, MISSING)
+        view = self.tensor_view(at)
+        own = self.own_attr(view, view.outside, name)
+        return MISSING if own is DELETED else own
+
+    def tensor_view(self, at: int) -> View:
+        """What the trace has read of, or set on, a tensor that came in."""
         tensor = self.recorder.inputs[at][1]
-        source = self.known[id(tensor)].source
-        if name in tensor.__dict__:
-            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
-        self.guard(source, Check.NO_ATTR, name)
-        return MISSING
+        view = self.views.get(id(tensor))
+        if view is None:
+            view = self.views[id(tensor)] = View(self.known[id(tensor)].source, tensor)
+        return view
 
     def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
+        if id(fake) in self.recorder.behind and name in self.recorder.parts_of(fake):
+            return self.recorder.part(fake, name)
         found = self.class_attribute(cls, name)
         if found is super().class_attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
@@ -488,11 +501,13 @@ class Attributes(Door):
         return self.bound(found, fake, cls, name)
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
-        tensor = self.recorder.inputs[at][1]
-        if name == "grad" and id(fake) not in self.recorder.mutated:
-            with torch._C.DisableTorchFunction():
-                grad = tensor.grad
-            return Pending(self, self.known[id(tensor)].source.child(Access.GRAD), grad)
+        if name == "grad":
+            view = self.tensor_view(at)
+            if "grad" not in view.values:
+                with torch._C.DisableTorchFunction():
+                    grad = view.outside.grad
+                view.values["grad"] = self.found_at(view.source.child(Access.GRAD), grad)
+            return view.values["grad"]
         return self.refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
 
     def class_of(self, obj: Any) -> type:

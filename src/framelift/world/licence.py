@@ -33,6 +33,7 @@ import torch
 from framelift.core import breaks, policy
 from framelift.core.breaks import Reason
 from framelift.core.per_code import PerCode
+from framelift.tensors.wrappers import is_wrapper_class
 
 
 class Looks(enum.Enum):
@@ -486,6 +487,8 @@ def judge_method(fn: Any) -> Licence | Refusal:
 
 
 def judge_class(cls: type) -> Licence | Refusal:
+    if is_wrapper_class(cls):
+        return Licence(Looks.RECORDED, "makes a tensor around others")
     module = cls.__module__
     init: Any = cls.__init__  # type: ignore[misc]
     if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(module):

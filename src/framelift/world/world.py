@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
+import torch
+
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
@@ -138,8 +140,11 @@ class World(NativeCalls):
             others.setdefault(type(blind.outside), []).append((blind.source, blind.outside))
         for source, value in self.glanced.items():
             others.setdefault(type(value), []).append((source, value))
+        views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [(view.source, view.outside) for view, _ in written.attributes]
+        changed += [
+            (view.source, view.outside) for view in views if not isinstance(view.outside, torch.Tensor)
+        ]
         for source, value in changed:
             if source in self.fresh:
                 continue
