@@ -14,14 +14,16 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench test-random test-memory test-cpython test-cpython-captured test-torchless \
-  test-cpython-torchless setup clean distclean
+.PHONY: help demo test lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
+  test-torchless test-cpython-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
 	@echo "make test            lint, types, layer rules and tests"
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
+	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
+	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-cpython    CPython's own tests, interpreted: the share that behaves as natively"
@@ -53,6 +55,12 @@ test-cpython: setup
 
 test-cpython-captured: setup
 	@$(BIN)/python tests/cpython --mode captured $(CPYTHON)
+
+sweep: setup
+	@$(BIN)/python docs/make_coverage.py
+
+models: setup
+	@$(BIN)/python docs/make_models.py $(MODELS)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

@@ -38,7 +38,7 @@ SAMPLES = 2
 CAPTURED = "captured"
 
 DATA, SHAPE, NO_FAKE = "data-dependent value", "data-dependent shape", "operator without a fake kernel"
-ARGUMENT, KIND = "argument that a graph can't hold", "unsupported kind of tensor"
+BRANCH, KIND = "data-dependent branch", "unsupported kind of tensor"
 
 BREAKS = {
     **dict.fromkeys(
@@ -55,9 +55,6 @@ BREAKS = {
     **dict.fromkeys(("sparse.mm.reduce", "sparse.sampled_addmm"), KIND),
     **dict.fromkeys(("resize_", "resize_as_"), "not supported"),
     "torch._scaled_mm_v2": "opaque object",  # an enumeration of pybind11's
-    "nn.functional.linear_cross_entropy.chunked": ARGUMENT,  # an object with options
-    "nn.functional.linear_cross_entropy.chunked_none": ARGUMENT,
-    "nn.functional.triplet_margin_with_distance_loss": ARGUMENT,  # a function
 }
 """Operators that break with some of their samples -> the reason."""
 
@@ -213,8 +210,8 @@ def outcome(case: Case, backend: str = "eager") -> str | None:
     return CAPTURED if found is None else f"differs: {found}"
 
 
-def main(names: list[str]) -> int:
-    warnings.simplefilter("ignore")
+def sweep(names: list[str]) -> dict[str, list[str]]:
+    """What becomes of them -> which."""
     found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
     for op in op_db:
         if names and op.name not in names and name_of(op) not in names:
@@ -223,14 +220,41 @@ def main(names: list[str]) -> int:
             result = outcome(case)
             if result is not None:
                 found[result].append(case.name)
+    return found
+
+
+@dataclass
+class Share:
+    """How much of what was run is captured."""
+
+    captured: int
+    total: int
+    possible: int
+    """Without those that need data, or an operator's fake kernel that torch has not."""
+
+    @classmethod
+    def of(cls, found: dict[str, list[str]]) -> Share:
+        total = sum(map(len, found.values()))
+        needs_data = sum(len(found.get(reason, ())) for reason in (DATA, BRANCH, SHAPE, NO_FAKE))
+        return cls(len(found.get(CAPTURED, ())), total, total - needs_data)
+
+    def __str__(self) -> str:
+        whole = f"{self.captured} of {self.total} captured ({self.captured / max(self.total, 1):.1%})"
+        share = self.captured / max(self.possible, 1)
+        return f"{whole}, of the {self.possible} that can be run without data {share:.1%}"
+
+
+def report(found: dict[str, list[str]]) -> None:
     for result, where in sorted(found.items()):
         if result != CAPTURED:
             print(f"{result}\n    {', '.join(where)}")
-    total = sum(map(len, found.values()))
-    possible = total - sum(len(found[reason]) for reason in (DATA, SHAPE, NO_FAKE))
-    captured = len(found[CAPTURED])
-    print(f"{captured} of {total} calls captured ({captured / max(total, 1):.1%}),")
-    print(f"of the {possible} that can be run without data {captured / max(possible, 1):.1%}")
+    print(Share.of(found))
+
+
+def main(names: list[str]) -> int:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)  # the tensors are small
+    report(sweep(names))
     return 0
 
 

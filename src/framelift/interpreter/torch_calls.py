@@ -8,9 +8,12 @@ import operator
 from typing import Any
 
 import torch
+from torch._library.custom_ops import CustomOpDef
+from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from framelift import _frame
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
@@ -26,7 +29,6 @@ def constant(value: Any) -> Any:
 
 
 ANSWERS: dict[Any, Any] = {
-    torch.compiler.is_compiling: True,
     torch.compiler.is_dynamo_compiling: True,
     torch.compiler.is_exporting: False,
     torch.jit.is_scripting: False,
@@ -35,6 +37,13 @@ ANSWERS: dict[Any, Any] = {
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
 TRACED.update({question: constant(answer) for question, answer in ANSWERS.items()})
+
+
+@serve(torch.compiler.is_compiling)
+def serve_is_compiling(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A module's call asks so as not to run, when compiled, the hooks that are always called if forward
+    raises: here they are."""
+    return f.code.code is not torch.nn.Module._call_impl.__code__
 
 
 @serve(torch.is_tensor)
@@ -134,3 +143,15 @@ def serve_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
     TRACED[_class.__call__] = serve_operator
+
+
+@serve(CustomOpDef.__call__)
+def serve_custom_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What `torch.library.custom_op` has made: the graph holds the operator that it has registered."""
+    return serve_operator(f, [opened(args[0])._opoverload, *args[1:]], kwargs)
+
+
+# ---- functions that are given what a graph can't hold, such as another function
+
+for _function in (functional.triplet_margin_with_distance_loss, functional.linear_cross_entropy):
+    _frame.set_decision(_function.__code__, _frame.SKIP, _frame.INTERPRET)

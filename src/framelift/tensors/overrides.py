@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -22,7 +23,10 @@ ORDINARY = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined
 
 
 def is_known_kind(cls: type) -> bool:
-    """Whether tensors of the class are plain ones with methods of their own."""
+    """Whether tensors of the class are plain ones with methods of their own. What a lazy module has before
+    its first input has no shape, and becomes another in place."""
+    if issubclass(cls, UninitializedTensorMixin):
+        return False
     return cls in PLAIN or getattr(cls, "__torch_dispatch__", None) is NO_DISPATCH
 
 

@@ -27,6 +27,7 @@ from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
+from framelift.world.arrays import Array
 from framelift.world.attribute_writes import AttributeWrites
 from framelift.world.decimals import context_text
 from framelift.world.door import is_ours
@@ -139,6 +140,8 @@ class Exposure(AttributeWrites):
 
     def expose(self, value: Any, cls: type) -> None:
         """C may look the special methods of the value's class up."""
+        if cls is Array:
+            self.refuse(breaks.NUMPY, "an array in a native operation")
         if self.is_opaque(value):
             reason = breaks.OUTSIDE_ITERATOR if is_iterator(cls) else breaks.OPAQUE_OBJECT
             self.refuse(reason, f"a {cls.__module__}.{cls.__qualname__} in a native operation")

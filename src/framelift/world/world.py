@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
+import torch
+
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
+from framelift.world.arrays import Arrays
 from framelift.world.decimals import DecimalFlags, Signal, context_text
 from framelift.world.guard import Check
 from framelift.world.native_calls import NativeCalls
@@ -45,6 +48,7 @@ class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         recorder.ask = self.ask_class
+        self.arrays = Arrays(self)
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
         self.decimal_flags = DecimalFlags()
@@ -144,8 +148,11 @@ class World(NativeCalls):
             others.setdefault(type(blind.outside), []).append((blind.source, blind.outside))
         for source, value in self.glanced.items():
             others.setdefault(type(value), []).append((source, value))
+        views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [(view.source, view.outside) for view, _ in written.attributes]
+        changed += [
+            (view.source, view.outside) for view in views if not isinstance(view.outside, torch.Tensor)
+        ]
         for source, value in changed:
             if source in self.fresh:
                 continue
