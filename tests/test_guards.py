@@ -244,6 +244,18 @@ def test_signals_of_decimal_numbers_are_read_when_they_are_asked_for() -> None:
         assert compiled(X, context)[1] is expected
 
 
+def test_what_c_relies_on_outlives_a_break() -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        context = decimal.Context()
+        y = x + 1
+        return y, context.flags[decimal.Inexact]  # which are in the context's memory
+
+    compiled = framelift.compile(fn, backend="eager")
+    with decimal.localcontext() as other:
+        other.flags[decimal.Inexact] = True
+        assert [compiled(X)[1] for _ in range(3)] == [False] * 3
+
+
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_an_argument_that_was_read_changes(name: str) -> None:
     fn, first, second = ARGUMENTS[name]

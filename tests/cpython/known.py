@@ -90,6 +90,7 @@ KNOWN: list[Known] = [
     Known("test_json::TestPyUnicode.test_unicode_decode", TOO_SLOW, CAPTURED),
     Known("test_math::MathTests.testIsqrt", TOO_SLOW, CAPTURED),
     Known("test_math::MathTests.testRemainder", TOO_SLOW, CAPTURED),
+    Known("test_range::RangeTest.test_range_iterators", TOO_SLOW, CAPTURED),
     Known("test_set::TestFrozenSet*.test_hash_effectiveness", TOO_SLOW, CAPTURED),
     Known("test_sort::TestBase.testStressfully", TOO_SLOW, CAPTURED),
     Known("test_struct::StructTest.test_integers", TOO_SLOW, CAPTURED),

@@ -30,7 +30,7 @@ from framelift.bytecode.resume import (
     step_code,
     waiting_step_code,
 )
-from framelift.world.plain import is_watched
+from framelift.world.plain import RELIED_ON, is_watched
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,8 @@ class Plan:
 
 def is_missed(value: Any) -> bool:
     """Whether somebody would notice that an object is gone."""
+    if issubclass(type(value), RELIED_ON):
+        return True
     return is_watched(type(value)) and weakref.getweakrefcount(value) > 0
 
 

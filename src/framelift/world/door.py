@@ -31,7 +31,7 @@ from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, is_hashed_oddly, open_opaque, opener_of
 from framelift.world.pending import Pending
-from framelift.world.plain import PlainWorld, is_ours, is_watched, leave_unwatched
+from framelift.world.plain import RELIED_ON, PlainWorld, is_ours, is_watched, leave_unwatched
 from framelift.world.shadows import Blind, Shadow
 from framelift.world.source import Access, Root, Source
 from framelift.world.views import DELETED, View
@@ -363,9 +363,12 @@ class Door(PlainWorld):
             self.own_interrupts[id(error)] = error
 
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
-        """Whether a weak reference may be left to it. What would have to be made again is not worth it."""
+        """Whether a weak reference may be left to it, or a part that is in its memory. What would have to be
+        made again is not worth it."""
         if type(value) is Pending:
-            return is_watched(type(value.value))
+            return is_watched(type(value.value)) or issubclass(type(value.value), RELIED_ON)
+        if self.is_opaque(value) and issubclass(type(value), RELIED_ON):
+            return True
         if not is_watched(type(value)):
             return False
         return weakref.getweakrefcount(value) > 0 or any(item is value for item in stack)

@@ -8,6 +8,7 @@ trace (`framelift.world.world`) overrides the operations that can meet something
 from __future__ import annotations
 
 import builtins
+import decimal
 import operator
 from collections.abc import Callable
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -53,6 +54,10 @@ UNWATCHED: tuple[type, ...] = (type, FunctionType, ModuleType)
 def leave_unwatched(cls: type) -> None:
     global UNWATCHED
     UNWATCHED += (cls,)
+
+
+RELIED_ON: tuple[type, ...] = (decimal.Context,)
+"""Classes of C's that give out parts of their instances which don't keep them alive: `flags`, `traps`."""
 
 
 class PlainWorld:
