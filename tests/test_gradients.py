@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -556,3 +557,31 @@ def test_a_checkpointed_function_with_effects_is_left_alone():
     compiled(x).sum().backward()
     assert len(calls) == 2  # once more for the gradients
     torch.testing.assert_close(x.grad, torch.cos(torch.ones(3)))
+
+
+def test_gradients_through_a_checkpoint_that_draws_random_numbers():
+    def f(x):
+        y = checkpoint(lambda y: nn.functional.dropout(y, 0.5).sin(), x * 2, use_reentrant=False)
+        return torch.autograd.grad(y.sum(), x)
+
+    compiled = framelift.compile(f, backend="aot_eager")
+    found = []
+    for run in (f, compiled):
+        torch.manual_seed(0)
+        found.append((run(torch.ones(20, requires_grad=True)), torch.get_rng_state()))
+    torch.testing.assert_close(*found)
+    assert "generator of random numbers" in reasons(compiled)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameters_and_modules_made_inside(backend):
+    fn = lambda x: (nn.Linear(3, 3), nn.Parameter(x * 2), copy.deepcopy(x))
+    found = []
+    for run in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        x = torch.ones(2, 3, requires_grad=True)
+        module, parameter, copied = run(x)
+        (module(copied) + parameter).sum().backward()
+        assert type(parameter) is nn.Parameter and x.grad is None
+        found.append((parameter.grad, copied.grad, [p.grad for p in module.parameters()]))
+    torch.testing.assert_close(*found)

@@ -177,8 +177,6 @@ class Rebuild:
         if id(fake) not in recorder.nodes:
             raise Break(breaks.UNKNOWN_TENSOR, "a result of the function")
         cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
-        if cls is torch.nn.Parameter:
-            raise unrebuildable(fake, "a Parameter made inside")
         if (cls is torch.Tensor or id(fake) in recorder.behind) and not attributes:
             return self.output(fake)
         name = self.made.get(id(fake))

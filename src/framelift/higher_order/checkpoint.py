@@ -71,6 +71,7 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any])
     recorder.calls += 1
     if not recorder.impure.isdisjoint(body.graph.nodes):
         recorder.impure.add(node)
+        recorder.redrawn = what
     recorder.name_outputs(tuple(tensors), node)
     return out
 

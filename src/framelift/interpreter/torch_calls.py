@@ -14,6 +14,8 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
@@ -109,6 +111,36 @@ def serve_module_call(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if world.truth(world.load_global(scope, name) if hooks is MISSING else hooks):
             return by_torch()
     return call(f, world.load_attr(module, "forward"), args[1:], kwargs or None)
+
+
+# ---- copies
+
+
+def deep_copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    """`Tensor.__deepcopy__`, of a tensor that has its memory for itself."""
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    copied = tensor.detach().clone(memory_format=torch.preserve_format)
+    if tensor.requires_grad:
+        copied.requires_grad_()
+    if tensor.grad is not None:
+        copied.grad = tensor.grad.__deepcopy__(memo)
+    memo[id(tensor)] = copied
+    return copied
+
+
+_frame.set_decision(deep_copy.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+@serve(torch.Tensor.__deepcopy__)
+def serve_deep_copy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    tensor = opened(args[0])
+    if not world.load_attr(tensor, "is_leaf"):
+        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is no leaf")
+    if not world.recorder.fills_its_memory(tensor) or not world.has_no_attributes(tensor):
+        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is part of another, or has attributes")
+    return call(f, deep_copy, [tensor, *args[1:]], kwargs)
 
 
 # ---- facts about symbols

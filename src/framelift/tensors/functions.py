@@ -94,7 +94,6 @@ REFUSED = {
     Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
     Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
     Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
-    Tensor.__deepcopy__: (breaks.INTERNAL, "a deep copy of a tensor"),
     Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
     Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),

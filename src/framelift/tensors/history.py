@@ -51,6 +51,8 @@ class Histories(GraphWriter):
         """Tensors that are no leaves, and are to have their gradients all the same."""
         self.gone: set[Any] = set()
         """Autograd's nodes whose saved tensors have been let go."""
+        self.redrawn: str | None = None
+        """What draws random numbers that must be the same ones when it is run again for gradients."""
         self.ended: dict[int, Callable[[Any], Any]] = {}
         """id of a tensor that lives on, without its history -> what gives it the look of one again."""
         self.borrowed: set[int] = set()
@@ -138,6 +140,8 @@ class Histories(GraphWriter):
 
     def gradients(self, outputs: list[Any], inputs: list[Any], settings: dict[str, Any]) -> tuple[Any, ...]:
         """`torch.autograd.grad`, recorded."""
+        if self.redrawn is not None:  # AOTAutograd sees to that only between a graph and its backward graph
+            raise Break(breaks.RANDOM, f"gradients through {self.redrawn}, which draws random numbers")
         self.live_again()
         of: Any = lambda values: [v if v is None else self.again[self.nodes[id(v)]] for v in values]
         given = settings.get("grad_outputs")

@@ -42,6 +42,8 @@ def as_plain(tensor: torch.Tensor) -> torch.Tensor:
 
 def as_one_of(tensor: torch.Tensor, cls: Any, attributes: dict[str, Any]) -> torch.Tensor:
     """What a graph has computed, as the program knows it."""
+    if cls is torch.nn.Parameter:
+        return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
     with torch._C.DisableTorchFunctionSubclass():
         made = tensor.as_subclass(cls) if cls is not torch.Tensor else tensor
     made.__dict__.update(attributes)

@@ -480,6 +480,16 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
             name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
             raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
 
+    def fills_its_memory(self, fake: FakeTensor) -> bool:
+        """Whether a plain tensor lies densely in memory that is as large as it."""
+        with self.fakes, torch._C.DisableTorchFunction():
+            if fake.layout is not torch.strided or self.class_of(fake) not in PLAIN:
+                return False
+            self.note_fact("storage_offset", fake)
+            size = fake.untyped_storage().nbytes()
+            dense = torch.empty_like(fake, requires_grad=False).stride() == fake.stride()
+            return bool(dense and size == fake.numel() * fake.element_size())
+
     def note_fact(self, name: str, fake: Any) -> None:
         """The program asks something about a tensor: of an input, that is guarded from now on."""
         if name not in FACTS:

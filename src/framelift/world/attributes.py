@@ -499,6 +499,17 @@ class Attributes(Door):
         own = self.own_attr(view, view.outside, name)
         return MISSING if own is DELETED else own
 
+    def has_no_attributes(self, fake: Any) -> bool:
+        """Whether the program has set nothing on a tensor."""
+        at = self.recorder.input_of.get(id(fake))
+        if at is None:
+            return not self.recorder.attributes.get(id(fake))
+        view = self.tensor_view(at)
+        if own_dictionary(view.outside) or view.changes():
+            return False
+        self.guard(view.source.child(Access.DICT), Check.KEYS, ())
+        return True
+
     def tensor_view(self, at: int) -> View:
         """What the trace has read of, or set on, a tensor that came in."""
         tensor = self.recorder.inputs[at][1]
