@@ -38,7 +38,8 @@ INTRODUCTION = """\
 # Models
 
 What becomes of the architectures of `transformers`: tiny ones with random weights (`tests/zoo`), each in a
-process of its own, on one thread. `make models` writes this page.
+process of its own, on one thread. `make models` writes this page. Rows that were not measured again are
+kept as they were, and may be of an earlier state of the code.
 
 - **graphs / breaks**: how many graphs the backend is given for two calls of `forward`, and how often the
   capture had to end, in Framelift and in `torch.compile`, both with a backend that runs the graph as it is.
@@ -110,7 +111,8 @@ def totals(rows: dict[str, Row]) -> Iterator[str]:
 
     asked = [of for of in rows.values() if of.get("generate") != ABSENT]
     trained = [of for of in rows.values() if of.get("training") != ABSENT]
-    yield f"- {len(rows)} architectures, {sum(map(correct, rows.values()))} correct in all that was measured"
+    yield f"- {len(rows)} architectures (of {len(ARCHITECTURES)} in `tests/zoo`) were measured"
+    yield f"- correct in all that was measured of them: {sum(map(correct, rows.values()))}"
     yield f"- forward as eager's: {sum(total('forward', of) for of in rows.values())} of {len(rows)}"
     yield f"- training step as eager's: {sum(total('training', of) for of in trained)} of {len(trained)}"
     yield f"- generated tokens as eager's: {sum(total('generate', of) for of in asked)} of {len(asked)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from zoo.architecture import IDS, SIZES, VOCABULARY, Architecture, padded_text, text
@@ -13,7 +14,7 @@ def encoder(name: str, model: str, **options: Any) -> Architecture:
 
 ENCODERS = [
     encoder("BERT", "BertModel"),
-    encoder("BERT, eager attention", "BertForMaskedLM"),
+    replace(encoder("BERT, eager attention", "BertForMaskedLM"), attention="eager"),
     encoder("RoBERTa", "RobertaForSequenceClassification", **IDS),
     encoder("ALBERT", "AlbertModel", embedding_size=16, num_hidden_groups=1),
     encoder("DistilBERT", "DistilBertModel", dim=32, n_layers=2, n_heads=4, hidden_dim=64),
