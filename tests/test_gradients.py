@@ -107,6 +107,14 @@ def of_a_tensor_made_inside(x):
 
 
 @program(given(3))
+def requires_grad_set(x):
+    y = x * 2
+    y.requires_grad = True
+    (y * y).sum().backward()
+    return y.grad
+
+
+@program(given(3))
 def of_a_leaf_made_inside(x):
     w = torch.ones(3, requires_grad=True)
     (w * x).sum().backward()

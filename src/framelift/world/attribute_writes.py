@@ -146,6 +146,9 @@ class AttributeWrites(Attributes):
 
     def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
         found = super().class_attribute(torch.Tensor, name)
+        if name == "requires_grad" and type(opened(value)) is bool:
+            self.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
+            return
         if name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:
