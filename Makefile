@@ -14,8 +14,8 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
-.PHONY: help demo test lint bench sweep test-random test-memory test-cpython test-torchless test-cpython-torchless \
-  setup clean distclean
+.PHONY: help demo test lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
+  test-torchless test-cpython-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
@@ -23,9 +23,11 @@ help:
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
+	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
-	@echo "make test-cpython    CPython's own tests, interpreted and captured: the share that behaves as natively"
+	@echo "make test-cpython    CPython's own tests, interpreted: the share that behaves as natively"
+	@echo "make test-cpython-captured  the same tests within a compiled function: traced, guarded, broken, replayed"
 	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
 	@echo "make test-cpython-torchless  CPython's own tests, interpreted, in the same environment"
 	@echo "make clean           remove builds and caches; make distclean: the environments too"
@@ -50,10 +52,15 @@ test-memory: setup
 
 test-cpython: setup
 	@$(BIN)/python tests/cpython --mode interpreted $(CPYTHON)
-	$(BIN)/python tests/cpython --mode captured $(CPYTHON)
+
+test-cpython-captured: setup
+	@$(BIN)/python tests/cpython --mode captured $(CPYTHON)
 
 sweep: setup
 	@$(BIN)/python docs/make_coverage.py
+
+models: setup
+	@$(BIN)/python docs/make_models.py $(MODELS)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

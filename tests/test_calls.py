@@ -90,6 +90,27 @@ class Version:
     minor: int = 0
 
 
+class StateOfTheClass:
+    def __init__(self) -> None:
+        self.a = 1
+
+    @classmethod
+    def __getstate__(cls) -> dict[str, int]:
+        return {"b": 2}
+
+
+class ArgumentsOfTheClass(int):
+    @classmethod
+    def __getnewargs__(cls) -> tuple[int]:
+        return (7,)
+
+
+class ReducedByTheClass:
+    @staticmethod
+    def __reduce__() -> tuple[Any, ...]:
+        return int, ("3",)
+
+
 def items() -> list[Item]:
     return [Item("b", 2), Item("a", 3), Item("c", 1)]
 
@@ -323,6 +344,9 @@ LIBRARY = {
     "copy.deepcopy": (lambda x, xs: (x + 1, copy.deepcopy(xs)), {"a": [1, {2}], "b": (1, [2])}),
     "copy.deepcopy keeps sharing": (lambda x, xs: (x + 1, copy.deepcopy(xs)), [shared := [1], shared]),
     "copy.deepcopy of an object": (lambda x, o: (x + 1, copy.deepcopy(o)), Item("a", [1])),
+    "copy.copy by a class's state": (lambda x, o: (x + 1, vars(copy.copy(o))), StateOfTheClass()),
+    "copy.copy by a class's arguments": (lambda x, o: (x + 1, copy.copy(o)), ArgumentsOfTheClass(5)),
+    "copy.copy by a static method": (lambda x, o: (x + 1, copy.copy(o)), ReducedByTheClass()),
     "copy.copy of a dataclass": (lambda x, o: (x + 1, copy.copy(o)), Config()),
     "dataclasses.replace": (lambda x, o: (x + 1, dataclasses.replace(o, width=8)), Config()),
     "dataclasses.asdict": (lambda x, o: (x + 1, dataclasses.asdict(o)), Config(inner=Config())),

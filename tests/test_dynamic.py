@@ -677,3 +677,21 @@ def test_a_model_for_ten_batch_sizes_and_ten_lengths_is_captured_three_times(bac
                 read(compiled, batch, length), read(model, batch, length), atol=1e-4, rtol=1e-4
             )
     assert captures(compiled) <= 3
+
+
+def test_sizes_that_grow_together_are_symbols_although_one_of_them_came_later() -> None:
+    """As a model's mask and cache: in the first step the mask is known to vary, and the cache is new."""
+
+    def step(x: torch.Tensor, mask: torch.Tensor, cache: list[torch.Tensor]) -> torch.Tensor:
+        kept = torch.cat([cache[0], x]) if cache else x
+        cache[:] = [kept]
+        return kept[: mask.shape[0]] if mask.shape[0] > kept.shape[0] else kept * mask
+
+    compiled = framelift.compile(step, backend="eager", fullgraph=True)
+    mine: list[torch.Tensor] = []
+    theirs: list[torch.Tensor] = []
+    for length in (5, 6, 7, 8, 9, 10, 11):
+        x = torch.ones(5 if length == 5 else 1)
+        expected = step(x, torch.ones(length), mine)
+        assert torch.equal(compiled(x, torch.ones(length), theirs), expected)
+    assert captures(compiled) == 3

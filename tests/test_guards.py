@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import torch
 
+import framelift
 from check import capture, compare, copied, entries, numbers, recompiles, run, why_not
 
 X = torch.arange(4.0)
@@ -212,6 +213,35 @@ def test_the_context_of_decimal_numbers() -> None:
         for context.prec in (5, 5, 2):
             torch.testing.assert_close(compiled(X), fn(X), rtol=0, atol=0)
     assert recompiles(compiled) == 1
+
+
+def test_signals_of_decimal_numbers_are_noted_each_time() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * float(decimal.Decimal(1) / decimal.Decimal(3)) + float(decimal.Decimal(0.5))
+
+    compiled = capture(fn)
+    with decimal.localcontext() as context:
+        for _ in range(3):
+            context.clear_flags()
+            context.flags[decimal.Clamped] = True  # is there already, and stays
+            compiled(X)
+            raised = {signal for signal, is_raised in context.flags.items() if is_raised}
+            assert raised == {decimal.Clamped, decimal.Inexact, decimal.Rounded, decimal.FloatOperation}
+        assert recompiles(compiled) == 0
+        context.traps[decimal.FloatOperation] = True
+        with pytest.raises(decimal.FloatOperation):
+            compiled(X)
+
+
+def test_signals_of_decimal_numbers_are_read_when_they_are_asked_for() -> None:
+    def fn(x: torch.Tensor, context: decimal.Context) -> tuple[torch.Tensor, bool]:
+        return x + 1, context.flags[decimal.Inexact]
+
+    compiled = framelift.compile(fn, backend="eager")
+    context = decimal.Context()
+    for expected in (False, True, False):
+        context.flags[decimal.Inexact] = expected
+        assert compiled(X, context)[1] is expected
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

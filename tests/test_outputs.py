@@ -1186,7 +1186,13 @@ def opened_file(x):
         return file.name, y
 
 
+def method_of_a_number(x):
+    y = x + 1
+    return classmethod(1).__get__(None, int), y
+
+
 UNREBUILDABLE = {
+    method_of_a_number: lambda made: (made[0].__func__, made[0].__self__, made[1]),
     class_made_inside: lambda made: made.get(),
     parameter_made_inside: lambda made: made,
     opened_file: lambda made: made,

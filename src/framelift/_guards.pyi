@@ -147,8 +147,14 @@ def view_meta(
 def as_view(base: torch.Tensor, tensor: torch.Tensor, creation: int, /) -> None:
     """Makes a tensor without history a view of another to autograd."""
 
-def fake_history(tensor: torch.Tensor) -> None:
+def fake_history(tensor: torch.Tensor) -> torch.Tensor:
     """Makes a tensor report requires_grad and not is_leaf, as the result of an operation would."""
+
+def spent_history(tensor: torch.Tensor) -> torch.Tensor:
+    """The same; going back says that this was done before, and can't be done twice."""
+
+def has_hooks(tensor: torch.Tensor) -> bool:
+    """Whether anything is called when a gradient for a tensor is found."""
 
 _Check: TypeAlias = tuple[int, Any]  # kind, operand
 _Node: TypeAlias = tuple[int, int, Any, Sequence[_Check], int]  # parent, access, operand, checks, slot

@@ -10,12 +10,15 @@ import fnmatch
 import gc
 import itertools
 import json
+import logging
 import signal
 import sys
 import unittest
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from known import REPEATS
 
 Asynchronous = unittest.IsolatedAsyncioTestCase
 Method = Callable[[], Any]
@@ -43,6 +46,9 @@ def captured() -> Callable[[Method], None]:
     import torch.export._trace  # or torch would do it later, where a test has put other modules in place
 
     import framelift
+
+    logging.getLogger("framelift").propagate = False  # what it says of breaks is not what the program logs
+    logging.getLogger("framelift").addHandler(logging.NullHandler())
 
     def around(x: torch.Tensor, method: Method) -> torch.Tensor:
         y = x + 1
@@ -146,6 +152,7 @@ def main(module: str, mode: str, path: str, *left_out: str) -> None:
     `*` for any, those that are not tried since they are slow."""
     warnings.simplefilter("ignore")
     slow = [pattern for pattern in left_out if "::" in pattern]
+    repeats = REPEATS.get(module.removeprefix("test."), "")
     with open(path, "a", buffering=1) as file:
 
         def report(**line: str) -> None:
@@ -154,7 +161,7 @@ def main(module: str, mode: str, path: str, *left_out: str) -> None:
         call = MODES[mode]()
         tests = list(leaves(unittest.defaultTestLoader.loadTestsFromName(module)))
         for cls, group in itertools.groupby(tests, type):
-            if cls.__name__ in left_out:
+            if cls.__name__ in left_out or fnmatch.fnmatchcase(cls.__name__, repeats):
                 continue
             some = [test for test in group if name_of(test) not in left_out]
             native = run(some, natively, report)

@@ -29,6 +29,7 @@ from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
+from framelift.world.arrays import CYTHON, Array, open_number
 from framelift.world.hashing import is_hashed_with_effects, may_be_called_again
 from framelift.world.openers import DICT_VIEWS, HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.plain import is_ours
@@ -54,6 +55,23 @@ def builds(*classes: type) -> Callable[[Builder], Builder]:
         return builder
 
     return register
+
+
+# ---- NumPy's
+
+
+def build_array(r: Rebuild, value: Any) -> str:
+    """Around the tensor's memory; what has no dimensions is a number."""
+    return r.variable(f"{r.expression(value.tensor)}.numpy(){'' if value.ndim else '[()]'}")
+
+
+def build_constant(r: Rebuild, value: Any) -> str:
+    return r.own(value)
+
+
+if Array is not None:
+    builds(Array)(build_array)
+    builds(CYTHON)(build_constant)
 
 
 # ---- containers
@@ -275,6 +293,8 @@ def fill_function(r: Rebuild, name: str, fn: types.FunctionType) -> None:
 def build_method(r: Rebuild, value: types.MethodType) -> str:
     if issubclass(type(value.__self__), Suspended):
         return r.variable(f"{r.variable(r.expression(value.__self__))}.{value.__name__}")
+    if not callable(value.__func__):
+        raise Break(breaks.UNREBUILDABLE, "a method of what can't be called", culprit=value)
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 
@@ -562,16 +582,12 @@ def is_plain_attribute(cls: type, name: Any) -> bool:
     return not any(hasattr(type(member), "__set__") for member in found)
 
 
-def build_constant(r: Rebuild, value: Any) -> str:
-    return r.own(value)
-
-
 TYPES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]
 """Such as `Optional[int]`: `typing` makes each once, and keeps it."""
 
 
 def builder_for(cls: type) -> Builder | None:
-    if OPENERS.get(cls) in (open_constant, open_singleton) or issubclass(cls, TYPES):
+    if OPENERS.get(cls) in (open_constant, open_singleton, open_number) or issubclass(cls, TYPES):
         return build_constant
     if issubclass(cls, (type, types.ModuleType)) or is_ours(cls):
         return None

@@ -31,6 +31,8 @@ from framelift.tensors import memory
 from framelift.tensors.overrides import as_one_of
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
+from framelift.world.door import is_drawn
+from framelift.world.draws import Draw
 from framelift.world.exposure import Address
 from framelift.world.licence import GENERATORS
 from framelift.world.pending import Pending
@@ -78,12 +80,20 @@ class Rebuild:
         self.kept: list[Any] = []
         """Whatever has an id in `made`, so that the id stays its own."""
         self.count = 0
+        self.drawn: set[Source] = set()
+        """The draws that are used."""
+        self.drawings: list[tuple[Draw, str]] = []
 
     # ---- what is there already
 
     def input(self, source: Source) -> str:
         if source.access is Access.CONST and stays(source.key[1]):
             return self.own(source.key[1])
+        if source.access is Access.DRAWN:
+            self.drawn.add(source)
+            return f"d{source.key}"
+        if is_drawn(source):
+            raise Break(breaks.UNREBUILDABLE, f"{source}")
         name = self.inputs.get(source)
         if name is None:
             name = self.inputs[source] = f"i{len(self.inputs)}"
@@ -169,7 +179,7 @@ class Rebuild:
         cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
         if cls is torch.nn.Parameter:
             raise unrebuildable(fake, "a Parameter made inside")
-        if cls is torch.Tensor and not attributes:
+        if (cls is torch.Tensor or id(fake) in recorder.behind) and not attributes:
             return self.output(fake)
         name = self.made.get(id(fake))
         if name is None:
@@ -189,6 +199,10 @@ class Rebuild:
         symbols = self.world.recorder.symbols
         assert symbols is not None
         for symbol in value.node.expr.free_symbols:
+            drawn = self.world.draws.symbols.get(symbol)
+            if drawn is not None:
+                self.symbols[str(symbol)] = self.input(drawn)
+                continue
             read = symbols.reads.get(symbol)
             if read is None:
                 self.outputs.setdefault(symbol, (str(symbol), symbol))
@@ -222,6 +236,34 @@ class Rebuild:
             if step not in self.late and (step in self.made or type(self.making[step]) in FILLABLE):
                 return Cyclic(step)
         return Break(breaks.UNREBUILDABLE, "a cycle of immutable objects")
+
+    # ---- draws
+
+    def draws(self, late: bool) -> list[str]:
+        """The statements that draw, before the graph or after it; what is pure only if it is used."""
+        return [
+            f"d{draw.source.key} = {text}"
+            for draw, text in self.drawings
+            if draw.late is late and (draw.source in self.drawn or not draw.pure)
+        ]
+
+    def write_draws(self) -> None:
+        """While all that came in is still an input."""
+        self.drawings = [(draw, self.drawing(draw)) for draw in self.world.draws.made]
+
+    def drawing(self, draw: Draw) -> str:
+        given = [self.drawn_argument(value) for value in draw.args]
+        given += [f"{name}={self.drawn_argument(value)}" for name, value in draw.kwargs.items()]
+        return f"{self.own(draw.fn)}({', '.join(given)})"
+
+    def drawn_argument(self, value: Any) -> str:
+        if type(value) is Source:
+            return self.input(value)
+        if type(value) is list:
+            return f"[{', '.join(map(self.drawn_argument, value))}]"
+        if type(value) is tuple:
+            return f"({''.join(f'{self.drawn_argument(item)}, ' for item in value)})"
+        return self.expression(value)
 
     # ---- statements
 

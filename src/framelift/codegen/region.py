@@ -15,6 +15,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
@@ -28,6 +29,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState
+from framelift.world.decimals import raise_flags
 from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.shadows import Change
 from framelift.world.source import Source
@@ -140,8 +142,10 @@ def write(
             r.say(f"{r.value(manager)}.__enter__()")
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
+    recorder.prepare(outputs)
+    r.write_draws()
     recorder.finish(outputs)
-    body = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = []
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
         given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
@@ -157,6 +161,13 @@ def write(
             body += ["try:", f"    {run}", "except BaseException:", restore, "    raise"]
         else:
             body.append(run)
+        for target, output in r.outputs.values():
+            if id(output) in recorder.ended:
+                body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
+            elif id(output) in recorder.retained:
+                body.append(f"{target}.retain_grad()")
+    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = [*r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]
@@ -189,6 +200,8 @@ def replay(world: World, writes: Writes, r: Rebuild) -> None:
             statements.append(f"del {target}.cell_contents")
         else:
             statements.append(f"{target}.cell_contents = {r.value(value)}")
+    if writes.signals:
+        statements.append(f"{r.constant(raise_flags)}({', '.join(map(r.constant, writes.signals))})")
     r.lines += statements
 
 
@@ -201,7 +214,7 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
             statements.append(f"{r.constant(discard_slot)}({r.constant(slot)}, {target})")
         elif value is DELETED:
             statements.append(f"{dictionary_of(target, cls, r)}.pop({name!r}, None)")
-        elif is_plain_attribute(cls, name):
+        elif is_plain_attribute(cls, name) or issubclass(cls, torch.Tensor):
             statements.append(f"{target}.{name} = {r.value(value)}")
         elif slot is not None:
             statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")

@@ -96,6 +96,17 @@ SET_ORDER = reason(
     "The order in which a set is iterated depends on its history, and a set made anew has another.",
     "Use a list or a dict, or sort the elements.",
 )
+RANDOM = reason(
+    "generator of random numbers",
+    "What is drawn, and the state of what it is drawn from, must be as if the program ran on its own; graphs "
+    "draw from torch's default generators only, one number after the other.",
+    "Draw, seed or save the state before the compiled function, or leave `generator=` out.",
+)
+NUMPY = reason(
+    "NumPy",
+    "torch has no implementation of this that does what NumPy does, down to types, layout and shared memory.",
+    "Use the function of torch on tensors, or keep the call outside.",
+)
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",
     "A generator, coroutine or asynchronous function is captured only when a captured function drains it.",

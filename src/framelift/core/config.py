@@ -48,6 +48,9 @@ OPTIONS = {
     "capture_scalar_outputs": Option(
         bool, False, "Whether `.item()` and the like are captured, as symbols; otherwise they break."
     ),
+    "trace_numpy": Option(
+        bool, True, "Whether NumPy's arrays and functions are captured, as torch's; otherwise they break."
+    ),
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
@@ -63,6 +66,7 @@ class Config:
     error_on_recompile: bool
     automatic_dynamic: bool
     capture_scalar_outputs: bool
+    trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
 
     def __init__(self) -> None:

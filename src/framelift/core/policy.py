@@ -22,6 +22,7 @@ OWN_FILES = str(Path(__file__).parents[1])
 LEAVES = {
     "framelift": "the interpreter must not interpret itself",
     "torch": "the functional and tensor API is what graphs are made of",
+    "numpy": "its arrays are looked at in C; what is captured of it is served by torch",
     "sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
     "mpmath": "the same",
     "importlib": "the import system; modules are imported once, for real",
@@ -76,6 +77,7 @@ INLINED = (
     "torch.fx.graph_module",
     "torch._functorch.functional_call",
     "torch.__future__",
+    "torch._higher_order_ops.associative_scan",
 )
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
 
@@ -110,9 +112,16 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     name = module_name(fn)
     # what is no function has its variables in a namespace that whoever runs it looks into
     run = _frame.LOOK if is_user_code(name) and code.co_flags & FUNCTION else _frame.SKIP
+    if gives_a_constant(fn):
+        return run, _frame.LEAF
     if name.partition(".")[0] in EFFECTS:
         return run, _frame.REFUSE
     return run, _frame.LEAF if is_leaf(name) else _frame.INTERPRET
+
+
+def gives_a_constant(fn: FunctionType) -> bool:
+    """Whether the program says that its result is always the same (`assume_constant_result`)."""
+    return bool(vars(fn).get("_dynamo_marked_constant"))
 
 
 def by_torchs_mark(marks: dict[str, Any]) -> int:

@@ -23,7 +23,7 @@ from framelift.world.dynamism import relied_on
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.source import ROOTS, Access, Source
 
-ACCESSES = {access: getattr(_guards, f"ACCESS_{access.name}") for access in Access}
+ACCESSES = {access: getattr(_guards, f"ACCESS_{access.name}", None) for access in Access}
 CHECKS = {check: getattr(_guards, f"CHECK_{check.name}") for check in Check}
 
 

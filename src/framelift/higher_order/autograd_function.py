@@ -16,9 +16,9 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import calls_back, without_effects, without_grad
+from framelift.higher_order.bodies import without_effects, without_grad
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.tracing import serve
+from framelift.interpreter.tracing import calls_back, serve
 from framelift.tensors.graph import Body
 from framelift.world.pending import opened
 from framelift.world.world import World

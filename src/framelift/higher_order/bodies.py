@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import CodeType
 from typing import Any
 
 import torch
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.tensors.graph import Body
 from framelift.tensors.recorder import Recorder
 from framelift.world.shadows import change_of
 from framelift.world.world import World
-
-CALLING_BACK: set[CodeType] = set()
-"""Functions that have run code of the program's when they break: the trace has to begin again."""
-
-
-def calls_back(fn: Any) -> Any:
-    CALLING_BACK.add(fn.__code__)
-    return fn
 
 
 @contextlib.contextmanager
@@ -42,6 +34,18 @@ def without_effects(world: World, what: str) -> Iterator[None]:
     yield
     if effects(world) != before:
         raise Break(breaks.EFFECT, f"a change to something from outside in {what}")
+
+
+@contextlib.contextmanager
+def unchanged_operands(recorder: Recorder, body: Body, what: str) -> Iterator[None]:
+    """What is run once more must not change tensors from around it."""
+    before, recorder.mutated = recorder.mutated, {}
+    try:
+        yield
+        if any(id(value) in recorder.mutated for _, value, _ in body.operands):
+            raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}")
+    finally:
+        recorder.mutated = {**before, **recorder.mutated}
 
 
 def effects(world: World) -> list[Any]:

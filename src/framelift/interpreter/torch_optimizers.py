@@ -11,6 +11,7 @@ from torch.utils import _foreach_utils
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
 from framelift.world.native_calls import SERVED_CODES, NativeCalls
@@ -38,6 +39,12 @@ def call_step(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, An
 
 
 SERVED_CODES[id(WRAPPER)] = call_step
+
+
+@serve(optimizer.Optimizer.zero_grad)
+def serve_zero_grad(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """torch keeps it out of its compiler, which has no need of that here."""
+    return call(f, optimizer.Optimizer.zero_grad.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
 
 
 @serve(_foreach_utils._group_tensors_by_device_and_dtype)

@@ -1,14 +1,18 @@
 """All that traces serve: importing this fills the table."""
 
 from framelift.interpreter import (
+    random_numbers,
+    torch_autograd,
     torch_calls,
     torch_contexts,
+    torch_numpy,
     torch_optimizers,
     torch_subclasses,
     traced_library,
     traced_objects,
 )
-from framelift.interpreter.tracing import TRACED, TracingMachine
+from framelift.interpreter.tracing import CALLING_BACK, TRACED, TracingMachine
 
-__all__ = ["TRACED", "TracingMachine"]
-del torch_calls, torch_contexts, torch_optimizers, torch_subclasses, traced_library, traced_objects
+__all__ = ["CALLING_BACK", "TRACED", "TracingMachine"]
+del random_numbers, torch_autograd, torch_calls, torch_contexts, torch_numpy, torch_optimizers
+del torch_subclasses, traced_library, traced_objects

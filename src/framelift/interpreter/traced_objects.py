@@ -313,24 +313,28 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world = f.world
     if id(obj) not in world.views:  # type: ignore[attr-defined]
         return world.call_native(f, object.__reduce_ex__, args, kwargs)
-    reduce = world.class_attribute(type(obj), "__reduce__")
-    if type(reduce) is types.FunctionType:
-        return call(f, reduce, [obj], None)
+    if world.class_attribute(type(obj), "__reduce__") is not object.__reduce__:
+        return call(f, world.load_attr(obj, "__reduce__"), [], None)
     maker, given = new_arguments(f, obj)
-    getter = world.class_attribute(type(obj), "__getstate__")
-    state = _frame.native(getter, obj) if type(getter) is types.FunctionType else instance_state(f, obj)
+    if world.class_attribute(type(obj), "__getstate__") is object.__getstate__:
+        state = instance_state(f, obj)
+    else:
+        state = answer(f, obj, "__getstate__")
     return maker, (type(obj), *given), state, None, None
 
 
 def new_arguments(f: Frame, obj: Any) -> tuple[Any, tuple[Any, ...]]:
     """What makes another instance, and of what beside the class."""
-    with_keywords = f.world.class_attribute(type(obj), "__getnewargs_ex__")
-    if with_keywords is not MISSING:
-        args, kwargs = opened(f.world.invoke(with_keywords, obj))  # type: ignore[attr-defined]
+    if f.world.class_attribute(type(obj), "__getnewargs_ex__") is not MISSING:
+        args, kwargs = answer(f, obj, "__getnewargs_ex__")
         return copyreg.__newobj_ex__, (opened(args), opened(kwargs))  # type: ignore[attr-defined]
-    arguments = f.world.class_attribute(type(obj), "__getnewargs__")
-    given = () if arguments is MISSING else opened(f.world.invoke(arguments, obj))  # type: ignore[attr-defined]
-    return copyreg.__newobj__, tuple(given)  # type: ignore[attr-defined]
+    has_arguments = f.world.class_attribute(type(obj), "__getnewargs__") is not MISSING
+    return copyreg.__newobj__, tuple(answer(f, obj, "__getnewargs__")) if has_arguments else ()  # type: ignore[attr-defined]
+
+
+def answer(f: Frame, obj: Any, method: str) -> Any:
+    """What a method says that may be one of the class."""
+    return opened(f.world.invoke(f.world.load_attr(obj, method)))  # type: ignore[attr-defined]
 
 
 @serve(object.__getstate__)

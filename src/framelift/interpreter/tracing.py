@@ -24,6 +24,15 @@ TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
+CALLING_BACK: set[types.CodeType] = set()
+"""Functions that have run code of the program's when they break: the trace has to begin again."""
+
+
+def calls_back(fn: Any) -> Any:
+    CALLING_BACK.add(fn.__code__)
+    return fn
+
+
 class TracingMachine(Machine):
     served = TRACED
 

@@ -2,6 +2,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/saved_variable.h>
 
 #include "cache.h"
 #include "fakes.h"
@@ -16,7 +17,7 @@ namespace framelift {
 
 namespace {
 
-// ---- history for captured tensors ----
+// ---- histories that can't be gone back ----
 
 struct CapturedBackward : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
@@ -25,25 +26,42 @@ struct CapturedBackward : torch::autograd::Node {
   std::string name() const override { return "CapturedBackward"; }
 };
 
+struct SpentBackward : torch::autograd::Node {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+    TORCH_CHECK(false, torch::autograd::ERR_BACKWARD_TWICE);
+  }
+  std::string name() const override { return "SpentBackward"; }
+};
+
 // std::shared_ptr<Node> or c10::intrusive_ptr<Node>, depending on torch's version.
 using NodePointer = decltype(torch::autograd::Edge::function);
 
-template <class Pointer>
+template <class Node, class Pointer = NodePointer>
 Pointer make_node() {
   if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>) {
-    return std::make_shared<CapturedBackward>();
+    return std::make_shared<Node>();
   } else {
-    return Pointer(c10::make_intrusive<CapturedBackward>());
+    return Pointer(c10::make_intrusive<Node>());
   }
 }
 
-PyObject* fake_history(PyObject*, PyObject* tensor) {
+template <class Node>
+PyObject* with_history(PyObject*, PyObject* tensor) {
   HANDLE_TH_ERRORS
   if (!is_tensor(tensor)) {
     return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
   }
-  torch::autograd::set_history(THPVariable_Unpack(tensor), make_node<NodePointer>());
-  Py_RETURN_NONE;
+  torch::autograd::set_history(THPVariable_Unpack(tensor), make_node<Node>());
+  return Py_NewRef(tensor);
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* get_has_hooks(PyObject*, PyObject* tensor) {
+  HANDLE_TH_ERRORS
+  if (!is_tensor(tensor)) {
+    return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
+  }
+  return PyBool_FromLong(has_hooks(tensor));
   END_HANDLE_TH_ERRORS
 }
 
@@ -87,8 +105,11 @@ PyMethodDef module_methods[] = {
      "view_meta(base, sizes, strides, offset, /)\n--\n\nA meta tensor over the memory of another."},
     {"as_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_view)), METH_FASTCALL,
      "as_view(base, tensor, creation, /)\n--\n\nMakes a tensor a view of another to autograd."},
-    {"fake_history", fake_history, METH_O,
+    {"fake_history", with_history<CapturedBackward>, METH_O,
      "Makes a tensor look like the result of a differentiable operation."},
+    {"spent_history", with_history<SpentBackward>, METH_O,
+     "Makes a tensor look like one whose gradients have been computed already."},
+    {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},
     {"python_checks", get_python_checks, METH_NOARGS, "How often a check ran Python code."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -180,12 +180,16 @@ PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
   return PyWeakref_CheckRef(parent) ? PyWeakref_GET_OBJECT(parent) : nullptr;
 }
 
-// What a bytearray holds now.
+// What a bytearray holds now, or a number of NumPy's is made of.
 PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
-  if (!PyByteArray_Check(parent)) {
-    return nullptr;
+  if (PyByteArray_Check(parent)) {
+    return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
   }
-  return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
+  PyObject* bytes = PyObject_CheckBuffer(parent) ? PyBytes_FromObject(parent) : nullptr;
+  if (bytes == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(bytes);
 }
 
 // What abc.get_cache_token() says: the count of the classes that were registered, anywhere.
@@ -323,6 +327,10 @@ bool check_leaf(Operand& operand, Walk&, PyObject* value) {
   return is_tensor(value) && is_leaf(value) == (operand.number != 0);
 }
 
+bool check_no_hooks(Operand&, Walk&, PyObject* value) {
+  return is_tensor(value) && !has_hooks(value);
+}
+
 bool check_offset(Operand& operand, Walk&, PyObject* value) {
   return is_tensor(value) && offset_of(value) == operand.number;
 }
@@ -362,6 +370,7 @@ const CheckKind CHECKS[] = {
     {"EMPTY_CELL", check_empty_cell, OperandKind::NOTHING, false},
     {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
     {"LEAF", check_leaf, OperandKind::FLAG, false},
+    {"NO_HOOKS", check_no_hooks, OperandKind::NOTHING, false},
     {"OFFSET", check_offset, OperandKind::INDEX, false},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},

@@ -3,6 +3,7 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -109,6 +110,11 @@ int64_t extent(int64_t size, int64_t stride) {
   return stride * std::max<int64_t>(size, 1);
 }
 
+// Of Python's hooks that were all removed again the dict that held them is left.
+bool is_empty(PyObject* hooks) {
+  return hooks != nullptr && PyDict_Check(hooks) && PyDict_GET_SIZE(hooks) == 0;
+}
+
 }  // namespace
 
 bool is_tensor(PyObject* value) {
@@ -121,6 +127,23 @@ const void* storage_of(PyObject* tensor) {
 
 bool is_leaf(PyObject* tensor) {
   return THPVariable_Unpack(tensor).is_leaf();
+}
+
+bool has_hooks(PyObject* tensor) {
+  namespace impl = torch::autograd::impl;
+  const auto* in_python = reinterpret_cast<THPVariable*>(tensor);
+  const at::Tensor& variable = THPVariable_Unpack(tensor);
+  if (impl::get_autograd_meta(variable) == nullptr) {
+    return false;
+  }
+  if (!impl::hooks(variable).empty() && !is_empty(in_python->backward_hooks)) {
+    return true;
+  }
+  if (impl::post_acc_grad_hooks(variable) && !is_empty(in_python->post_accumulate_grad_hooks)) {
+    return true;
+  }
+  auto accumulator = impl::try_get_grad_accumulator(variable);
+  return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
 }
 
 int64_t offset_of(PyObject* tensor) {

@@ -23,6 +23,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
+import framelift.higher_order  # noqa: F401 (whose operators traces serve from then on)
 from framelift import _frame, _guards
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
@@ -30,25 +31,22 @@ from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRES
 from framelift.core.errors import ConstraintViolated
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
-from framelift.higher_order.bodies import CALLING_BACK
-from framelift.interpreter import (  # which add to what traces serve
-    Machine,
-)
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.machine import Position, decoded
+from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.points import chain
-from framelift.interpreter.traced import TracingMachine
+from framelift.interpreter.traced import CALLING_BACK, TracingMachine
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
-from framelift.world.door import OPERATING
+from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check
 from framelift.world.pending import Pending
 from framelift.world.source import Source
 from framelift.world.variables import variables
+from framelift.world.views import View
 from framelift.world.world import World
 
 __all__ = ["Captured", "EscapedError", "capture"]
@@ -91,7 +89,7 @@ class Captured:
             for read in (definite(fact, reads) for fact in facts):
                 if read is not None:
                     source = str(self.symbol_sources[read.input])
-                    dynamism.fixed.add(source if read.kind == "number" else (source, read.dim))
+                    dynamism.was_definite(source if read.kind == "number" else (source, read.dim))
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""
@@ -209,7 +207,7 @@ class Trace:
         world = self.world
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), warnings_as_breaks(), self.recorder.fakes, self.recorder:
+            with quiet_fakes(), warnings_as_breaks(), world.decimal_flags, self.recorder.fakes, self.recorder:
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.broken is not None
         except Break as found:
@@ -384,12 +382,11 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(region.inputs)}
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
-    if mutated:
-        tensors = [
-            (slots[world.known[id(tensor)].source], tensor)
-            for node, tensor, _ in recorder.inputs
-            if node not in world.number_inputs
-        ]
+    attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
+    if mutated or attributed:
+        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
+        tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor
@@ -401,8 +398,14 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
 
 
+def is_changed_tensor(view: View) -> bool:
+    """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
+    return isinstance(view.outside, torch.Tensor) and bool(view.changes())
+
+
 FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
     "is_leaf": (Check.LEAF, lambda tensor: tensor.is_leaf),
+    "no_hooks": (Check.NO_HOOKS, lambda tensor: None),
     "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
 }
 """How what the recorder calls facts is guarded."""

@@ -55,6 +55,10 @@ class Fakes(FakeTensorMode):
     def __init__(self) -> None:
         super().__init__(allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
+        self.has_drawn = False
+        """Whether any operator of the trace has drawn random numbers, or may have."""
+        self.sealed = False
+        """Whether the program has seeded torch's generator since: then no other operator may draw."""
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
 

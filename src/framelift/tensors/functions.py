@@ -38,6 +38,14 @@ def is_foreign(value: Any) -> bool:
     return not (issubclass(cls, known) or hasattr(cls, "__torch_function__") or hasattr(cls, "__array__"))
 
 
+def is_custom(func: Any) -> bool:
+    """Whether it is an operator of the program's own, of which torch knows no more than what it is told."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] not in ("aten", "prims", "prim")
+
+
+OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
 QUERIES = frozenset(
     getattr(Tensor, name)
     for name in (
@@ -84,9 +92,6 @@ REFUSED = {
     Tensor.tolist: (breaks.DATA_DEPENDENT_VALUE, "Tensor.tolist"),
     Tensor.numpy: (breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy"),
     Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
-    Tensor.backward: (breaks.INTERNAL, "Tensor.backward inside a compiled function"),
-    Tensor.register_hook: (breaks.INTERNAL, "Tensor.register_hook inside a compiled function"),
-    Tensor.requires_grad_: (breaks.INTERNAL, "Tensor.requires_grad_ inside a compiled function"),
     Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
     Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
     Tensor.__deepcopy__: (breaks.INTERNAL, "a deep copy of a tensor"),

@@ -33,6 +33,9 @@ from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
 
 Tensor = torch.Tensor
 
+DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""What torch takes Python's types for; a graph can't write them down."""
+
 METHODS = {
     member: name
     for name, member in reversed(list(vars(Tensor).items()))
@@ -292,6 +295,8 @@ class GraphWriter:
             if isinstance(value, plain):  # of a subclass, such as an enumeration's
                 make: Any = plain.__new__
                 return make(plain, value)
+        if cls is type and value in DTYPES:
+            return DTYPES[value]
         if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
@@ -377,13 +382,16 @@ class GraphWriter:
     def finish(self, outputs: list[Any]) -> None:
         """Closes the graph: gives it its outputs and drops what nobody uses."""
         self.graph.output(
-            tuple(self.nodes[id(out)] if type(out) is FakeTensor else self.symbol(out) for out in outputs)
+            tuple(self.output_of(out) if type(out) is FakeTensor else self.symbol(out) for out in outputs)
         )
         drop_unused(self.graph, self.impure)
         for node, _, _ in self.inputs:
             if not node.users:
                 self.graph.erase_node(node)  # only looked at: guarded, but no input of the graph
         self.inputs = [found for found in self.inputs if found[0].users]
+
+    def output_of(self, fake: FakeTensor) -> torch.fx.Node:
+        return self.nodes[id(fake)]
 
     @property
     def empty(self) -> bool:

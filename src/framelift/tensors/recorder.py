@@ -39,13 +39,16 @@ from framelift.tensors.functions import (
     SCALED,
     SPARSE_FACTS,
     SWITCHES,
+    is_custom,
     is_foreign,
     takes_a_factor,
 )
-from framelift.tensors.graph import Body, GraphWriter, describe
+from framelift.tensors.graph import Body, describe
+from framelift.tensors.history import Histories
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
 from framelift.tensors.torch_state import SETTERS
+from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 
 Tensor = torch.Tensor
 
@@ -67,11 +70,11 @@ METADATA = frozenset(
 """Attributes of a tensor that say something about it and make no node."""
 
 
-FACTS = frozenset({"is_leaf", "storage_offset"})
+FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(Overrides, GraphWriter, TorchFunctionMode):
+class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -95,6 +98,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         """How often the program is in a `with torch.device(...)` of its own."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
+        self.arrays = 0
+        """How many of the inputs are arrays of NumPy's."""
         self.unfinished: list[tuple[Any, torch.fx.Node | None]] = []
         """Those that were open when the trace ended."""
         self.modes_open: list[Any] = []
@@ -225,6 +230,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             out = self.run(func, (*bodies.values(), *values), settings)
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
+        if self.fakes.drew_random:
+            self.note_random(func)
         modules = [self.add_module(name, body) for name, body in bodies.items()]
         node = self.add_node(
             "call_function", func, (*modules, *(around for _, _, around in operands)), settings
@@ -241,14 +248,17 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
     def input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
         """A real tensor becomes a placeholder; some of its dimensions may be symbols."""
         with torch._C.DisableTorchFunction():
-            if not is_known_kind(type(tensor)):
+            if not (is_known_kind(type(tensor)) or is_wrapper_class(type(tensor))):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {type(tensor).__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             node = self.placeholder()
-            plain = tensor if type(tensor) in PLAIN else as_plain(tensor)
             try:
-                fake = self.fakes.of(plain) if not dims else self.symbolic(node, plain, dims)
+                if is_wrapper_class(type(tensor)):
+                    fake = self.face_of(self.fakes.of(tensor))
+                else:
+                    plain = tensor if type(tensor) in PLAIN else as_plain(tensor)
+                    fake = self.fakes.of(plain) if not dims else self.symbolic(node, plain, dims)
             except Exception as error:
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         node.meta["example_value"] = fake
@@ -257,7 +267,15 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         self.input_of[id(fake)] = len(self.inputs)
         self.is_of_class(fake, type(tensor))
         self.inputs.append((node, tensor, fake))
+        self.refuse_overlap()
         return fake
+
+    def refuse_overlap(self) -> None:
+        """Whether an array of NumPy's from outside shares memory with another input is not guarded: that does
+        not matter as long as nobody writes there."""
+        several = self.arrays and len(self.inputs) > 1
+        if several and any(id(fake) in self.mutated for _, _, fake in self.inputs):
+            raise Break(breaks.NUMPY, "an input changes, with which an array from outside may share memory")
 
     def symbolic(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> FakeTensor:
         symbols = self.symbolise()
@@ -304,7 +322,26 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
         if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
             kwargs = {**kwargs, "device": device}
         with torch._C.DisableTorchFunction():
-            return self.perform(func, args, kwargs)
+            if func is Tensor.requires_grad_:
+                return self.require_grad(*args, **kwargs)
+            out = self.perform(func, args, kwargs)
+        if kwargs and kwargs.get("requires_grad"):
+            self.leaves.append(out)
+        return out
+
+    def require_grad(self, fake: Any, requires_grad: bool = True) -> Any:
+        """`Tensor.requires_grad_`."""
+        if fake.requires_grad is bool(requires_grad):
+            return fake
+        if id(fake) in self.input_of:
+            raise Break(breaks.EFFECT, "Tensor.requires_grad_ on a tensor from outside")
+        if not requires_grad:
+            raise Break(breaks.INTERNAL, "Tensor.requires_grad_(False) on a tensor that is differentiated")
+        self.run(Tensor.requires_grad_, (fake,), {})
+        self.keys.forget(fake)
+        self.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)
+        self.leaves.append(fake)
+        return fake
 
     def perform(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         state = memory.state()
@@ -315,6 +352,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
             key, tensors = keyed
             found = memory.lookup(key, self.keys)
             if found is not None:
+                if found.random or is_custom(func):
+                    self.note_random(func)
                 out = memory.produce(found, self.keys, tensors)
                 self.record(func, args, kwargs, out, not found.random)
                 return out
@@ -331,7 +370,10 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
                 self.argument(func, argument)  # or C would call methods of what a graph can't hold
         self.fakes.drew_random = False
         self.fakes.written.clear()
-        out = self.run(func, args, kwargs)
+        wrapped = self.behind or isinstance(func, type)
+        out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
+        if self.fakes.drew_random or is_custom(func):
+            self.note_random(func)
         if self.fakes.written and self.note_changes(self.fakes.written, tensors):
             self.record(func, args, kwargs, out, pure=False)
             return out
@@ -375,6 +417,8 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
             if memory.state() != self.state:
                 raise Break(breaks.INTERNAL, f"{describe(func)} throws a switch of torch's")
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
+            if self.fakes.drew_random:
+                self.note_random(func)
             outputs: list[torch.Tensor] = []
             if not gather(out, outputs) and not changed:
                 return self.plain(func, out)
@@ -382,6 +426,28 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
             self.record(func, args, kwargs, out, pure=not changed and not self.fakes.drew_random)
         return out
+
+    def part(self, face: FakeTensor, name: str) -> FakeTensor:
+        """One of the tensors that a wrapper is around."""
+        with torch._C.DisableTorchFunction():
+            found = self.with_faces(getattr(self.behind[id(face)], name))
+        if self.node_of(found) is None:
+            node = self.add_node("call_function", getattr, (self.node_of(face), name))
+            node.meta["stack_trace"] = self.where()
+            self.name_outputs(found, node)
+        return found
+
+    def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The same where some tensors wrap others."""
+        out = self.run(func, *self.with_wrappers((args, kwargs)))
+        self.fakes.written = [self.faces.get(id(tensor), tensor) for tensor in self.fakes.written]
+        return self.with_faces(out)
+
+    def note_random(self, func: Any) -> None:
+        """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if self.fakes.sealed:
+            raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
+        self.fakes.has_drawn = True
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
@@ -445,12 +511,15 @@ class Recorder(Overrides, GraphWriter, TorchFunctionMode):
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+        self.refuse_overlap()
         return bool(changed)
 
     # ---- the end
 
     def finish(self, outputs: list[Any]) -> None:
         super().finish(outputs)
+        self.again.clear()
+        self.gone.clear()
         drop_switches(self.graph, self.grad_before)
 
     @property

@@ -139,6 +139,8 @@ class Symbols:
         self.reads: dict[Any, Read] = {}
         """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
         self.places: dict[Any, Place | None] = {}
+        self.asks_data = False
+        """Whether the graph asks an input for its value."""
 
     # ---- inputs
 
@@ -174,6 +176,17 @@ class Symbols:
         self.note_read(symbol, Read(len(self.inputs), "number", 0))
         self.inputs.append(Input(node, value, symbol))
         return symbol
+
+    @contextlib.contextmanager
+    def asking_data(self) -> Iterator[None]:
+        """Within this, a tensor may be asked for its value, which is a symbol of its own then."""
+        env: Any = self.env
+        before, self.asks_data = env.settings, True
+        env.settings = dataclasses.replace(before, allow_scalar_outputs=True)
+        try:
+            yield
+        finally:
+            env.settings = before
 
     # ---- what only the data decides
 
@@ -215,7 +228,7 @@ class Symbols:
         self.places = env.places
         del env.places, env.where
         env.__class__ = ShapeEnv
-        if any(type(entry.real) is float for entry in self.inputs):
+        if self.asks_data or any(type(entry.real) is float for entry in self.inputs):
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
 
     def facts(self) -> tuple[list[Read], list[Fact]]:

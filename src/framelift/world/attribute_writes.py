@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.world.arrays import Array
 from framelift.world.attributes import Attributes
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import opened
@@ -29,6 +30,8 @@ class AttributeWrites(Attributes):
             cls = type(obj)
             if cls is FakeTensor:
                 return self.store_tensor_attr(obj, name, value)
+            if cls is Array:
+                self.refuse(breaks.NUMPY, f"assignment to {name} of an array")
             self.class_attribute(cls, "__setattr__")
             if isinstance(obj, type) or type(self.class_attribute(cls, name)) is GetSetDescriptorType:
                 value = self.for_c(value)  # C takes it: a function's name must be a string
@@ -87,6 +90,8 @@ class AttributeWrites(Attributes):
     def delete_attr(self, obj: Any, name: str) -> None:
         obj = opened(obj)
         view = self.views.get(id(obj))
+        if type(obj) is Array:
+            self.refuse(breaks.NUMPY, f"deletion of {name} of an array")
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
@@ -140,8 +145,26 @@ class AttributeWrites(Attributes):
         return known is not None and known.value is obj and id(obj) not in self.shadows
 
     def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
-        if super().class_attribute(torch.Tensor, name) is not MISSING or id(fake) in self.recorder.input_of:
+        found = super().class_attribute(torch.Tensor, name)
+        if name == "grad":
+            self.check_grad(fake, opened(value))
+        elif found is not MISSING:
             self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        if self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
+        elif self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
             self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
-        self.recorder.attributes.setdefault(id(fake), {})[name] = value
+        at = self.recorder.input_of.get(id(fake))
+        if at is None:
+            self.recorder.attributes.setdefault(id(fake), {})[name] = value
+        else:
+            self.tensor_view(at).write(name, value)
+
+    def check_grad(self, fake: Any, value: Any) -> None:
+        """`Tensor.grad` takes what could be a gradient of the tensor; of others torch says why not."""
+        if value is None:
+            return
+        if type(value) is not FakeTensor or value is fake:
+            self.refuse(breaks.EFFECT, "assignment to Tensor.grad")
+        alike = ("shape", "dtype", "device", "layout")
+        with torch._C.DisableTorchFunction():
+            if any(getattr(fake, name) != getattr(value, name) for name in alike):
+                self.refuse(breaks.EFFECT, "assignment to Tensor.grad of something unlike the tensor")

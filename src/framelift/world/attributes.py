@@ -29,6 +29,7 @@ from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
+from framelift.world.arrays import Array
 from framelift.world.door import Door
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
@@ -71,6 +72,8 @@ class Attributes(Door):
         cls = type(obj)
         if cls is FakeTensor:
             return self.tensor_attr(obj, name)
+        if cls is Array:
+            return self.arrays.attribute(obj, name)
         if cls in SYMBOLIC:
             return getattr(settled(obj), name)
         if cls is super:
@@ -121,17 +124,34 @@ class Attributes(Door):
                 breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of"
             )
         own = own_dictionary(obj)
-        if found is MISSING and own is not None:
+        if found is MISSING and own is not None and id(obj) not in self.draws.twins:
             source = self.known[id(obj)].source
             if name in own:
                 return self.found_at(source.child(Access.ATTR, name), own[name])
             self.guard(source, Check.NO_ATTR, name)
+        if found is MISSING and self.answers_in_c(obj, name):
+            self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        if cls is torch.Generator and name == "device":
+            return self.load(obj.device, self.known[id(obj)].source.child(Access.NATIVE_ATTR, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
+
+    def answers_in_c(self, obj: Any, name: str) -> bool:
+        """Whether code of C's has something for a name that the class does not show."""
+        getattribute, fallback = (
+            self.class_attribute(type(obj), n) for n in ("__getattribute__", "__getattr__")
+        )
+        if type(getattribute) is FunctionType:
+            return False
+        try:
+            native(getattribute, obj, name)
+        except AttributeError:
+            return fallback is not MISSING and type(fallback) is not FunctionType
+        return True
 
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, self), or (NULL, attribute)."""
@@ -152,6 +172,8 @@ class Attributes(Door):
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.tensor_attr(obj, name)
+        if cls is Array:
+            return self.arrays.method(obj, name)
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
@@ -451,9 +473,15 @@ class Attributes(Door):
         found = super().class_attribute(torch.Tensor, name)
         at = self.recorder.input_of.get(id(fake))
         if found is not MISSING:
+            if name == "grad_fn" and self.tensor_attr(fake, "is_leaf"):
+                return None
             if at is not None and name in UNGUARDED_OF_INPUTS:
                 return self.input_tensor_attr(fake, at, name)
-            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks", "data"):
+            if name == "grad":
+                return self.recorder.attributes.get(id(fake), {}).get(name)
+            if name == "retains_grad":
+                return id(fake) in self.recorder.retained
+            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks"):
                 return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
             return native(getattr, fake, name)
         own = self.tensor_dict_attr(fake, name)
@@ -467,15 +495,22 @@ class Attributes(Door):
         at = self.recorder.input_of.get(id(fake))
         if at is None:
             return self.recorder.attributes.get(id(fake), {}).get(name, MISSING)
+        view = self.tensor_view(at)
+        own = self.own_attr(view, view.outside, name)
+        return MISSING if own is DELETED else own
+
+    def tensor_view(self, at: int) -> View:
+        """What the trace has read of, or set on, a tensor that came in."""
         tensor = self.recorder.inputs[at][1]
-        source = self.known[id(tensor)].source
-        if name in tensor.__dict__:
-            return self.found_at(source.child(Access.ATTR, name), tensor.__dict__[name])
-        self.guard(source, Check.NO_ATTR, name)
-        return MISSING
+        view = self.views.get(id(tensor))
+        if view is None:
+            view = self.views[id(tensor)] = View(self.known[id(tensor)].source, tensor)
+        return view
 
     def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
+        if id(fake) in self.recorder.behind and name in self.recorder.parts_of(fake):
+            return self.recorder.part(fake, name)
         found = self.class_attribute(cls, name)
         if found is super().class_attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
@@ -488,17 +523,21 @@ class Attributes(Door):
         return self.bound(found, fake, cls, name)
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
-        tensor = self.recorder.inputs[at][1]
-        if name == "grad" and id(fake) not in self.recorder.mutated:
-            with torch._C.DisableTorchFunction():
-                grad = tensor.grad
-            return Pending(self, self.known[id(tensor)].source.child(Access.GRAD), grad)
+        if name == "grad":
+            view = self.tensor_view(at)
+            if "grad" not in view.values:
+                with torch._C.DisableTorchFunction():
+                    grad = view.outside.grad
+                view.values["grad"] = self.found_at(view.source.child(Access.GRAD), grad)
+            return view.values["grad"]
         return self.refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
 
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
             return self.recorder.class_of(obj)
+        if type(obj) is Array:
+            return self.arrays.class_of(obj)
         if type(obj) in SYMBOLIC:
             return PLAIN[type(obj)]
         return super().class_of(obj)

@@ -26,6 +26,7 @@ from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Dim
 from framelift.world import faults
+from framelift.world.draws import Draws
 from framelift.world.dynamism import Dynamism
 from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.openers import IMMUTABLE_TYPE, is_hashed_oddly, open_opaque, opener_of
@@ -49,6 +50,16 @@ def is_written_for(fn: FunctionType, cls: type) -> bool:
 
 def is_imported(namespace: dict[str, Any], name: str) -> bool:
     return getattr(sys.modules.get(name), "__dict__", None) is namespace
+
+
+def is_untraced(value: Any) -> bool:
+    """An array of NumPy's that torch can't take, and that nothing stands for."""
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
+def is_drawn(source: Source) -> bool:
+    """Whether the region makes it, or has it from there: what it is anew each time can't be guarded."""
+    return source.root.access is Access.DRAWN
 
 
 leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
@@ -82,6 +93,9 @@ class Door(PlainWorld):
         self.guards: dict[Any, Guard] = {}
         self.class_guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
+        self.draws = Draws(self)
+        self.arrays: Any = None
+        """What is done with NumPy's."""
         self.dynamism = Dynamism(False)
         """Which sizes and numbers are symbols."""
         self.numbers: dict[Source, Any] = {}
@@ -136,6 +150,8 @@ class Door(PlainWorld):
     # ---- guards
 
     def guard(self, source: Source, check: Check, expected: Any) -> None:
+        if is_drawn(source) or (type(expected) is Source and is_drawn(expected)):
+            return
         index = (source, check, expected if check in KEYED else None)
         if index not in self.guards:
             self.guards[index] = Guard(source, check, expected, self.place(), self.calling_place())
@@ -297,7 +313,7 @@ class Door(PlainWorld):
 
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""
-        return id(value) in self.known and opener_of(type(value)) is open_opaque
+        return id(value) in self.known and (opener_of(type(value)) is open_opaque or is_untraced(value))
 
     def source_of(self, value: Any) -> Source | None:
         """Where an object that is not pending can be found at run time, if it is from outside."""

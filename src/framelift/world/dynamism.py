@@ -2,7 +2,8 @@
 
 What was captured before says what the sizes were then (`Dynamism.learn`); a dimension, or a number, that
 is another one now is taken for a symbol. If the program turns out to need one definite value all the same,
-that is remembered, and the next capture takes it for a constant at once.
+that is remembered, and from the second time on the next capture takes it for a constant at once. Once may
+be for the sake of another size that was not known to vary: the cache of a model grows with its mask.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Dynamism:
         self.seen: dict[str, list[Any]] = {}
         """Source -> the values, or sizes, that earlier captures were made for."""
         self.fixed: set[Any] = set()
-        """Sources, and pairs of source and dimension, of which a definite value turned out to be needed."""
+        """Sources, and pairs of source and dimension, of which a definite value is needed."""
+        self.suspects: set[Any] = set()
+        """Those of which it was once."""
 
     def learn(self, captures: Iterable[dict[str, Any]]) -> None:
         """Takes in what earlier captures rely on, each as `relied_on` says it."""
@@ -48,6 +51,10 @@ class Dynamism:
         for capture in captures:
             for source, found in capture.items():
                 self.seen.setdefault(source, []).append(found)
+
+    def was_definite(self, one: Any) -> None:
+        """The program needed a definite value of what was a symbol."""
+        (self.fixed if one in self.suspects else self.suspects).add(one)
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""

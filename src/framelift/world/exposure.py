@@ -13,7 +13,6 @@ import ctypes
 import decimal
 import functools
 import gc
-import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +27,9 @@ from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING
 from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
+from framelift.world.arrays import Array
 from framelift.world.attribute_writes import AttributeWrites
+from framelift.world.decimals import context_text
 from framelift.world.door import is_ours
 from framelift.world.guard import Check
 from framelift.world.hashing import is_hashed_with_effects
@@ -139,6 +140,8 @@ class Exposure(AttributeWrites):
 
     def expose(self, value: Any, cls: type) -> None:
         """C may look the special methods of the value's class up."""
+        if cls is Array:
+            self.refuse(breaks.NUMPY, "an array in a native operation")
         if self.is_opaque(value):
             reason = breaks.OUTSIDE_ITERATOR if is_iterator(cls) else breaks.OPAQUE_OBJECT
             self.refuse(reason, f"a {cls.__module__}.{cls.__qualname__} in a native operation")
@@ -381,8 +384,7 @@ def show_partial(world: Exposure, value: functools.partial[Any], seen: Seen) -> 
 @shows(decimal.Decimal)
 def show_decimal(world: Exposure, value: decimal.Decimal, seen: Seen) -> Any:
     """What C does with one depends on a context of the thread's."""
-    context = re.sub(r"flags=\[.*?\]", "", repr(decimal.getcontext()))
-    world.guard(world.root.decimal_context(), Check.EQUAL, context)
+    world.guard(world.root.decimal_context(), Check.EQUAL, context_text())
     return value
 
 

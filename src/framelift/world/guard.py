@@ -33,6 +33,7 @@ class Check(enum.Enum):
     EMPTY_CELL = enum.auto()
     TENSOR = enum.auto()
     LEAF = enum.auto()
+    NO_HOOKS = enum.auto()
     OFFSET = enum.auto()
     SAME_AS = enum.auto()
     NOT_SAME_AS = enum.auto()
@@ -55,6 +56,7 @@ TEXTS = {
     Check.EMPTY_CELL: "{s} is empty",
     Check.TENSOR: "{s} is {e}",
     Check.LEAF: "{s}.is_leaf is {e}",
+    Check.NO_HOOKS: "{s} has no hooks",
     Check.OFFSET: "{s}.storage_offset() == {e}",
     Check.SAME_AS: "{s} is {e}",
     Check.NOT_SAME_AS: "{s} is not {e}",

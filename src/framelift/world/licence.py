@@ -33,6 +33,7 @@ import torch
 from framelift.core import breaks, policy
 from framelift.core.breaks import Reason
 from framelift.core.per_code import PerCode
+from framelift.tensors.wrappers import is_wrapper_class
 
 
 class Looks(enum.Enum):
@@ -296,6 +297,10 @@ REFUSED: dict[Any, Refusal] = {
     builtins.eval: Refusal(breaks.EFFECT, "eval"),
     builtins.compile: Refusal(breaks.EFFECT, "compile"),
     builtins.id: Refusal(breaks.IDENTITY, "id"),
+    **{
+        fn: Refusal(breaks.RANDOM, f"{fn.__name__} of a torch.Generator, a number that a graph can't hold")
+        for fn in (torch.seed, torch.initial_seed, torch.Generator.seed, torch.Generator.initial_seed)
+    },
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
     **{
@@ -486,6 +491,8 @@ def judge_method(fn: Any) -> Licence | Refusal:
 
 
 def judge_class(cls: type) -> Licence | Refusal:
+    if is_wrapper_class(cls):
+        return Licence(Looks.RECORDED, "makes a tensor around others")
     module = cls.__module__
     init: Any = cls.__init__  # type: ignore[misc]
     if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(module):
@@ -573,6 +580,8 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
     disabled = why_disabled(fn)
     if disabled is not None:
         return Refusal(breaks.DISABLED, f"{describe(fn)} ({disabled})")
+    if policy.gives_a_constant(fn):
+        return Licence(Looks.DEEP, "the program says that its result is always the same")
     module = policy.module_name(fn)
     top = module.partition(".")[0]
     if fn.__code__.co_flags & inspect.CO_GENERATOR:

@@ -154,10 +154,13 @@ class NativeCalls(Operations):
             if method is MISSING:
                 return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
             fn, args = method, [fn, *args]
+        return self.call_by_licence(fn, args, kwargs or {})
+
+    def call_by_licence(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         licence = licence_of(fn)
         if type(licence) is Refusal:
             return self.refuse(licence.reason, licence.context)
-        return self.licensed(fn, licence, args, kwargs or {})  # type: ignore[arg-type]
+        return self.licensed(fn, licence, args, kwargs)  # type: ignore[arg-type]
 
     def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
@@ -197,6 +200,9 @@ class NativeCalls(Operations):
         elif looks is Looks.PAIRS:
             args = [x if n < licence.first else self.pairs(x) for n, x in enumerate(map(self.glimpsed, args))]
         elif looks is Looks.RECORDED:
+            if "generator" in kwargs and type(generator := opened(kwargs["generator"])) is torch.Generator:
+                others = {name: self.for_torch(kwargs[name]) for name in kwargs if name != "generator"}
+                return self.draws.of_generator(fn, self.for_torch(args), {**others, "generator": generator})
             return self.recorder.call(
                 fn,
                 tuple([self.for_torch(x) for x in args]),
@@ -369,6 +375,22 @@ def call_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: 
     return world.found_at(source.child(Access.REFERENT), reference())
 
 
+def call_torchs_class(world: NativeCalls, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if cls is torch.Generator:
+        return world.draws.new_generator(world.for_c(args), world.for_c(kwargs))
+    return world.call_by_licence(cls, args, kwargs)
+
+
+def call_scripted(world: NativeCalls, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The function that TorchScript compiled. One that it traced goes the way that was seen."""
+    function = vars(scripted).get("_torchdynamo_inline")
+    compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
+    if compiled is None or compiled.qualified_name != scripted.qualified_name:
+        return world.refuse(breaks.UNLICENSED_CALL, "a function of TorchScript's whose source is not known")
+    target = Pending(world, world.root.constant(function, function.__name__), function)
+    return world.invoke(target, *args, **kwargs)
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -397,6 +419,8 @@ SERVED_OBJECTS: dict[type, Server] = {
     operator.itemgetter: call_itemgetter,
     weakref.ref: call_reference,
     weakref.KeyedRef: call_reference,
+    type(torch.Generator): call_torchs_class,
     typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
+    torch.jit.ScriptFunction: call_scripted,
     Callee: lambda world, fn, args, kwargs: fn(),
 }

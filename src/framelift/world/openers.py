@@ -24,7 +24,9 @@ import torch
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.per_code import PerCode
+from framelift.tensors import memory
 from framelift.tensors.symbols import SYMBOLIC, settled
+from framelift.tensors.wrappers import is_wrapper_class
 from framelift.world.guard import Check
 from framelift.world.shadows import container_base, shadow_of
 from framelift.world.source import Access, Source
@@ -109,6 +111,7 @@ def open_singleton(world: Door, value: Any, source: Source) -> Any:
 @opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
 @opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
 @opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
+@opens(torch.jit.ScriptFunction)
 def open_by_identity(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
@@ -153,6 +156,8 @@ def open_module(world: Door, value: Any, source: Source) -> Any:
 
 @opens(torch.Tensor, torch.nn.Parameter)
 def open_tensor(world: Door, value: Any, source: Source) -> Any:
+    if is_wrapper_class(type(value)):
+        return open_wrapper(world, value, source)
     with torch._C.DisableTorchFunction():
         dims = world.dims_of(source, value)
         if not dims:
@@ -162,6 +167,37 @@ def open_tensor(world: Door, value: Any, source: Source) -> Any:
         free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
         world.guard(source, Check.TENSOR, _guards.TensorSpec(value, free))
     return world.know(value, fake, source)
+
+
+def open_wrapper(world: Door, value: Any, source: Source) -> Any:
+    """A tensor around others: these are guarded like any, and all else that it says of itself."""
+    with torch._C.DisableTorchFunction():
+        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
+        face = world.know(value, world.recorder.input(value), source)
+    flatten = world.class_attribute(type(value), "__tensor_flatten__")
+    parts, context = world.for_c(world.invoke(flatten, face))
+    with torch._C.DisableTorchFunction():
+        for name in parts:
+            inner, place = getattr(value, name), source.child(Access.ATTR, name)
+            if is_wrapper_class(type(inner)):
+                world.load(inner, place)
+            else:
+                world.guard(place, Check.TENSOR, _guards.TensorSpec(inner))
+    fix_context(world, context)
+    return face
+
+
+def fix_context(world: Door, context: Any) -> None:
+    """What a wrapper says beside its tensors must be as it was: numbers by value, other objects the same."""
+    if type(context) in (tuple, list):
+        for item in context:
+            fix_context(world, item)
+    elif type(context) is dict:
+        fix_context(world, [*context.keys(), *context.values()])
+    elif type(context) not in memory.ATOMS:
+        place = world.source_of(context)
+        if place is not None:
+            world.guard(place, Check.IS, context)
 
 
 @opens(types.MethodType)

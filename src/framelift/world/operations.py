@@ -23,6 +23,7 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
 from framelift.world.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
+from framelift.world.arrays import is_array
 from framelift.world.exposure import ATOMS, Exposure, Seen, is_iterator
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE
@@ -129,6 +130,8 @@ class Operations(Exposure):
                 return self.recorder.call(fn, operands, {})
             # what is called with nothing may be the program's: a class, a bound method
             return fn(*operands) if operands and not tensors else native(fn, *operands)
+        if any(map(is_array, operands)):
+            return self.arrays.operate(fn, operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
@@ -137,6 +140,8 @@ class Operations(Exposure):
 
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on numbers, or sizes, some of which are symbols."""
+        if self.draws.computes(fn, operands):
+            return self.draws.compute(fn, operands)
         numbers = all(type(operand) in NUMBERS for operand in operands)
         if fn in (ARITHMETIC if numbers else OF_SIZES) and not (numbers and is_delicate(fn, operands)):
             # an operator that symbols do not have is one that numbers may have all the same
@@ -212,7 +217,7 @@ class Operations(Exposure):
                 self.refuse_disorder(value)
 
     def length(self, value: Any) -> int:
-        if type(value) in SIZED:
+        if type(value) in SIZED or (is_array(value) and value.ndim):
             return len(value)
         return native(len, self.glimpsed(value))
 
@@ -232,6 +237,8 @@ class Operations(Exposure):
             return bool(settled(value != 0 if cls is not torch.SymBool else value))
         if cls in ATOMS or cls in SIZED:
             return bool(value)
+        if is_array(value):
+            self.refuse(breaks.DATA_DEPENDENT_BRANCH, "the truth of an array")
         if all(self.class_attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
             return True
         return native(bool, self.glimpsed(value))
@@ -276,6 +283,8 @@ class Operations(Exposure):
         self.guard_check(cls, "__instancecheck__")
         if type(value) is FakeTensor:
             return self.tensor_is_instance(value, cls)
+        if is_array(value):
+            return native(issubclass, self.arrays.class_of(value), cls)
         if not type(value).__flags__ & IMMUTABLE_TYPE:
             self.guard_bases(type(value))
             self.class_attribute(type(value), "__class__")
@@ -368,6 +377,8 @@ class Operations(Exposure):
             if type(key) is torch.SymInt:  # which as an index would be settled
                 return self.recorder.call(torch.select, (container, 0, key), {})
             return self.recorder.call(operator.getitem, (container, self.tensor_index(key)), {})
+        if is_array(container):
+            return self.arrays.get_item(container, key)
         if cls is list or cls is tuple:
             return (
                 container[key] if type(key) is int else native(operator.getitem, container, self.for_c(key))
@@ -392,6 +403,8 @@ class Operations(Exposure):
         key = opened(key)
         if type(key) is tuple:
             return tuple(map(self.tensor_index, key))
+        if is_array(key):
+            return self.arrays.as_tensor(key)
         abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
         method = None if abstract else self.own_method(key, type(key), "__index__")
         return self.for_torch(key if method is None else native(operator.index, key))
@@ -410,6 +423,9 @@ class Operations(Exposure):
             self.recorder.call(
                 operator.setitem, (container, self.tensor_index(key), self.for_torch(value)), {}
             )
+            return
+        if is_array(container):
+            self.arrays.set_item(container, key, opened(value))
             return
         method = self.own_method(container, cls, "__setitem__")
         if method is not None:
@@ -489,6 +505,8 @@ class Operations(Exposure):
         cls = type(value)
         if cls is FakeTensor:
             return iter(self.recorder.call(torch.Tensor.unbind, (value, 0), {}))
+        if is_array(value):
+            return iter(self.arrays.items(value))
         if cls in SIZED:
             self.refuse_disorder(value)
             return iter(value)

@@ -47,6 +47,8 @@ class Access(enum.Enum):
     BYTES = enum.auto()
     REGISTRATIONS = enum.auto()
     DECIMAL_CONTEXT = enum.auto()
+    DRAWN = enum.auto()
+    """Made by the region itself, so no guard is about it."""
 
 
 TEXTS = {
@@ -76,6 +78,7 @@ TEXTS = {
     Access.BYTES: "bytes({b})",
     Access.REGISTRATIONS: "abc.get_cache_token()",
     Access.DECIMAL_CONTEXT: "decimal.getcontext()",
+    Access.DRAWN: "<draw {k}>",
 }
 """How each access is written, from its base `b` and key `k`."""
 
@@ -85,7 +88,7 @@ REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 
 
 ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
-ROOTS |= {Access.DECIMAL_CONTEXT}
+ROOTS |= {Access.DECIMAL_CONTEXT, Access.DRAWN}
 
 
 class Source:
@@ -246,6 +249,9 @@ class Root:
 
     def decimal_context(self) -> Source:
         return self.top.child(Access.DECIMAL_CONTEXT)
+
+    def drawn(self, number: int) -> Source:
+        return self.top.child(Access.DRAWN, number)
 
     def constant(self, value: Any, name: str) -> Source:
         """An object that the entry itself knows: its identity is fixed by other guards."""

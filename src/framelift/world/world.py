@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
+import torch
+
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
+from framelift.world.arrays import Arrays
+from framelift.world.decimals import DecimalFlags, Signal, context_text
 from framelift.world.guard import Check
 from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
@@ -27,9 +31,10 @@ class Writes:
     attributes: list[tuple[View, list[tuple[str, Any]]]]
     scopes: list[tuple[View, list[tuple[str, Any]]]]
     cells: list[tuple[CellType, Any]]
+    signals: tuple[Signal, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.containers or self.attributes or self.scopes or self.cells)
+        return bool(self.containers or self.attributes or self.scopes or self.cells or self.signals)
 
 
 def contents_of(cell: CellType) -> Any:
@@ -43,8 +48,10 @@ class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         recorder.ask = self.ask_class
+        self.arrays = Arrays(self)
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
+        self.decimal_flags = DecimalFlags()
 
     def ask_class(self, cls: type, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
         """Calls the `__torch_function__` of a tensor's class."""
@@ -94,7 +101,10 @@ class World(NativeCalls):
             if id(view) not in modules and (changes := view.changes())
         ]
         scopes = [(view, changes) for view in self.scopes.values() if (changes := view.changes())]
-        written = Writes(containers, attributes, scopes, self.changed_cells())
+        signals = self.decimal_flags.raised
+        if signals:  # the context says which of them are errors
+            self.guard(self.root.decimal_context(), Check.EQUAL, context_text())
+        written = Writes(containers, attributes, scopes, self.changed_cells(), signals)
         self.refuse_two_faces(written)
         self.guard_apart(written)
         return written
@@ -138,8 +148,11 @@ class World(NativeCalls):
             others.setdefault(type(blind.outside), []).append((blind.source, blind.outside))
         for source, value in self.glanced.items():
             others.setdefault(type(value), []).append((source, value))
+        views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [(view.source, view.outside) for view, _ in written.attributes]
+        changed += [
+            (view.source, view.outside) for view in views if not isinstance(view.outside, torch.Tensor)
+        ]
         for source, value in changed:
             if source in self.fresh:
                 continue

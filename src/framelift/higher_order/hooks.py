@@ -1,0 +1,92 @@
+"""`Tensor.register_hook` on tensors of the trace: the hook becomes a body that gradients go through.
+
+A hook that gives nothing back, and does nothing else that could be seen, leaves no trace in the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.hooks import RemovableHandle
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.higher_order.bodies import without_effects, without_grad
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.tracing import calls_back, interpreted, serve
+from framelift.world.pending import opened
+
+Tensor = torch.Tensor
+
+
+def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
+    """What the graph holds: the hook's operands are those that it uses from around it."""
+    tensor.register_hook(lambda grad: hook(grad, *operands))
+
+
+class Handle(RemovableHandle):
+    """What the program gets, to remove the hook again."""
+
+    node: torch.fx.Node | None
+    calls: int
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a handle of a hook can't be made again")
+
+
+@serve(Tensor.register_hook)
+@calls_back
+def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
+    if type(tensor) is not FakeTensor or id(tensor) in world.recorder.input_of:
+        raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
+    if not world.load_attr(tensor, "requires_grad"):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    handle = Handle()
+    handle.node = recorded(world, tensor, hook)
+    handle.calls = world.recorder.calls
+    return handle
+
+
+def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
+    recorder = world.recorder
+    with recorder.body() as body, without_grad(recorder):
+        grad = recorder.handed(recorder.call(torch.empty_like, (tensor,), {}))
+        with without_effects(world, "a hook"):
+            found = world.for_torch(world.invoke(hook, grad))
+        if found is None:
+            if not recorder.impure.isdisjoint(body.graph.nodes):
+                raise Break(breaks.EFFECT, "a hook that changes tensors")
+            return None
+        outputs = recorder.argument(hook, found)
+        module = recorder.body_module(body, outputs, grad=False, prune=True)
+    operands = [around for _, _, around in body.operands]
+    given = (recorder.node_of(tensor), recorder.add_module("hook", module), *operands)
+    node: torch.fx.Node = recorder.add_node("call_function", hook_gradient, given)
+    node.meta["stack_trace"] = recorder.where()
+    recorder.impure.add(node)
+    return node
+
+
+@serve(RemovableHandle.remove)
+def serve_remove(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A hook that no gradient has gone through yet was never there."""
+    handle = opened(args[0])
+    if type(handle) is not Handle:
+        return interpreted(f, RemovableHandle.remove, args, kwargs)
+    if handle.node is not None:
+        graph = handle.node.graph
+        later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
+        if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:  # type: ignore[attr-defined]
+            raise Break(breaks.INTERNAL, "a hook removed after gradients were computed")
+        f.world.recorder.impure.discard(handle.node)  # type: ignore[attr-defined]
+        graph.erase_node(handle.node)
+        handle.node = None
+    return None
