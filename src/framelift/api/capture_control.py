@@ -127,7 +127,6 @@ def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     return Pending(world, world.root.constant(result, getattr(fn, "__name__", "constant")), result)
 
 
-MARKS["_dynamo_marked_constant"] = call_once
 MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 
 
