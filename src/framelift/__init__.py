@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from framelift.api.stance import run, set_stance
     from framelift.core.config import config
     from framelift.core.counters import counters
+    from framelift.core.logs import set_logs
     from framelift.core.records import compile_records
     from framelift.runtime.backends import list_backends, register_backend
     from framelift.runtime.frames import reset
@@ -58,6 +59,7 @@ _HOMES = {
     "register_backend": "framelift.runtime.backends",
     "reset": "framelift.runtime.frames",
     "run": "framelift.api.stance",
+    "set_logs": "framelift.core.logs",
     "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
     "substitute_in_graph": "framelift.api.capture_control",
@@ -88,6 +90,7 @@ __all__ = [
     "register_backend",
     "reset",
     "run",
+    "set_logs",
     "set_stance",
     "skip",
     "substitute_in_graph",

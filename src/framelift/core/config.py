@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,11 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "debug_dir": Option(
+        str,
+        os.environ.get("FRAMELIFT_DEBUG_DIR", ""),
+        "Where each compilation leaves a folder with its graph, guards and code; empty: nowhere.",
+    ),
 }
 
 
@@ -68,6 +74,7 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    debug_dir: str
 
     def __init__(self) -> None:
         for name, option in OPTIONS.items():

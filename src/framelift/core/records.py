@@ -50,6 +50,12 @@ class CompileRecord:
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    compile_id: str = ""
+    """Which code object, and which attempt to compile it: `3/0`. Logs and traces have it too."""
+    started: float = 0.0
+    """When, as `time.time()` has it."""
+    folder: str | None = None
+    """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 
 
 LIMIT = 256

@@ -152,6 +152,7 @@ def observed(inner: Callable[..., Any], backward: bool = False) -> Callable[...,
 @contextlib.contextmanager
 def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterator[None]:
     note = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
+    note.compile_id, note.started = of.compile_id, time.time()
     count_nodes(note, graph)
     began = time.perf_counter()
     try:

@@ -29,7 +29,7 @@ from framelift.core.counters import counters
 from framelift.core.errors import Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
-from framelift.runtime import recompiles
+from framelift.runtime import recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
@@ -59,6 +59,9 @@ class Compiled:
         return self.entry.hits
 
 
+_numbers = itertools.count()
+
+
 class Record:
     """What is known of a code object in one context. Nothing in here leads back to the code."""
 
@@ -74,6 +77,9 @@ class Record:
         self.failures = 0
         self.empty = 0
         self.dynamism = Dynamism()
+        self.number = next(_numbers)
+        self.attempts = itertools.count()
+        """How often it was tried to compile it: with `number` what a compilation is known by."""
         self.recompiles: list[Recompilation] = []
         """Why each entry but the first was made."""
         self.resumes: PerCode[Record] = PerCode()
@@ -292,7 +298,7 @@ def captured_frame(
     # outside the handler: what is raised from here on has nothing to do with how the trace ended
     if ended is not None:
         note_failed(note, ended)
-        broken(context, record, ended)
+        broken(context, record, ended, note)
         return None
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
@@ -319,17 +325,20 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
     """A record of the attempt, whatever comes of it."""
     note = CompileRecord("forward", record.name, record.filename, record.line, context.backend_name)
     note.entries = len(record.compiled)
-    if record.recompiles and note.entries:
-        note.recompiled_because = str(record.recompiles[-1].reason)
-    began = time.perf_counter()
-    try:
-        yield note
-    except Exception as error:
-        note.failed = note.failed or f"{type(error).__name__}: {error}"
-        raise
-    finally:
-        note.seconds = time.perf_counter() - began
-        compile_records.add(note)
+    note.compile_id, note.started = f"{record.number}/{next(record.attempts)}", time.time()
+    with telling.compilation(note):
+        if record.recompiles and note.entries:
+            note.recompiled_because = str(record.recompiles[-1].reason)
+            telling.recompiled(note, record.recompiles[-1])
+        began = time.perf_counter()
+        try:
+            yield note
+        except Exception as error:
+            note.failed = note.failed or f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            note.seconds = time.perf_counter() - began
+            compile_records.add(note)
 
 
 def note_captured(note: CompileRecord, captured: Captured) -> None:
@@ -364,6 +373,7 @@ def run_captured(
     """Compiles what was captured, keeps it, and hands it to the hook to be run."""
     if captured.graph is None and nothing_to_gain(context, record, captured):
         return False if context.fullgraph else None
+    telling.graph(note, captured)
     compiled = compile_captured(context, record, captured, note)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
@@ -371,11 +381,12 @@ def run_captured(
     if inputs is None:
         why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
         note.failed = why
-        broken(context, record, Break(breaks.INTERNAL, why))
+        broken(context, record, Break(breaks.INTERNAL, why), note)
         return None
     cache.add(compiled.entry)
+    telling.compiled(note, captured)
     if captured.ended_by is not None:
-        note_break(context, record, captured.ended_by)
+        note_break(context, record, captured.ended_by, note)
     counters["frames"]["ok"] += 1
     if captured.graph is not None:
         counters["stats"]["unique_graphs"] += 1
@@ -444,11 +455,11 @@ def is_run_by_nothing(context: Context, record: Record) -> bool:
     return any(other.skipped == NOTHING for other in context.records.values() if other is not record)
 
 
-def broken(context: Context, record: Record, found: Break) -> None:
+def broken(context: Context, record: Record, found: Break, note: CompileRecord) -> None:
     """The frame can't be captured: it runs as it is from now on."""
     if context.fullgraph and is_run_by_nothing(context, record):
         return skip(context, record, found.describe())
-    note_break(context, record, found)
+    note_break(context, record, found, note)
     if context.fullgraph:
         where = f" {found.stack[0]}" if found.stack else ""
         raise Unsupported(
@@ -457,17 +468,18 @@ def broken(context: Context, record: Record, found: Break) -> None:
     return skip(context, record, found.describe())
 
 
-def note_break(context: Context, record: Record, found: Break) -> None:
+def note_break(context: Context, record: Record, found: Break, note: CompileRecord) -> None:
     """A break is counted, and told, once for each place. One may not be had at all."""
     if found.reason is breaks.FORBIDDEN:
         raise Unsupported(found.describe())
     found.let_go()
     record.breaks.append(found)
     place = (found.reason.name, *(at.key for at in found.stack[-1:]))
-    if place not in context.places:
+    seen = place in context.places
+    if not seen:
         context.places.add(place)
         counters["graph_break"][found.reason.name] += 1
-        log.info("%s: %s", record.name, found)
+    telling.broke(note, found, seen)
 
 
 def skip(context: Context, record: Record, why: str) -> None:
