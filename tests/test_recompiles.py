@@ -585,6 +585,6 @@ def test_a_wrong_number_of_records_is_an_error(limit: Any) -> None:
 
 
 def test_numbers_with_more_digits_than_python_writes_down() -> None:
-    compiled = capture(lambda x, n: x * 2 if n > 3 else x)
+    compiled = framelift.compile(lambda x, n: x * 2 if n > 3 else x, backend="eager")
     for n in (2**60000, 2**60001, 1):
         assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * (2 if n > 3 else 1))
