@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from framelift.core.counters import counters
     from framelift.core.logs import set_logs
     from framelift.core.records import compile_records
+    from framelift.core.times import compile_times
     from framelift.runtime.backends import list_backends, register_backend
     from framelift.runtime.frames import reset
 
@@ -40,6 +41,7 @@ _HOMES = {
     "assume_constant_result": "framelift.api.capture_control",
     "compile": "framelift.api.compile",
     "compile_records": "framelift.core.records",
+    "compile_times": "framelift.core.times",
     "comptime": "framelift.api.capture_control",
     "config": "framelift.core.config",
     "counters": "framelift.core.counters",
@@ -70,6 +72,7 @@ __all__ = [
     "assume_constant_result",
     "compile",
     "compile_records",
+    "compile_times",
     "comptime",
     "config",
     "counters",

@@ -7,4 +7,15 @@ import collections
 counters: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(
     collections.Counter
 )
-"""Groups: `frames`, `stats`, `graph_break`, `unimplemented`, `recompiles`, `inline_call`."""
+"""Group -> name -> how often. The groups are in `GROUPS`."""
+
+GROUPS = {
+    "frames": "frames that were to be captured: `total`, and of these `ok`",
+    "stats": "`unique_graphs`, and `calls_captured` in them",
+    "graph_break": "why captures ended, each place in a program once",
+    "unimplemented": "the same, each time",
+    "recompiles": "functions that were compiled again, and the guard that had failed",
+    "inline_call": "calls of Python functions that are part of the caller's graph: `inlined`",
+    "restarts": "`traces` that had to be repeated",
+    "backend_failures": "graphs that a backend could not compile, by the backend's name",
+}

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import dataclasses
+import json
+import os
 import threading
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from framelift.core.errors import UserError
 
@@ -39,7 +42,11 @@ class CompileRecord:
     ops: int = 0
     inputs: int = 0
     seconds: float = 0.0
-    """In all; `backend_seconds` and `seconds_lost` are parts of it."""
+    """In all; the other times are parts of it."""
+    trace_seconds: float = 0.0
+    """The trace that was kept."""
+    generate_seconds: float = 0.0
+    """Making guards, graph and the generated function of it."""
     backend_seconds: float = 0.0
     failed: str | None = None
     """What stood in the way, if it was not compiled (or, with `ended_by`, not whole)."""
@@ -57,6 +64,33 @@ class CompileRecord:
     folder: str | None = None
     """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 
+    def phases(self) -> dict[str, float]:
+        """Seconds by the names in `core.times`; together they are `seconds`."""
+        if self.kind == "backward":
+            return {"backward": self.seconds}
+        if not self.trace_seconds:  # no trace came to anything
+            return {"trace": self.seconds}
+        parts = {
+            "trace": self.trace_seconds,
+            "repeated": self.seconds_lost,
+            "generate": self.generate_seconds,
+            "backend": self.backend_seconds,
+        }
+        return {**parts, "rest": max(0.0, self.seconds - sum(parts.values()))}
+
+
+@dataclass
+class Spent:
+    """What one phase took, over all compilations."""
+
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count, self.seconds = self.count + 1, self.seconds + seconds
+        self.longest = max(self.longest, seconds)
+
 
 LIMIT = 256
 
@@ -66,6 +100,7 @@ class CompileRecords:
 
     def __init__(self) -> None:
         self._kept: collections.deque[CompileRecord] = collections.deque(maxlen=LIMIT)
+        self._phases: dict[str, Spent] = {}
         self._lock = threading.Lock()
 
     def __call__(self, kind: Literal["forward", "backward"] | None = None) -> list[CompileRecord]:
@@ -82,6 +117,7 @@ class CompileRecords:
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()
+            self._phases.clear()
 
     def resize(self, limit: int) -> None:
         """Keeps the latest `limit` records from now on; 0: none."""
@@ -93,6 +129,25 @@ class CompileRecords:
     def add(self, record: CompileRecord) -> None:
         with self._lock:
             self._kept.append(record)
+            for name, seconds in record.phases().items():
+                if seconds:
+                    self._phases.setdefault(name, Spent()).add(seconds)
+
+    def phases(self) -> dict[str, Spent]:
+        """What each phase took since the records were last cleared: of all there were, kept or not."""
+        with self._lock:
+            return {name: dataclasses.replace(spent) for name, spent in self._phases.items()}
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """As plain data, oldest first."""
+        return [dataclasses.asdict(record) | {"phases": record.phases()} for record in self()]
+
+    def to_jsonl(self, path: str | os.PathLike[str]) -> int:
+        """Writes a line of JSON for each record; gives how many. A file that was there is replaced."""
+        rows = self.to_dicts()
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        return len(rows)
 
     def __repr__(self) -> str:
         return f"<{len(self._kept)} compile records of at most {self.limit}>"

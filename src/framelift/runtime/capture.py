@@ -66,6 +66,9 @@ class Captured:
     program: GuardProgram
     region: Region
     seconds: float = 0.0
+    trace_seconds: float = 0.0
+    """Of these, what the trace took that was kept."""
+    inlined_calls: int = 0
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
@@ -116,6 +119,7 @@ def capture(
         problem, kind = None, None
         with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism, catches) as trace:
             trace.run()
+            ran = time.perf_counter()
             if trace.ended_by is not None and whole:
                 raise trace.ended_by
             end = trace.earlier_end()
@@ -137,7 +141,7 @@ def capture(
         reasons.append((problem if end is None else end.reason).reason.name)  # type: ignore[union-attr]
         lost = time.perf_counter() - began
     captured.restarts, captured.restart_reasons, captured.seconds_lost = restarts, reasons, lost
-    captured.seconds = time.perf_counter() - began
+    captured.seconds, captured.trace_seconds = time.perf_counter() - began, ran - began - lost
     return captured
 
 
@@ -297,6 +301,7 @@ class Trace:
         inputs = [as_input(given) for _, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+        captured.inlined_calls = self.world.inlined_calls
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]

@@ -26,7 +26,7 @@ from framelift.core import breaks, policy, stance
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
-from framelift.core.errors import Unsupported
+from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import recompiles, telling
@@ -347,7 +347,8 @@ def note_captured(note: CompileRecord, captured: Captured) -> None:
     note.ops, note.inputs = len(captured.ops), len(captured.example_inputs)
     note.nodes = 0 if captured.graph is None else len(captured.graph.graph.nodes)
     note.restarts, note.restart_reasons = captured.restarts, captured.restart_reasons
-    note.seconds_lost = captured.seconds_lost
+    note.seconds_lost, note.trace_seconds = captured.seconds_lost, captured.trace_seconds
+    note.generate_seconds = captured.seconds - captured.seconds_lost - captured.trace_seconds
     if captured.ended_by is not None:
         note.ended_by = summary(captured.ended_by)
 
@@ -391,6 +392,7 @@ def run_captured(
     if captured.graph is not None:
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(captured.ops)
+    counters["inline_call"]["inlined"] += captured.inlined_calls
     counters["restarts"]["traces"] += captured.restarts
     return compiled.entry.region, tuple(inputs)
 
@@ -441,8 +443,12 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
                 captured.symbols,
                 **context.options,
             )
+        except BackendCompilerFailed:
+            counters["backend_failures"][context.backend_name] += 1
+            raise
         finally:
             compiling.reset(token)
+            note.backend_seconds = time.perf_counter() - began
     captured.rely_on_sizes(record.dynamism)
     compiled = Compiled(captured, graph, time.perf_counter() - began)
     captured.release()
@@ -475,6 +481,7 @@ def note_break(context: Context, record: Record, found: Break, note: CompileReco
     found.let_go()
     record.breaks.append(found)
     place = (found.reason.name, *(at.key for at in found.stack[-1:]))
+    counters["unimplemented"][found.reason.name] += 1
     seen = place in context.places
     if not seen:
         context.places.add(place)

@@ -7,6 +7,7 @@ that tlparse shows. Nothing that goes wrong here is the program's business.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import datetime
@@ -32,6 +33,7 @@ from framelift.core import logs
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.core.records import CompileRecord
+from framelift.core.times import compile_times
 from framelift.guards.program import GuardProgram
 from framelift.guards.shapes import origin
 from framelift.runtime.capture import Captured
@@ -155,6 +157,18 @@ def indented(text: str) -> str:
 
 # ---- the debug directory
 
+
+def report_times(run: Path) -> None:
+    """What compiling took, when the process ends: it is only known then."""
+    with harmless("compile times"):
+        (run / "compile_times.txt").write_text(compile_times() + "\n\n" + compile_times(aggregate=False) + "\n")
+
+
+@functools.cache
+def report_at_exit(run: Path) -> None:
+    atexit.register(report_times, run)
+
+
 _run = functools.cache(lambda: f"run_{datetime.datetime.now():%Y%m%d_%H%M%S}_{os.getpid()}")
 os.register_at_fork(after_in_child=_run.cache_clear)
 
@@ -166,6 +180,7 @@ def new_folder(root: Path, note: CompileRecord) -> Path:
         folder = root / _run() / (f"{note.compile_id.replace('/', '_')}_{name}" + (f"_{n}" if n else ""))
         try:
             folder.mkdir(parents=True)
+            report_at_exit(folder.parent)
             break
         except FileExistsError:
             if not folder.is_dir():

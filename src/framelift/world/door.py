@@ -126,6 +126,7 @@ class Door(PlainWorld):
         self.memo: dict[Any, Any] = {}
         """What those from outside have given in the trace."""
         self.inlined: dict[int, FunctionType] = {}
+        self.inlined_calls = 0
         """Outside functions whose code the trace has followed."""
         self.kept: list[Any] = []
         self.outside_sets: dict[int, Source] = {}
@@ -484,6 +485,7 @@ class Door(PlainWorld):
         return id(fn) in self.inside_functions or (self.is_made_anew(fn) and fn is not self.frame_function)
 
     def entered(self, fn: FunctionType) -> None:
+        self.inlined_calls += 1
         if id(fn) not in self.inside_functions and not self.is_made_anew(fn):
             self.inlined[id(fn)] = fn
 
