@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     )
     from framelift.api.compile import compile
     from framelift.api.control import disable, is_compiling, skip
-    from framelift.api.explain import entries, explain
+    from framelift.api.entries import entries
+    from framelift.api.explain import explain
     from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
     from framelift.api.stance import run, set_stance
     from framelift.core.config import config
@@ -47,7 +48,7 @@ _HOMES = {
     "counters": "framelift.core.counters",
     "disable": "framelift.api.control",
     "disallow_in_graph": "framelift.api.capture_control",
-    "entries": "framelift.api.explain",
+    "entries": "framelift.api.entries",
     "explain": "framelift.api.explain",
     "forbid_in_graph": "framelift.api.capture_control",
     "graph_break": "framelift.api.capture_control",

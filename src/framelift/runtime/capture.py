@@ -29,6 +29,7 @@ from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
 from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
 from framelift.core.errors import ConstraintViolated
+from framelift.core.watching import watching
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
@@ -69,6 +70,8 @@ class Captured:
     trace_seconds: float = 0.0
     """Of these, what the trace took that was kept."""
     inlined_calls: int = 0
+    lines: set[tuple[str, int]] | None = None
+    """Where the program was when something was captured, if `explain` asked: (file, line)."""
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
@@ -185,7 +188,9 @@ class Trace:
         self.state = _guards.GlobalState()
         self.switches = switches
         self.ended_by: Break | None = None
-        self.recorder = Recorder(lambda: where(self.machine), lambda: self.world.place())
+        self.lines: set[tuple[str, int]] | None = None if watching.get() is None else set()
+        """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.world = world = World(self.recorder)
         if dynamism is not None:
             world.dynamism = dynamism
@@ -301,7 +306,7 @@ class Trace:
         inputs = [as_input(given) for _, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
-        captured.inlined_calls = self.world.inlined_calls
+        captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
@@ -369,11 +374,13 @@ def is_torchs(frame: FrameType | None) -> bool:
     return False
 
 
-def where(machine: Machine) -> str:
-    """The innermost place in the user's code, for a node's stack trace."""
+def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
+    """The innermost place in the user's code, for a node's stack trace; notes the lines that led there."""
     frame = machine.frame
     if frame is None:
         return ""
+    if lines is not None:
+        lines.update((each.code.code.co_filename, each.line or 0) for each in chain(frame))
     code = frame.code.code
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
 

@@ -29,6 +29,7 @@ from framelift.core.counters import counters
 from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
+from framelift.core.watching import watch_of
 from framelift.runtime import recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
@@ -339,6 +340,8 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
         finally:
             note.seconds = time.perf_counter() - began
             compile_records.add(note)
+            if (watch := watch_of(context)) is not None:
+                watch.records.append(note)
 
 
 def note_captured(note: CompileRecord, captured: Captured) -> None:
@@ -385,6 +388,8 @@ def run_captured(
         broken(context, record, Break(breaks.INTERNAL, why), note)
         return None
     cache.add(compiled.entry)
+    if (watch := watch_of(context)) is not None:
+        watch.compiled.append(compiled)
     telling.compiled(note, captured)
     if captured.ended_by is not None:
         note_break(context, record, captured.ended_by, note)
@@ -480,6 +485,8 @@ def note_break(context: Context, record: Record, found: Break, note: CompileReco
         raise Unsupported(found.describe())
     found.let_go()
     record.breaks.append(found)
+    if (watch := watch_of(context)) is not None:
+        watch.breaks.append(found)
     place = (found.reason.name, *(at.key for at in found.stack[-1:]))
     counters["unimplemented"][found.reason.name] += 1
     seen = place in context.places

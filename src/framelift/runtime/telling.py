@@ -161,7 +161,8 @@ def indented(text: str) -> str:
 def report_times(run: Path) -> None:
     """What compiling took, when the process ends: it is only known then."""
     with harmless("compile times"):
-        (run / "compile_times.txt").write_text(compile_times() + "\n\n" + compile_times(aggregate=False) + "\n")
+        texts = compile_times(), compile_times(aggregate=False)
+        (run / "compile_times.txt").write_text("\n\n".join(texts) + "\n")
 
 
 @functools.cache

@@ -1,0 +1,118 @@
+"""The program's lines, each with what became of it: captured, broken, or run as plain Python."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from framelift.core.breaks import Break
+from framelift.runtime.frames import Compiled, Record, Records
+
+SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
+
+
+@dataclass
+class SourceLine:
+    number: int
+    text: str
+    mark: str | None
+    """`captured`: something in it is in a graph; `broken`: a capture ended there; `plain`: it runs, if it
+    does, as plain Python. None: there is nothing in it to capture, or it was not come to."""
+
+    def __str__(self) -> str:
+        return f"{self.number:5} {SIGNS[self.mark]} {self.text}".rstrip()
+
+
+@dataclass
+class FunctionLines:
+    name: str
+    filename: str
+    lines: list[SourceLine] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.name} ({self.filename})", *map(str, self.lines)])
+
+
+Lines = set[tuple[str, int]]
+
+
+def marked_functions(
+    records: Records, found: list[Break], compiled: Iterable[Compiled]
+) -> list[FunctionLines]:
+    """The functions that were looked at whole; then lines of others, as far as something is in them."""
+    captured: Lines = set().union(*(one.captured.lines or () for one in compiled))
+    broken = {(at.code.co_filename, at.line or 0) for each in found for at in each.stack}
+    functions = [function_lines(record, captured, broken) for record in records.originals.values()]
+    shown = {(function.filename, line.number) for function in functions for line in function.lines}
+    return [*functions, *others((captured | broken) - shown, broken)]
+
+
+def function_lines(record: Record, captured: Lines, broken: Lines) -> FunctionLines:
+    function = FunctionLines(record.name, record.filename)
+    code = record.code
+    executable = set() if code is None else set(executable_lines(code))
+    plain = executable & set(plain_from(record, executable))
+    for number in block(code, executable):
+        at = (record.filename, number)
+        mark = "broken" if at in broken else "captured" if at in captured else None
+        text = linecache.getline(record.filename, number).rstrip("\n")
+        function.lines.append(SourceLine(number, text, mark or ("plain" if number in plain else None)))
+    return function
+
+
+def plain_from(record: Record, executable: set[int]) -> Iterator[int]:
+    """The lines of a function that is left alone, or of the rest of it that is."""
+    for each in (record, *record.resumes.values()):
+        if each.skipped is not None:
+            yield from (line for line in executable if line >= (each.line or 0))
+
+
+def executable_lines(code: CodeType) -> Iterator[int]:
+    """But for the first, on which a function is defined."""
+    for _, _, line in code.co_lines():
+        if line is not None and line > 0 and (line != code.co_firstlineno or is_one_line(code)):
+            yield line
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from executable_lines(inner)
+
+
+def is_one_line(code: CodeType) -> bool:
+    return {line for _, _, line in code.co_lines() if line} == {code.co_firstlineno}
+
+
+def block(code: CodeType | None, executable: set[int]) -> list[int]:
+    """The numbers of a function's lines; those known to be code if there is no source."""
+    if code is None:
+        return []
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        return sorted(executable)
+    return list(range(first, first + len(lines)))
+
+
+def others(left: Lines, broken: Lines) -> list[FunctionLines]:
+    """Lines of functions that others have called: they are part of the callers' graphs."""
+    files: dict[str, FunctionLines] = {}
+    for filename, number in sorted(left):
+        text = linecache.getline(filename, number).rstrip("\n")
+        mark = "broken" if (filename, number) in broken else "captured"
+        called = files.setdefault(filename, FunctionLines("called functions", filename))
+        called.lines.append(SourceLine(number, text, mark))
+    return list(files.values())
+
+
+def data(functions: list[FunctionLines]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": function.name,
+            "file": function.filename,
+            "lines": [{"line": line.number, "text": line.text, "mark": line.mark} for line in function.lines],
+        }
+        for function in functions
+    ]
