@@ -12,7 +12,7 @@ import torch.fx
 
 from framelift.api import explained_data
 from framelift.api.compile import compile
-from framelift.api.entries import CodeEntries, entries
+from framelift.api.entries import CodeEntries, entries_of
 from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
@@ -165,21 +165,27 @@ def explain(fn: Callable[..., Any], **settings: Any) -> Callable[..., Explanatio
         watch = Watch(context)
         token = watching.set(watch)
         try:
-            report = Explanation(name, compiled(*args, **kwargs))
-            report.code_entries, report.records = entries(compiled), watch.records
-            fill(report, watch)
-            report.functions = marked_functions(context.records, report.breaks, watch.compiled)
-            report.skipped = {
-                record.name: record.skipped
-                for record in context.records.values()
-                if record.skipped is not None
-            }
-            return report
+            result = compiled(*args, **kwargs)
+            return explanation(name, result, watch, [context])
         finally:
             watching.reset(token)
             context.forget()
 
     return run
+
+
+def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -> Explanation:
+    """Of what was watched, in contexts that are still there."""
+    report = Explanation(name, result, records=watch.records)
+    fill(report, watch)
+    originals = [record for context in contexts for record in context.records.originals.values()]
+    report.functions = marked_functions(originals, report.breaks, watch.compiled)
+    for record in (record for context in contexts for record in context.records.values()):
+        if record.compiled:
+            report.code_entries.append(entries_of(record))
+        if record.skipped is not None:
+            report.skipped[record.name] = record.skipped
+    return report
 
 
 def fill(report: Explanation, watch: Watch) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import torch
+
 from framelift.core.breaks import Break
-from framelift.runtime.frames import Compiled, Record, Records
+from framelift.core.policy import OWN_FILES
+from framelift.runtime.frames import Compiled, Record
 
 SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
 
@@ -41,14 +46,24 @@ Lines = set[tuple[str, int]]
 
 
 def marked_functions(
-    records: Records, found: list[Break], compiled: Iterable[Compiled]
+    originals: list[Record], found: list[Break], compiled: Iterable[Compiled]
 ) -> list[FunctionLines]:
     """The functions that were looked at whole; then lines of others, as far as something is in them."""
     captured: Lines = set().union(*(one.captured.lines or () for one in compiled))
     broken = {(at.code.co_filename, at.line or 0) for each in found for at in each.stack}
-    functions = [function_lines(record, captured, broken) for record in records.originals.values()]
+    users = sorted((each for each in originals if is_users(each.filename)), key=lambda each: each.number)
+    functions = [function_lines(record, captured, broken) for record in users]
     shown = {(function.filename, line.number) for function in functions for line in function.lines}
-    return [*functions, *others((captured | broken) - shown, broken)]
+    left = {(filename, line) for filename, line in (captured | broken) - shown if is_users(filename)}
+    return [*functions, *others(left, broken)]
+
+
+LIBRARIES = (str(Path(torch.__file__).parent) + os.sep, OWN_FILES + os.sep)
+
+
+def is_users(filename: str) -> bool:
+    """Whether the lines of a file are of interest: those of torch's modules are the same for everyone."""
+    return not filename.startswith(LIBRARIES)
 
 
 def function_lines(record: Record, captured: Lines, broken: Lines) -> FunctionLines:

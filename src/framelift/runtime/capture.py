@@ -29,7 +29,7 @@ from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
 from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
 from framelift.core.errors import ConstraintViolated
-from framelift.core.watching import watching
+from framelift.core.watching import is_kept
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
@@ -188,7 +188,7 @@ class Trace:
         self.state = _guards.GlobalState()
         self.switches = switches
         self.ended_by: Break | None = None
-        self.lines: set[tuple[str, int]] | None = None if watching.get() is None else set()
+        self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.world = world = World(self.recorder)

@@ -388,7 +388,7 @@ def run_captured(
         broken(context, record, Break(breaks.INTERNAL, why), note)
         return None
     cache.add(compiled.entry)
-    if (watch := watch_of(context)) is not None:
+    if (watch := watch_of(context)) is not None and watch.keeps_compiled:
         watch.compiled.append(compiled)
     telling.compiled(note, captured)
     if captured.ended_by is not None:

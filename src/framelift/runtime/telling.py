@@ -32,6 +32,7 @@ from torch._logging.structured import from_traceback
 from framelift.core import logs
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
+from framelift.core.policy import OWN_FILES
 from framelift.core.records import CompileRecord
 from framelift.core.times import compile_times
 from framelift.guards.program import GuardProgram
@@ -231,10 +232,7 @@ def stack_of(note: CompileRecord) -> list[dict[str, Any]]:
 
 
 def is_own(filename: str) -> bool:
-    return filename.startswith(OWN_FILES)
-
-
-OWN_FILES = str(Path(__file__).parents[1]) + os.sep
+    return filename.startswith(OWN_FILES + os.sep)
 
 
 def sizes(module: torch.fx.GraphModule) -> dict[str, list[int | str]]:

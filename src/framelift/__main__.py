@@ -1,0 +1,7 @@
+"""`python -m framelift` is the command `framelift`."""
+
+import sys
+
+from framelift.cli import main
+
+sys.exit(main())

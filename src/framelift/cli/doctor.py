@@ -1,0 +1,159 @@
+"""`framelift doctor`: what is installed, what of it is supported, and whether both extensions work."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+from framelift import __version__
+
+HELP = "show versions, what is supported, and whether both extensions work"
+
+SUPPORTED = {"python": ((3, 11), (3, 12)), "torch": ((2, 11), (2, 13))}
+"""From which version to which."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--backend", default="eager", help="compile the self-test with this backend (default: eager)"
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    found = examined(options.backend)
+    print(json.dumps(found, indent=2) if options.json else report(found))
+    return 0 if found["ok"] else 1
+
+
+def examined(backend: str) -> dict[str, Any]:
+    versions = {
+        "framelift": __version__,
+        "python": platform.python_version(),
+        "torch": version_of("torch"),
+        "platform": platform.platform(),
+        "compiler": compiler(),
+        "accelerator": accelerator(),
+    }
+    checks = [
+        check("Python is supported", lambda: within("python", versions["python"])),
+        check("torch is supported", lambda: within("torch", versions["torch"])),
+        check("the frame hook (_frame) works", frame_hook),
+        check("guards (_guards) work", lambda: guards("eager")),
+    ]
+    if backend != "eager":
+        checks.append(check("the backend works", lambda: guards(backend)))
+    return {"versions": versions, "checks": checks, "ok": all(each["ok"] for each in checks)}
+
+
+def report(found: dict[str, Any]) -> str:
+    width = max(map(len, found["versions"]))
+    lines = [f"{name:{width}}  {value or 'none'}" for name, value in found["versions"].items()]
+    lines.append("")
+    for each in found["checks"]:
+        detail = f": {each['detail']}" if each["detail"] else ""
+        lines.append(f"{'ok    ' if each['ok'] else 'FAILED'}  {each['name']}{detail}")
+    return "\n".join(lines)
+
+
+def check(name: str, test: Callable[[], str | None]) -> dict[str, Any]:
+    """A test says nothing, gives a detail, or fails with what is wrong."""
+    try:
+        return {"name": name, "ok": True, "detail": test() or ""}
+    except Exception as error:
+        text = str(error).partition("\n")[0]
+        return {"name": name, "ok": False, "detail": f"{type(error).__name__}: {text}"}
+
+
+# ---- what is there
+
+
+def version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def compiler() -> str | None:
+    """The C++ compiler that backends would find: its first line about itself."""
+    for name in filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++")):
+        path = shutil.which(name)
+        if path is not None:
+            ran = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
+            return f"{path}: {ran.stdout.partition(chr(10))[0]}"
+    return None
+
+
+def accelerator() -> str | None:
+    try:
+        import torch
+
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    except Exception as error:
+        return f"torch can't say: {error}"
+
+
+# ---- tests
+
+
+def within(what: str, version: str | None) -> str:
+    least, most = SUPPORTED[what]
+    span = f"{'.'.join(map(str, least))} to {'.'.join(map(str, most))}"
+    if version is None:
+        raise RuntimeError(f"it is not installed; supported are {span}")
+    found = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if not least <= found <= most:
+        raise RuntimeError(f"{version} is not; supported are {span}")
+    return span
+
+
+def frame_hook() -> None:
+    """A function that C calls back is interpreted, and does what it should."""
+    from framelift.interpreter.plain import interpret
+
+    seen: list[int] = []
+
+    def key(n: int) -> int:
+        seen.append(n)
+        return -n
+
+    if interpret(sorted, [3, 1, 2], key=key) != [3, 2, 1] or seen != [3, 1, 2]:
+        raise RuntimeError("an interpreted function gave a wrong result")
+
+
+PROGRAM = """
+import torch
+
+def scaled(x, n):
+    return torch.sin(x) * n
+"""
+"""Not in this module: Framelift's own functions are not captured."""
+
+
+def guards(backend: str) -> str:
+    """A function is compiled once, its entry is used again, and a change is noticed."""
+    import torch
+
+    import framelift
+
+    program: dict[str, Any] = {"__name__": "self_test"}
+    exec(PROGRAM, program)
+    scaled = program["scaled"]
+    compiled = framelift.compile(scaled, backend=backend, dynamic=False, fullgraph=True)
+    x = torch.arange(4.0)
+    for n in (2, 2, 3):
+        if not torch.allclose(compiled(x, n), scaled(x, n)):
+            raise RuntimeError("a compiled function gave a wrong result")
+    (code,) = framelift.entries(compiled)
+    hits = [entry.hits for entry in code.entries]
+    if hits != [1, 0]:
+        raise RuntimeError(f"three calls that need two entries have used them so: {hits}")
+    return f"with the backend {backend}"
