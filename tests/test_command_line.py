@@ -25,6 +25,10 @@ def scaled(x, n=1):
     print("hello")
     return y + 1
 
+@torch.compile
+def decorated(x):
+    return scaled(x, 2)
+
 def fails(x):
     raise KeyError("no such thing")
 
@@ -141,6 +145,12 @@ def test_a_function_is_explained(folder: Path, capsys: pytest.CaptureFixture[str
     data = json.loads(printed.out)
     assert (data["graph_count"], data["op_count"], data["graph_break_count"]) == (2, 3, 1)
     assert printed.err == "hello\n", "what the program prints does not come between"
+
+
+def test_what_torch_compile_decorates_is_explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "subject_of_explain:decorated", "--arg", "torch.ones(3)", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["graph_count"], data["op_count"], data["graph_break_count"]) == (2, 3, 1)
 
 
 def test_a_module_is_explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

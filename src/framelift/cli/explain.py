@@ -79,7 +79,8 @@ def of_script(options: argparse.Namespace) -> tuple[int, Any]:
 def of_function(options: argparse.Namespace) -> tuple[int, Any]:
     import framelift
 
-    module, fn = found(options.target)
+    with in_place_of_torchs():  # so that functions that are decorated there are Framelift's
+        module, fn = found(options.target)
     args, kwargs = evaluated(options.arg, module)
     try:
         return 0, framelift.explain(fn, backend=options.backend)(*args, **kwargs)

@@ -153,7 +153,7 @@ def guards_text(program: GuardProgram) -> str:
 
 
 def indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
+    return "\n".join(f"  {line}".rstrip() for line in text.rstrip().splitlines())
 
 
 # ---- the debug directory
@@ -259,6 +259,7 @@ def stack_at(place: Place | None) -> list[dict[str, Any]] | None:
 
 def metrics(note: CompileRecord) -> dict[str, Any]:
     """The record under the names that torch's own metrics have."""
+    failed_at = re.match(r'File "(.*)", line (\d+)', note.failed_at or "")
     return {
         "compile_id": note.compile_id,
         "co_name": note.name,
@@ -276,8 +277,8 @@ def metrics(note: CompileRecord) -> dict[str, Any]:
         "backend_compile_time_s": note.backend_seconds,
         "fail_type": note.failed.partition(":")[0] if note.failed else None,
         "fail_reason": note.failed,
-        "fail_user_frame_filename": None,
-        "fail_user_frame_lineno": None,
+        "fail_user_frame_filename": failed_at and failed_at[1],
+        "fail_user_frame_lineno": failed_at and int(failed_at[2]),
         "non_compliant_ops": [],
         "compliant_custom_ops": [],
         "restart_reasons": note.restart_reasons,
