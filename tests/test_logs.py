@@ -152,7 +152,7 @@ def test_asking_for_logs_in_a_compiled_function_is_a_break() -> None:
     for _ in range(2):
         framelift.set_logs()
         compiled(X)
-        assert logs.graph.level == logging.DEBUG
+        assert logs.LOGGERS["graph"].level == logging.DEBUG
 
 
 # ---- in a process of its own

@@ -23,23 +23,16 @@ ROOT = logging.getLogger("framelift")
 VARIABLE = "FRAMELIFT_LOGS"
 
 LEVELS = {
-    "graph": logging.DEBUG,
-    "breaks": logging.INFO,
-    "guards": logging.DEBUG,
-    "recompiles": logging.INFO,
-    "code": logging.DEBUG,
+    "graph": logging.DEBUG,  # each graph that was captured, before the backend gets it
+    "breaks": logging.INFO,  # why a capture ended, where, and what to do; each place once, at DEBUG each time
+    "guards": logging.DEBUG,  # what a compiled result relies on, and the line that made it so
+    "recompiles": logging.INFO,  # which guard failed of which entry
+    "code": logging.DEBUG,  # the generated function that runs a graph
 }
 """Name -> the level at which its logger tells what it is for. What is long is told at DEBUG, so that a
 program that listens to everything at INFO is not flooded."""
-MEANINGS = {
-    "graph": "each graph that was captured, before the backend gets it",
-    "breaks": "why a capture ended, where, and what to do; each place once (`+breaks`: each time)",
-    "guards": "what a compiled result relies on, and the line that made it so",
-    "recompiles": "which guard failed of which entry",
-    "code": "the generated function that runs a graph and brings the program's state up to date",
-}
 
-graph, breaks, guards, recompiles, code = (logging.getLogger(f"framelift.{name}") for name in LEVELS)
+LOGGERS = {name: logging.getLogger(f"framelift.{name}") for name in LEVELS}
 
 
 class ToStderr(logging.Handler):
@@ -75,7 +68,7 @@ def set_logs(*names: str, **levels: bool | int) -> None:
         if not isinstance(level, int):
             raise UserError(f"framelift.set_logs: {name} must be a bool or a level, not {level!r:.80}")
         wanted |= asked_for(name, None if level is True else level or logging.WARNING)
-    for log in (ROOT, *map(logger, LEVELS)):
+    for log in (ROOT, *LOGGERS.values()):
         log.setLevel(logging.NOTSET)
     for name, level in wanted.items():
         logger(name).setLevel(level)
@@ -90,7 +83,7 @@ set_logs._framelift_disable = "framelift.set_logs"  # type: ignore[attr-defined]
 
 
 def logger(name: str) -> logging.Logger:
-    return ROOT if name == "all" else logging.getLogger(f"framelift.{name}")
+    return ROOT if name == "all" else LOGGERS[name]
 
 
 def known(name: str) -> None:

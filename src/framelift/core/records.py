@@ -100,7 +100,7 @@ class CompileRecords:
 
     def __init__(self) -> None:
         self._kept: collections.deque[CompileRecord] = collections.deque(maxlen=LIMIT)
-        self._phases: dict[str, Spent] = {}
+        self._phases: dict[str, Spent] = collections.defaultdict(Spent)
         self._lock = threading.Lock()
 
     def __call__(self, kind: Literal["forward", "backward"] | None = None) -> list[CompileRecord]:
@@ -131,7 +131,7 @@ class CompileRecords:
             self._kept.append(record)
             for name, seconds in record.phases().items():
                 if seconds:
-                    self._phases.setdefault(name, Spent()).add(seconds)
+                    self._phases[name].add(seconds)
 
     def phases(self) -> dict[str, Spent]:
         """What each phase took since the records were last cleared: of all there were, kept or not."""

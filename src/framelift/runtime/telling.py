@@ -51,6 +51,13 @@ FILES = {
 """What is in the folder of a compilation, as far as it has it."""
 
 
+def is_wanted(note: CompileRecord, *names: str) -> bool:
+    """Whether anyone asked: nothing else is to cost anything otherwise."""
+    if note.folder is not None or is_traced():
+        return True
+    return any(logs.LOGGERS[name].isEnabledFor(logging.DEBUG) for name in names)
+
+
 @contextlib.contextmanager
 def harmless(what: str) -> Iterator[None]:
     try:
@@ -65,6 +72,9 @@ def harmless(what: str) -> Iterator[None]:
 @contextlib.contextmanager
 def compilation(note: CompileRecord) -> Iterator[None]:
     """Around all of it. What torch's compilers write to the trace meanwhile gets the same number."""
+    if not config.debug_dir and not is_traced():
+        yield
+        return
     with harmless("the beginning of a compilation"):
         if config.debug_dir:
             note.folder = str(new_folder(Path(config.debug_dir), note))
@@ -81,7 +91,7 @@ def compilation(note: CompileRecord) -> Iterator[None]:
 def graph(note: CompileRecord, captured: Captured) -> None:
     """Before the backend gets it: it may be what the backend fails on."""
     module = captured.graph
-    if module is not None:
+    if module is not None and is_wanted(note, "graph"):
         with harmless("a graph"):
             text = functools.cache(lambda: readable(module))
             tell(note, "graph", text)
@@ -89,6 +99,8 @@ def graph(note: CompileRecord, captured: Captured) -> None:
 
 
 def compiled(note: CompileRecord, captured: Captured) -> None:
+    if not is_wanted(note, "guards", "code"):
+        return
     program, source = captured.program, captured.region.source
     with harmless("an entry"):
         tell(note, "guards", lambda: guards_text(program))
@@ -112,7 +124,7 @@ def recompiled(note: CompileRecord, found: Recompilation) -> None:
 
 
 def tell(note: CompileRecord, name: str, text: Callable[[], str], level: int | None = None) -> None:
-    log, level = logs.logger(name), logs.LEVELS[name] if level is None else level
+    log, level = logs.LOGGERS[name], logs.LEVELS[name] if level is None else level
     if log.isEnabledFor(level):
         log.log(level, "%s (%s:%s), compilation %s\n%s", *title(note), indented(text()))
     keep(note, name, text)
