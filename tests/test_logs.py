@@ -224,6 +224,18 @@ def test_each_compilation_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert json.loads((first / "record.json").read_text())["ops"] == 2
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+def test_a_backward_graph_is_with_its_forward(tmp_path: Path, backend: str) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sin()
+
+    with framelift.config.patch(debug_dir=str(tmp_path)):
+        framelift.compile(fn, backend=backend)(X.clone().requires_grad_()).sum().backward()
+    forward, _ = framelift.compile_records()
+    text = Path(forward.folder, "backward.txt").read_text()
+    assert "torch.ops.aten.cos" in text and "return (x * 2).sin()" in text
+
+
 def test_a_folder_is_never_written_over(tmp_path: Path) -> None:
     record = framelift.core.records.CompileRecord("forward", "a<b>.c", "f.py", 1, compile_id="0/0")
     folders = [telling.new_folder(tmp_path, record) for _ in range(3)]

@@ -16,7 +16,6 @@ import logging
 import os
 import sys
 
-from framelift import _frame
 from framelift.core.errors import UserError
 
 ROOT = logging.getLogger("framelift")
@@ -75,11 +74,6 @@ def set_logs(*names: str, **levels: bool | int) -> None:
     ROOT.removeHandler(_handler)
     if wanted:
         ROOT.addHandler(_handler)
-
-
-# what is told is for all of the program, and told as things are compiled: it is no business of a graph's
-_frame.set_decision(set_logs.__code__, _frame.SKIP, _frame.REFUSE)
-set_logs._framelift_disable = "framelift.set_logs"  # type: ignore[attr-defined]
 
 
 def logger(name: str) -> logging.Logger:

@@ -23,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
+from framelift.runtime import telling
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import TorchState
 
@@ -154,6 +155,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
     note = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
     note.compile_id, note.started = of.compile_id, time.time()
     count_nodes(note, graph)
+    telling.backward(of, graph)
     began = time.perf_counter()
     try:
         yield

@@ -46,6 +46,7 @@ FILES = {
     "guards": "guards.txt",
     "recompiles": "recompiles.txt",
     "code": "code.py",
+    "backward": "backward.txt",
     "record": "record.json",
 }
 """What is in the folder of a compilation, as far as it has it."""
@@ -107,6 +108,12 @@ def compiled(note: CompileRecord, captured: Captured) -> None:
         tell(note, "code", lambda: source)
         trace("dynamo_guards", payload_fn=lambda: guards_data(program))
         artifact("framelift_generated_code", "string", lambda: source)
+
+
+def backward(note: CompileRecord, module: torch.fx.GraphModule) -> None:
+    """The graph that gradients are computed with; it may come long after the rest."""
+    with harmless("a backward graph"):
+        keep(note, "backward", lambda: readable(module))
 
 
 def broke(note: CompileRecord, found: Break, seen: bool) -> None:
