@@ -234,6 +234,14 @@ def test_a_mistake_is_said_in_a_sentence(given: list[str], said: str, folder: Pa
     assert said in printed.err and len(printed.err.splitlines()) == 1 and not printed.out
 
 
+def test_a_wrong_setting_is_said_in_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMELIFT_LOGS", "brakes")
+    ran = command("run", script(folder), cwd=folder)
+    assert ran.returncode == 2 and ran.stdout == ""
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("framelift: FRAMELIFT_LOGS=brakes: there is no log 'brakes'; known are: graph, ")
+
+
 def test_a_function_that_raises(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "subject_of_explain:fails", "--arg", "torch.ones(1)"]) == 1
     assert capsys.readouterr().err == "framelift: subject_of_explain:fails raised KeyError: 'no such thing'\n"

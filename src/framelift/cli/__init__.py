@@ -15,6 +15,7 @@ from typing import Any
 from framelift import __version__
 from framelift.cli import backends, doctor, explain, run
 from framelift.cli.problem import Problem
+from framelift.core.errors import UserError
 
 __all__ = ["main"]
 
@@ -43,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Problem as problem:
         print(f"framelift: {problem}", file=sys.stderr)
         return problem.code
+    except UserError as error:  # such as a FRAMELIFT_LOGS that makes no sense
+        print(f"framelift: {error}", file=sys.stderr)
+        return 2
     except BrokenPipeError:  # whoever reads has had enough, and there is nobody left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -22,6 +22,8 @@ from typing import Any
 
 from framelift.core.errors import UserError
 
+_DEBUG_DIR = os.environ.get("FRAMELIFT_DEBUG_DIR")
+
 
 @dataclass(frozen=True)
 class Option:
@@ -57,7 +59,7 @@ OPTIONS = {
     ),
     "debug_dir": Option(
         str,
-        os.environ.get("FRAMELIFT_DEBUG_DIR", ""),
+        os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
         "Where each compilation leaves a folder with its graph, guards and code; empty: nowhere.",
     ),
 }
