@@ -73,14 +73,11 @@ def serve_vmap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             )
         outputs = recorder.argument(func, tuple(results))
         module = recorder.body_module(body, outputs, grad=torch.is_grad_enabled(), prune=True)
-    own = [
-        (None, leaf, recorder.node_of(leaf))
-        for leaf, dim in zip(leaves, dims, strict=True)
-        if dim is not None
-    ]
+    own = [leaf for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
+    values = (module, *own, *(value for _, value, _ in body.operands))
     settings = {
         "in_dims": (*(dim for dim in dims if dim is not None), *(None for _ in body.operands)),
         "out_dims": tuple(found),
     }
-    mapping = recorder.call_with_bodies(mapped, {"mapped": module}, [*own, *body.operands], settings)
+    mapping = recorder.call_with_bodies(mapped, {"mapped": module}, values, settings)
     return pytree.tree_unflatten(list(mapping), shape)
