@@ -17,7 +17,7 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils import _pytree as pytree
 
-from framelift import _guards
+from framelift import _frame, _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.tracing import TRACED, calls_back
@@ -66,7 +66,8 @@ def is_same(now: Any, before: Any) -> bool:
     return unchanged(now, before) or (type(now) is type(before) is str and now == before)
 
 
-UNREACHED = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending, World, Recorder)
+UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending, World, Recorder)
+UNREACHED += (torch.fx.Graph, torch.fx.Node, Body)
 """What is looked after elsewhere."""
 STATELY = (dict, bytearray)
 """What the collector may not know of, though it changes."""
@@ -158,6 +159,15 @@ def captures(*operators: Any) -> Any:
     return register
 
 
+def interpret(*functions: Any) -> None:
+    """Functions of torch's that a trace interprets, and those that they make."""
+    codes = [function.__code__ for function in functions]
+    while codes:
+        code = codes.pop()
+        _frame.set_decision(code, _frame.SKIP, _frame.INTERPRET)
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
 OPERATORS: dict[Any, Any] = {}
 """Operator -> its handler."""
 
@@ -203,6 +213,7 @@ def traced(
     handed: Sequence[Any] = (),
     grad: bool | None = None,
     bare: bool = False,
+    aliases: bool = False,
 ) -> Traced:
     """Calls `fn(*args)` as a body that gives the tensors of its result; the operator hands over those in
     `handed`, and all others that it uses are operands. It may not change anything that it is given. The graph
@@ -224,7 +235,8 @@ def traced(
             found = Traced(operator, role, body, leaves, spec)
             outputs = recorder.argument(fn, tuple(found.tensors))
             outputs = outputs[0] if bare and outputs else outputs
-            refuse_aliases(found, handed)
+            if not aliases:
+                refuse_aliases(found, handed)
             recorder.close_body(body, outputs, grad=grad, prune=True)
         if recorder.fakes.has_drawn and differentiated(body, handed):
             # torch runs a body again for its gradients, which would draw other numbers

@@ -17,14 +17,13 @@ from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 from torch.utils import _pytree as pytree
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import agree, captures, fresh, record, traced
+from framelift.higher_order.bodies import agree, captures, fresh, interpret, record, traced
 from framelift.tensors.recorder import Recorder
 from framelift.world.pending import opened
 
-_frame.set_decision(utils._maybe_compile_and_run_fn.__code__, _frame.SKIP, _frame.INTERPRET)
+interpret(utils._maybe_compile_and_run_fn)
 
 
 def given(world: Any, operator: str, value: Any) -> list[Any]:

@@ -13,17 +13,14 @@ from torch._functorch import apis
 from torch._functorch import vmap as torchs
 from torch.utils import _pytree as pytree
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import without_effects
+from framelift.higher_order.bodies import interpret, without_effects
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
 from framelift.tensors.recorder import Recorder
 
-for _code in (apis.vmap.__code__, *(c for c in apis.vmap.__code__.co_consts if hasattr(c, "co_code"))):
-    _frame.set_decision(_code, _frame.SKIP, _frame.INTERPRET)
-_frame.set_decision(torchs._check_randomness_arg.__code__, _frame.SKIP, _frame.INTERPRET)
+interpret(apis.vmap, torchs._check_randomness_arg)
 
 
 def mapped(body: Any, *values: Any, in_dims: tuple[int | None, ...], out_dims: tuple[int, ...]) -> Any:

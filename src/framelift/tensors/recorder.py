@@ -284,6 +284,7 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
                     plain = tensor if type(tensor) in PLAIN else as_plain(tensor)
                     fake = self.fakes.of(plain) if not dims else self.symbolic(node, plain, dims)
             except Exception as error:
+                node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         node.meta["example_value"] = fake
         with self.outermost():
