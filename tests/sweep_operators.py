@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.testing._internal import common_utils
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
@@ -28,6 +29,10 @@ for _module in list(sys.modules.values()):
         _module, "wrapper_set_seed"
     ):
         _module.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+
+# Importing the database makes TorchScript's functions Python code that calls them.
+torch._C.ScriptFunction.__call__ = common_utils.func_call
+torch._C.ScriptMethod.__call__ = common_utils.meth_call
 
 # Importing the database forbids, for the rest of the process, to set torch.backends' flags.
 setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)

@@ -485,7 +485,7 @@ def with_clock(x: Any, xs: list[int]) -> Any:
 
 def with_random(x: Any, xs: list[int]) -> Any:
     random.seed(0)
-    return x + random.random()
+    return x + random.sample(xs, 1)[0]
 
 
 def with_open(x: Any, xs: list[int]) -> Any:
@@ -513,7 +513,7 @@ EFFECTS = {
     with_print: ("run-time effect: print", 'print("xs", xs)'),
     with_time: ("time.time", "time.time()"),
     with_clock: ("datetime.now", "datetime.datetime.now()"),
-    with_random: ("random", "random.seed(0)"),
+    with_random: ("random", "random.sample(xs, 1)"),
     with_open: ("run-time effect: open", 'open("/dev/null")'),
     with_exec: ("exec", 'exec("xs.append(1)")'),
     with_iterator: ("", "ITERATOR_MAKER(xs)"),

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
 import framelift
-from check import capture, entries, reasons
+from check import capture, entries, reasons, why_not
 
 Program = tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]
 PROGRAMS: dict[str, Program] = {}
@@ -137,7 +137,7 @@ def grad_set(x, w):
 def grad_set_and_taken_away(x, w):
     w.grad = x * 2
     w.grad = None
-    return w.grad is None
+    return w.grad is None, x + 1
 
 
 @program(given(3), leaf(3))
@@ -369,6 +369,7 @@ def compare(fn: Any, make: Any, backend: str, exact: bool = True, calls: int = 3
         torch.manual_seed(seed)
         found = compiled(*mine)
         assert_alike((expected, plain), (found, mine), exact)
+    assert why_not(compiled) is None and entries(compiled) > 0
     return compiled
 
 
@@ -530,12 +531,14 @@ def checkpointed(x, w):
 @pytest.mark.parametrize("fn", [hooked, retained, checkpointed])
 def test_differentiated_outside(fn, backend):
     found = []
-    for run in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for run in (fn, compiled):
         torch.manual_seed(0)
         x, w = torch.randn(20), torch.randn(20, requires_grad=True)
         run(x, w).backward()
         found.append((w.grad, torch.get_rng_state()))
     torch.testing.assert_close(found[0], found[1])
+    assert entries(compiled) == 1
 
 
 def test_a_hook_on_a_tensor_from_outside_is_registered_for_real():

@@ -582,3 +582,9 @@ def test_a_wrong_number_of_records_is_an_error(limit: Any) -> None:
         framelift.compile_records.resize(limit)
     with pytest.raises(framelift.exc.UserError, match="'forward' or 'backward'"):
         framelift.compile_records("sideways")  # type: ignore[arg-type]
+
+
+def test_numbers_with_more_digits_than_python_writes_down() -> None:
+    compiled = framelift.compile(lambda x, n: x * 2 if n > 3 else x, backend="eager")
+    for n in (2**60000, 2**60001, 1):
+        assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * (2 if n > 3 else 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import copy
 import dataclasses
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import framelift
-from check import Bag
+from check import Bag, capture
 from test_outputs import State, alike, check_calls, x2
 
 
@@ -1022,3 +1023,23 @@ def test_a_class_that_a_trace_made_does_not_stay_among_the_subclasses() -> None:
 
     _, made, subclasses = framelift.compile(f, backend="eager")(torch.zeros(1))
     assert subclasses == [made]
+
+
+def test_names_set_in_builtins_are_found_by_whoever_lacks_them():
+    def of_builtins(x):
+        return x * factor  # noqa: F821
+
+    def f(x):
+        builtins.factor = 2
+        try:
+            first = of_builtins(x)
+            builtins.factor = 3
+            return first, of_builtins(x)
+        finally:
+            del builtins.factor
+
+    compiled = capture(f, fullgraph=False)
+    for _ in range(2):
+        first, second = compiled(torch.ones(2))
+        assert torch.equal(first, torch.full((2,), 2.0)) and torch.equal(second, torch.full((2,), 3.0))
+    assert not hasattr(builtins, "factor")

@@ -153,6 +153,9 @@ def fake_history(tensor: torch.Tensor) -> torch.Tensor:
 def spent_history(tensor: torch.Tensor) -> torch.Tensor:
     """The same; going back says that this was done before, and can't be done twice."""
 
+def lost_history(tensor: torch.Tensor) -> torch.Tensor:
+    """The same; going back leads to nothing that is left."""
+
 def has_hooks(tensor: torch.Tensor) -> bool:
     """Whether anything is called when a gradient for a tensor is found."""
 

@@ -515,7 +515,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "metaclasses::the_order_of_class_creation": ("run-time effect", "value that can't be rebuilt"),
     "numbers::decimals_and_fractions": ("not supported", "opaque object", "unlicensed native call"),
-    "numbers::random_with_a_seed": ("run-time effect", "unlicensed native call"),
+    "numbers::random_with_a_seed": ("data-dependent value", "run-time effect"),
     "operators::a_right_operand_of_the_same_type_is_not_asked_to_reflect": (
         "opaque object",
         "run-time effect",

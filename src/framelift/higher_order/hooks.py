@@ -34,7 +34,7 @@ class Handle(RemovableHandle):
     calls: int
 
     def __init__(self) -> None:
-        super().__init__({})
+        self.id = RemovableHandle.next_id  # which the one that the graph gets counts up
 
     def __reduce__(self) -> Any:
         raise TypeError("a handle of a hook can't be made again")

@@ -85,6 +85,8 @@ def accumulate(world: Any, leaf: Any, grad: Any, differentiable: bool) -> None:
     if layout is not None:
         made = recorder.call(torch.empty_strided, *layout)
         grad = recorder.call(Tensor.copy_, (made, grad), {})
+    elif id(grad) in recorder.viewing:
+        grad = recorder.call(Tensor.detach, (grad,), {})
     world.store_attr(leaf, "grad", grad)
 
 

@@ -323,6 +323,14 @@ def serve_reduce_ex(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return maker, (type(obj), *given), state, None, None
 
 
+@serve(types.SimpleNamespace.__reduce__)
+def serve_reduce_namespace(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    obj = opened(args[0])
+    if id(obj) not in f.world.views:  # type: ignore[attr-defined]
+        return f.world.call_native(f, types.SimpleNamespace.__reduce__, args, kwargs)
+    return type(obj), (), f.world.load_attr(obj, "__dict__")
+
+
 def new_arguments(f: Frame, obj: Any) -> tuple[Any, tuple[Any, ...]]:
     """What makes another instance, and of what beside the class."""
     if f.world.class_attribute(type(obj), "__getnewargs_ex__") is not MISSING:

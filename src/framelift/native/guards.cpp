@@ -33,6 +33,11 @@ struct SpentBackward : torch::autograd::Node {
   std::string name() const override { return "SpentBackward"; }
 };
 
+struct LostBackward : torch::autograd::Node {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
+  std::string name() const override { return "LostBackward"; }
+};
+
 // std::shared_ptr<Node> or c10::intrusive_ptr<Node>, depending on torch's version.
 using NodePointer = decltype(torch::autograd::Edge::function);
 
@@ -109,6 +114,8 @@ PyMethodDef module_methods[] = {
      "Makes a tensor look like the result of a differentiable operation."},
     {"spent_history", with_history<SpentBackward>, METH_O,
      "Makes a tensor look like one whose gradients have been computed already."},
+    {"lost_history", with_history<LostBackward>, METH_O,
+     "Makes a tensor look like one whose gradients go nowhere."},
     {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},
     {"python_checks", get_python_checks, METH_NOARGS, "How often a check ran Python code."},
     {nullptr, nullptr, 0, nullptr},

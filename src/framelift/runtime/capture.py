@@ -400,7 +400,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
 
 def is_changed_tensor(view: View) -> bool:
     """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
-    return isinstance(view.outside, torch.Tensor) and bool(view.changes())
+    return issubclass(type(view.outside), torch.Tensor) and bool(view.changes())
 
 
 FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {

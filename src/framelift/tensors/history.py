@@ -55,6 +55,8 @@ class Histories(GraphWriter):
         """What draws random numbers that must be the same ones when it is run again for gradients."""
         self.ended: dict[int, Callable[[Any], Any]] = {}
         """id of a tensor that lives on, without its history -> what gives it the look of one again."""
+        self.viewing: set[int] = set()
+        """ids of gradients that are views to autograd, as none is that it accumulates."""
         self.borrowed: set[int] = set()
         """ids of gradients that something else has too, or that lie in the memory of something else."""
 
@@ -153,6 +155,7 @@ class Histories(GraphWriter):
             found = torch.autograd.grad(roots, of(inputs), **again)
             made = {id(grad): self.fake_of(grad) for grad in found if grad is not None}
             shared = self.shared(found)
+            self.viewing |= {id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()}
         if not (settings["create_graph"] if settings["retain_graph"] is None else settings["retain_graph"]):
             self.gone |= {node for node in nodes if not is_accumulator(node)}
         node = self.node(torch.autograd.grad, (outputs, inputs), {k: v for k, v in settings.items() if v})
@@ -225,7 +228,7 @@ class Histories(GraphWriter):
         elif any(leaf is output for leaf in inside for output in outputs):
             raise Break(breaks.UNREBUILDABLE, LEAF_INSIDE, culprit=inside[0])
         elif inside and not self.inputs_reached(nodes):
-            self.ended[id(fake)] = of_lost_leaf
+            self.ended[id(fake)] = _guards.lost_history
 
     def output_of(self, fake: FakeTensor) -> torch.fx.Node:
         node = super().output_of(fake)
@@ -233,12 +236,6 @@ class Histories(GraphWriter):
 
 
 LEAF_INSIDE = "a tensor that is differentiated up to one made inside, which lives on"
-
-
-def of_lost_leaf(tensor: Tensor) -> Tensor:
-    """Differentiated up to a leaf that nobody has."""
-    with torch.enable_grad():
-        return tensor.requires_grad_().view_as(tensor)
 
 
 def behind(tensor: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import types
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
@@ -42,6 +43,8 @@ class AttributeWrites(Attributes):
         if issubclass(type(obj), (type, types.ModuleType)):
             if issubclass(type(obj), type):
                 return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
+            if obj is builtins:  # every namespace that lacks a name looks there
+                return self.refuse(breaks.EFFECT, f"{name!r} set in builtins")
             view.write(name, value)
             return None
         setter = self.class_attribute(type(obj), "__setattr__")

@@ -202,12 +202,15 @@ def member(owner: Source, name: str) -> str:
 
 
 PLAIN = frozenset({str, int, float, complex, bool, bytes, type(None), type(...), range})
+WIDE = 512
 NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
 def written(value: Any) -> str:
     """A value as it is written, or at least what it is: without running code of the program's."""
     cls = type(value)
+    if cls is int and value.bit_length() > WIDE:
+        return f"<int of {value.bit_length()} bits>"  # of which Python writes down only so many digits
     if cls in PLAIN or (cls.__module__ == "torch" and cls.__name__ in ("dtype", "device", "Size")):
         return repr(value)
     if cls is tuple:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from types import CellType
 from typing import Any
@@ -61,6 +62,8 @@ class World(NativeCalls):
     def open_whole_dict(self, pending: Pending) -> dict[str, Any]:
         """An instance's `__dict__`, asked for as a value: its view becomes that dictionary."""
         owner = self.owners(pending.source)[0]
+        if owner is builtins:  # every namespace that lacks a name looks there
+            self.refuse(breaks.INTERNAL, "the names of builtins as a dictionary")
         view = self.views[id(owner)]
         if not view.complete:
             if slots_of(type(owner)):  # a view does not tell the one kind of names from the other

@@ -419,7 +419,7 @@ def copies_of_bound_methods_and_partials(x):
     return method() is holder.value, partial(1)
 
 
-@program(breaks="not supported")
+@program
 def a_deep_copy_of_a_tensor(x):
     y = x + 1
     return y * 2, copy.deepcopy([x])

@@ -433,7 +433,7 @@ def a_shallow_copy_keeps_the_tensor(x):
     return made.value is x, [*copy.copy([x])][0] is x, x + 1
 
 
-@program(breaks="not supported")
+@program
 def a_deep_copy_of_a_tensor(x):
     return copy.deepcopy(x) + 1, copy.deepcopy([x, x])
 
