@@ -10,3 +10,4 @@ from framelift.higher_order import control_flow as control_flow
 from framelift.higher_order import hooks as hooks
 from framelift.higher_order import transforms as transforms
 from framelift.higher_order import vmap as vmap
+from framelift.higher_order import wrapping as wrapping

@@ -235,7 +235,10 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         self.fakes.written.clear()
         with torch._C.DisableTorchFunction():
             run = self.run_operator if isinstance(func, HigherOrderOperator) else self.run
-            out = run(func, args, settings)
+            try:
+                out = run(func, args, settings)
+            except Exception as error:
+                raise Break(breaks.OPERATOR_ERROR, f"{describe(func)}: {error}") from error
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
         if self.fakes.drew_random:
             self.note_random(func)
