@@ -178,9 +178,18 @@ def twice(op: Any, x: Any) -> Any:
 
 
 def used_afterwards(op: Any, x: Any) -> Any:
-    y = op.cond(x.sum() > 0, lambda x: x.t().contiguous(), lambda x: x.t() + 1.0, (x,)) if False else x
-    z = op.cond(y.sum() > 0, lambda y: y.reshape(-1) * 2, lambda y: y.flatten() + 1, (y,))
-    return z.view(-1, 3) + z.shape[0]
+    y = op.cond(x.sum() > 0, lambda x: x.reshape(-1) * 2, lambda x: x.flatten() + 1, (x,))
+    y.add_(1)
+    return y.view(-1, 3) + y.shape[0]
+
+
+def numbers_as_operands(op: Any, x: Any) -> Any:
+    return op.cond(x.sum() > 0, lambda x, n: x * n, lambda x, n: x - n, (x, x.shape[0]))
+
+
+def made_inside(op: Any, x: Any) -> Any:
+    ones, zeros = lambda x: torch.ones(x.shape[0]), lambda x: x.new_zeros(x.shape[0])
+    return op.cond(x.sum() > 0, ones, zeros, (x,)) + x[:, 0]
 
 
 # ---- while_loop
@@ -261,6 +270,7 @@ def pairs(op: Any, x: Any) -> Any:
 
 COND = [two_branches, closures, several_operands, structures, nested, partials, modules, numbers, of_a_size]
 COND += [changes_of_its_own, without_gradients, twice, used_afterwards]
+COND += [numbers_as_operands, made_inside]
 LOOPS = [counting, until_large, never, branch_in_loop]
 OVER = [
     mapped,
@@ -438,6 +448,12 @@ ERRORS: dict[str, tuple[Any, str]] = {
             x.sum() > 0, lambda y: y * torch.rand(3), one_more, (x * WEIGHT.clone().requires_grad_(),)
         ),
         "true_fn of torch.cond, which is differentiated",
+    ),
+    "integers, differentiated": (
+        lambda x: torch.cond(
+            x.sum() > 0, lambda y: (y + 1, y.argmax()), lambda y: (-y, y.argmin()), (x * LEAF,)
+        ),
+        "true_fn of torch.cond: output 1 is of dtype torch.int64, where others are differentiated",
     ),
     "carried dtype": (
         lambda x: while_loop(lambda y: y.sum() < 9, lambda y: (y.double(),), (x,)),

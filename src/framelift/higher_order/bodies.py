@@ -24,6 +24,7 @@ from framelift.interpreter.tracing import TRACED, calls_back
 from framelift.tensors.graph import Body, share_operands
 from framelift.tensors.memory import storage
 from framelift.tensors.recorder import Recorder
+from framelift.tensors.symbols import SYMBOLIC
 from framelift.world.pending import Pending, unchanged
 from framelift.world.shadows import change_of
 from framelift.world.world import World
@@ -67,7 +68,7 @@ def is_same(now: Any, before: Any) -> bool:
 
 
 UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending, World, Recorder)
-UNREACHED += (torch.fx.Graph, torch.fx.Node, Body)
+UNREACHED += (torch.fx.Graph, torch.fx.Node, Body, *SYMBOLIC)
 """What is looked after elsewhere."""
 STATELY = (dict, bytearray)
 """What the collector may not know of, though it changes."""

@@ -19,7 +19,16 @@ from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import agree, captures, fresh, interpret, record, traced
+from framelift.higher_order.bodies import (
+    Traced,
+    agree,
+    captures,
+    differentiated,
+    fresh,
+    interpret,
+    record,
+    traced,
+)
 from framelift.tensors.recorder import Recorder
 from framelift.world.pending import opened
 
@@ -61,8 +70,21 @@ def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any
     chosen = traced(world, "torch.cond", "true_fn", true_fn, args)
     other = traced(world, "torch.cond", "false_fn", false_fn, args)
     agree(other, chosen.leaves, "true_fn", chosen.spec)
+    if not chosen.tensors:
+        return chosen.result(())  # the same either way
+    if any(differentiated(one.body, ()) for one in (chosen, other)):
+        refuse_numbers(chosen)
     out = record(world, cond_op, [chosen, other], lambda bodies, values: (pred, *bodies, values))
     return chosen.result(out)
+
+
+def refuse_numbers(branch: Traced) -> None:
+    """Torch's rule for gradients takes each result of a branch for one that has some."""
+    with torch._C.DisableTorchFunction():
+        for n, tensor in enumerate(branch.tensors):
+            if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+                problem = f"output {n} is of dtype {tensor.dtype}, where others are differentiated"
+                raise Break(breaks.BODIES, f"{branch.name}: {problem}")
 
 
 # ---- while_loop
