@@ -335,6 +335,41 @@ def test_sizes_may_vary(program: Callable[..., Any], backend: str) -> None:
     assert 1 <= entries(compiled) <= 2
 
 
+@pytest.mark.parametrize("program", [two_branches, counting, running_sum], **NAMED)
+def test_inductor_takes_it(program: Callable[..., Any]) -> None:
+    compiled = framelift.compile(lambda x: program(Torch, x), fullgraph=True)
+    for x in (rows(), -rows()):
+        torch.testing.assert_close(compiled(x), program(Plain, x))
+    assert recompiles(compiled) == 0
+
+
+def lower_precision(op: Any, x: Any) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return op.cond(x.sum() > 0, lambda x: x @ x.t(), lambda x: x @ x.t() + 1, (x,))
+
+
+def lower_precision_inside(op: Any, x: Any) -> Any:
+    def product(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ x.t()
+
+    return op.cond(x.sum() > 0, product, lambda x: (x @ x.t()).bfloat16(), (x,))
+
+
+def inference(op: Any, x: Any) -> Any:
+    with torch.inference_mode():
+        return two_branches(op, x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [lower_precision, lower_precision_inside, inference], **NAMED)
+def test_contexts_around_and_inside(program: Callable[..., Any], backend: str) -> None:
+    compiled = framelift.compile(lambda x: program(Torch, x), backend=backend, fullgraph=True)
+    for x in (rows(), -rows()):
+        torch.testing.assert_close(compiled(x), program(Plain, x))
+    assert recompiles(compiled) == 0
+
+
 def test_the_rule_for_elementwise_functions() -> None:
     def fn(x: torch.Tensor) -> Any:
         return associative_scan_op(lambda a, b: a * b + WEIGHT * 0, [x], ())

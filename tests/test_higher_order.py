@@ -90,6 +90,19 @@ def test_gradients_inside_of_what_an_operator_gives(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_checkpoint_in_a_checkpoint(backend: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        inner = lambda y: checkpoint(lambda z: z.sin() * 2, y, use_reentrant=False).cos()
+        return checkpoint(inner, x, use_reentrant=False)
+
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    x = torch.arange(3.0).requires_grad_()
+    expected, found = (torch.autograd.grad(call(x).sum(), x)[0] for call in (fn, compiled))
+    torch.testing.assert_close(found, expected)
+    assert entries(compiled) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_branch_for_each_of_a_batch(backend: str) -> None:
     def fn(x: torch.Tensor) -> Any:
         return torch.vmap(lambda row: torch.cond(row.sum() > 3, torch.sin, torch.cos, (row,)))(x)

@@ -134,7 +134,8 @@ def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
 @captures(scan_op)
 def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "scan", world.recorder
-    recorder.symbolise()  # the backend gets sizes as they are: torch's rule for gradients saves no symbols
+    # the backend gets sizes as they are, for torch's rule for gradients; Inductor makes it a loop that counts
+    recorder.symbolise().asks_data = True
     start, batches = (dense(recorder, given(world, name, values)) for values in (init, xs))
     rest = given(world, name, additional_inputs)
     handed = [fresh(recorder, one) for one in start] + [first(recorder, batch) for batch in batches]
