@@ -100,6 +100,11 @@ def draws(x: torch.Tensor) -> torch.Tensor:
     return torch.vmap(lambda row: row + torch.rand_like(row), randomness="different")(x)
 
 
+def draws_first(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(3)
+    return torch.vmap(lambda row: torch.rand(3) * row, randomness="different")(x)
+
+
 def appends(x: torch.Tensor) -> Any:
     seen: list[int] = []
     out = torch.vmap(lambda row: (seen.append(row.dim()), row + 1)[1])(x)
@@ -114,7 +119,7 @@ def gives_a_number(x: torch.Tensor) -> Any:
     return torch.vmap(lambda row: (row, 3))(x)
 
 
-ODD = [changes_its_argument, draws, appends, wrong_dimension, gives_a_number]
+ODD = [changes_its_argument, draws, draws_first, appends, wrong_dimension, gives_a_number]
 
 
 @pytest.mark.parametrize("fn", ODD, ids=lambda fn: fn.__name__)

@@ -138,6 +138,12 @@ OPERATOR_ERROR = reason(
     "What an operator says that it can't do is said of real tensors, not of what stands for them in a trace.",
     "Look at the operands before, rather than handle the error.",
 )
+BODIES = reason(
+    "functions that an operator can't be given",
+    "An operator such as torch.cond takes functions whose results look alike, and share no memory with what "
+    "they are given.",
+    "Change the function so that its result has the structure, shape, dtype and device that it should have.",
+)
 UNRESUMABLE = reason(
     "place that can't be left",
     "The function has to be left here, and can't be resumed in this place.",

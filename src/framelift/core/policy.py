@@ -78,6 +78,10 @@ INLINED = (
     "torch._functorch.functional_call",
     "torch.__future__",
     "torch._higher_order_ops.associative_scan",
+    "torch._higher_order_ops.cond",
+    "torch._higher_order_ops.map",
+    "torch._higher_order_ops.scan",
+    "torch._higher_order_ops.while_loop",
 )
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
 

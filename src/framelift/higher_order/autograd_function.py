@@ -139,7 +139,8 @@ class Application:
             "saved_for_backward_idx": indices([v for _, v, _ in backward.operands], self.ctx.to_save),
             "dirty_idx": indices(outputs, self.dirty),
         }
-        return self.recorder.call_with_bodies(autograd_function_apply, bodies, forward.operands, settings)
+        args = (*bodies.values(), *(value for _, value, _ in forward.operands))
+        return self.recorder.call_with_bodies(autograd_function_apply, bodies, args, settings)
 
 
 def is_tensor(value: Any) -> bool:

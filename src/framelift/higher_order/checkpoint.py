@@ -16,7 +16,7 @@ from torch.utils import checkpoint as checkpoints
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import unchanged_operands, without_effects
+from framelift.higher_order.bodies import OPERATORS, unchanged_operands, without_effects
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
@@ -63,6 +63,8 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any])
         out = world.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_in(world.for_torch(out))}.values())
         outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)
+        if calls_operators(body.graph, body.modules):
+            raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")
         module = recorder.body_module(body, outputs, grad=True, prune=True)
     operands = [around for _, _, around in body.operands]
     given = (recorder.add_module("checkpointed", module), *operands)
@@ -74,6 +76,12 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any])
         recorder.redrawn = what
     recorder.name_outputs(tuple(tensors), node)
     return out
+
+
+def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
+    """Whether there are operators that torch's own checkpoints know nothing of."""
+    inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
+    return any(inner) or any(node.target in OPERATORS for node in graph.nodes if node.op == "call_function")
 
 
 def tensors_in(value: Any) -> list[FakeTensor]:

@@ -13,17 +13,14 @@ from torch._functorch import apis
 from torch._functorch import vmap as torchs
 from torch.utils import _pytree as pytree
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import without_effects
+from framelift.higher_order.bodies import interpret, without_effects
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
 from framelift.tensors.recorder import Recorder
 
-for _code in (apis.vmap.__code__, *(c for c in apis.vmap.__code__.co_consts if hasattr(c, "co_code"))):
-    _frame.set_decision(_code, _frame.SKIP, _frame.INTERPRET)
-_frame.set_decision(torchs._check_randomness_arg.__code__, _frame.SKIP, _frame.INTERPRET)
+interpret(apis.vmap, torchs._check_randomness_arg)
 
 
 def mapped(body: Any, *values: Any, in_dims: tuple[int | None, ...], out_dims: tuple[int, ...]) -> Any:
@@ -73,14 +70,11 @@ def serve_vmap(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             )
         outputs = recorder.argument(func, tuple(results))
         module = recorder.body_module(body, outputs, grad=torch.is_grad_enabled(), prune=True)
-    own = [
-        (None, leaf, recorder.node_of(leaf))
-        for leaf, dim in zip(leaves, dims, strict=True)
-        if dim is not None
-    ]
+    own = [leaf for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
+    values = (module, *own, *(value for _, value, _ in body.operands))
     settings = {
         "in_dims": (*(dim for dim in dims if dim is not None), *(None for _ in body.operands)),
         "out_dims": tuple(found),
     }
-    mapping = recorder.call_with_bodies(mapped, {"mapped": module}, [*own, *body.operands], settings)
+    mapping = recorder.call_with_bodies(mapped, {"mapped": module}, values, settings)
     return pytree.tree_unflatten(list(mapping), shape)

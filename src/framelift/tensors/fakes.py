@@ -7,6 +7,8 @@ import logging
 from typing import Any, NamedTuple
 
 import torch
+from torch._higher_order_ops.utils import registered_hop_fake_fns
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -49,6 +51,7 @@ class Fakes(FakeTensorMode):
     """The fake mode of one trace. It notes whether random numbers were drawn, and which tensors were written
     to, since asked last."""
 
+    supports_higher_order_operators = True
     running = 0
     """How many operators are being run; what goes wrong in there is the program's to report."""
 
@@ -63,6 +66,11 @@ class Fakes(FakeTensorMode):
         self.template: dict[torch.device, dict[str, Any]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(func, HigherOrderOperator):
+            rules: dict[Any, Any] = registered_hop_fake_fns
+            if func in rules:
+                return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[arg-type]
+            return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         operator = operator_of(func)
         if operator.random:
             self.drew_random = True

@@ -59,14 +59,17 @@ class Body:
     """Placeholder, what it stands for, and the node of that in the graph around."""
     own: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself hands over."""
+    placed: int = 0
+    """How many placeholders it ever had."""
 
     def placeholder(self, after: list[torch.fx.Node]) -> torch.fx.Node:
         first = next(iter(self.graph.nodes), None)
         with self.graph.inserting_after(after[-1]) if after else self.graph.inserting_before(first):
-            return self.graph.placeholder(f"arg{len(self.own) + len(self.operands)}_1")
+            self.placed += 1
+            return self.graph.placeholder(f"arg{self.placed - 1}_1")
 
-    def module(self, outputs: Any, impure: set[torch.fx.Node], prune: bool) -> torch.fx.GraphModule:
-        """What runs it; `prune` leaves out operands that nobody uses."""
+    def close(self, outputs: Any, impure: set[torch.fx.Node], prune: bool) -> None:
+        """Gives it its outputs; `prune` leaves out operands that nobody uses."""
         self.graph.output(outputs)
         drop_unused(self.graph, impure)
         if prune:
@@ -74,7 +77,36 @@ class Body:
                 if not node.users:
                     self.graph.erase_node(node)
             self.operands = [operand for operand in self.operands if operand[0].users]
+
+    def take(self, operands: list[tuple[Any, torch.fx.Node]]) -> None:
+        """Has just these operands, in this order: all that it uses, and others that it does not."""
+        known = {around: node for node, _, around in self.operands}
+        before, taken = list(self.own), []
+        for value, around in operands:
+            node = known.get(around) or self.placeholder(before)
+            first = next(iter(self.graph.nodes))
+            if before:
+                before[-1].append(node)
+            elif node is not first:
+                first.prepend(node)
+            node.meta["example_value"] = value
+            before.append(node)
+            taken.append((node, value, around))
+        self.operands = taken
+
+    def module(self) -> torch.fx.GraphModule:
+        """What runs it."""
         return graph_module(self.graph, self.modules)
+
+
+def share_operands(bodies: list[Body]) -> list[Any]:
+    """Gives bodies of one operator the same operands: what any of them uses from around, each once, in the
+    order of first use. All of them stand in the same graph."""
+    shared = {around: value for body in reversed(bodies) for _, value, around in body.operands}
+    order = dict.fromkeys(around for body in bodies for _, _, around in body.operands)
+    for body in bodies:
+        body.take([(shared[around], around) for around in order])
+    return [shared[around] for around in order]
 
 
 class GraphWriter:
@@ -365,6 +397,8 @@ class GraphWriter:
         if found is not None:
             return found
         if depth:
+            if not symbol.is_integer:
+                raise UnknownTerm(str(symbol))  # operators take no floats as operands of bodies
             value = self.symbols.env.create_symintnode(symbol, hint=None)
             found = self.operand(body, value, self.symbol_at(symbol, depth - 1))
         else:

@@ -16,12 +16,14 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._ops import HigherOrderOperator
 from torch._subclasses import fake_tensor
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
+from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
@@ -212,35 +214,60 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         self, body: Body, outputs: Any, *, grad: bool, prune: bool = False
     ) -> torch.fx.GraphModule:
         """What runs a body that was recorded with gradients on or off; `prune` leaves out unused operands."""
+        self.close_body(body, outputs, grad=grad, prune=prune)
+        return body.module()
+
+    def close_body(self, body: Body, outputs: Any, *, grad: bool, prune: bool = False) -> None:
         drop_switches(body.graph, grad)
-        return body.module(outputs, self.impure, prune)
+        body.close(outputs, self.impure, prune)
 
     def call_with_bodies(
         self,
         func: Any,
         bodies: dict[str, torch.fx.GraphModule],
-        operands: list[tuple[torch.fx.Node, Any, torch.fx.Node]],
+        args: tuple[Any, ...],
         settings: dict[str, Any],
     ) -> Any:
-        """The result of an operator that is given bodies, and their operands; recorded."""
-        values = [value for _, value, _ in operands]
+        """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
+        tensors: list[torch.Tensor] = []
+        gather(args, tensors)
         self.fakes.drew_random = False
         self.fakes.written.clear()
-        tensors = [value for value in values if isinstance(value, torch.Tensor)]
         with torch._C.DisableTorchFunction():
-            out = self.run(func, (*bodies.values(), *values), settings)
+            run = self.run_operator if isinstance(func, HigherOrderOperator) else self.run
+            try:
+                out = run(func, args, settings)
+            except Exception as error:
+                raise Break(breaks.OPERATOR_ERROR, f"{describe(func)}: {error}") from error
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
         if self.fakes.drew_random:
             self.note_random(func)
-        modules = [self.add_module(name, body) for name, body in bodies.items()]
-        node = self.add_node(
-            "call_function", func, (*modules, *(around for _, _, around in operands)), settings
-        )
+        names = {id(body): self.add_module(name, body) for name, body in bodies.items()}
+        given = tuple([self.argument_or_body(func, value, names) for value in args])
+        node = self.add_node("call_function", func, given, settings)
         node.meta["stack_trace"] = self.where()
         self.calls += 1
         if changed or self.fakes.drew_random:
             self.impure.add(node)
         self.name_outputs(out, node)
+        return out
+
+    def argument_or_body(self, func: Any, value: Any, bodies: dict[int, torch.fx.Node]) -> Any:
+        return bodies.get(id(value)) or self.argument(func, value)
+
+    def run_operator(self, func: Any, args: Any, settings: dict[str, Any]) -> Any:
+        """Operators of torch's own say what they give for fakes. Where one of these is differentiated all
+        results are, of which a fake has only the look: its true history would take a graph of its own."""
+        if FakeTensorMode not in func.python_key_table:
+            return self.run(func, args, settings)
+        tensors: list[torch.Tensor] = []
+        gather(args, tensors)
+        with torch._C._AutoDispatchBelowAutograd():
+            out = self.run(func, args, settings)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            for result in out:
+                if result.dtype.is_floating_point or result.dtype.is_complex:
+                    _guards.fake_history(result)
         return out
 
     # ---- inputs
@@ -260,6 +287,7 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
                     plain = tensor if type(tensor) in PLAIN else as_plain(tensor)
                     fake = self.fakes.of(plain) if not dims else self.symbolic(node, plain, dims)
             except Exception as error:
+                node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
         node.meta["example_value"] = fake
         with self.outermost():
