@@ -118,12 +118,16 @@ def in_tracing_context(backend: Backend) -> Backend:
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols = _symbols.get()
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
-        if symbols is not None:
-            inputs = symbols.fakes(mode, graph, inputs)
+        # AOTAutograd would take every size of a real tensor for one that may vary
+        inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
         with _torch_compilers, tracing(TracingContext(mode)):
             return backend(graph, inputs, **options)
 
     return compile_in_context
+
+
+def static_fakes(mode: FakeTensorMode, inputs: list[Any]) -> list[Any]:
+    return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
 # ---- the backends that come with it
