@@ -165,7 +165,8 @@ def test_a_compiled_module_can_be_copied_and_pickled() -> None:
 
 def test_an_unknown_backend_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
-        framelift.exc.InvalidBackend, match="no backend 'nonsense'.*aot_eager, eager, inductor"
+        framelift.exc.InvalidBackend,
+        match="no backend 'nonsense'.*aot_eager, aot_eager_decomp_partition, eager, inductor",
     ):
         framelift.compile(double, backend="nonsense")
 
@@ -435,3 +436,14 @@ def test_past_the_recompile_limit_it_runs_as_plain_python() -> None:
     assert entries(compiled) == 8
     for n in range(20):
         assert compiled(torch.ones(1), n).item() == n
+
+
+def test_what_inductor_would_be_given_runs_as_it_is() -> None:
+    fn = lambda x, w: torch.nn.functional.gelu(torch.nn.functional.layer_norm(x @ w, (3,))).sum()
+    found = []
+    for run in (fn, framelift.compile(fn, backend="aot_eager_decomp_partition", fullgraph=True)):
+        torch.manual_seed(0)
+        x, w = torch.randn(2, 3), torch.randn(3, 3, requires_grad=True)
+        run(x, w).backward()
+        found.append(w.grad)
+    torch.testing.assert_close(*found)

@@ -33,6 +33,16 @@ FACTORIES: dict[str, Callable[..., Any]] = {
     "multinomial": lambda x: torch.multinomial(torch.ones(5), 3),
     "random in place": lambda x: torch.empty(3).uniform_() + torch.empty(3).normal_(),
     "requires_grad": lambda x: torch.zeros(3, requires_grad=True) * 2,
+    "classes": lambda x: (
+        torch.FloatTensor([1, 2]),
+        torch.LongTensor(((1,), (2,))),
+        torch.Tensor([1.5]) + x.sum(),
+    ),
+    "classes, of sizes": lambda x: (
+        torch.Tensor(2, 3).zero_(),
+        torch.ByteTensor(x.shape).fill_(1),
+        torch.Tensor(),
+    ),
     "strided": lambda x: torch.empty_strided((2, 3), (1, 2)).fill_(0),
     "sparse": lambda x: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,)).to_dense(),
     "memory format": lambda x: torch.zeros(1, 2, 3, 4).to(memory_format=torch.channels_last),

@@ -193,6 +193,26 @@ def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callab
     )
 
 
+@register_backend(name="aot_eager_decomp_partition")
+@in_tracing_context
+def aot_eager_decomp_partition(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """The same with Inductor's decompositions and partitioner: what it would be given, run as it is."""
+    from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.compilers import nop
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from torch._inductor.decomposition import select_decomp_table
+
+    return aot_module_simplified(
+        graph,
+        inputs,
+        fw_compiler=nop,
+        bw_compiler=observed(nop, backward=True),
+        decompositions=select_decomp_table(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+
+
 @register_backend(name="inductor")
 @in_tracing_context
 def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:

@@ -185,6 +185,25 @@ SCALED: dict[Any, Callable[..., Any]] = {
 tensor for its value; optimizers in compiled code leave it one."""
 
 
+LEGACY: dict[Any, torch.dtype | None] = {Tensor: None} | {
+    getattr(torch, f"{name}Tensor"): getattr(torch, name.lower())
+    for name in ("Float", "Double", "Half", "BFloat16", "Int", "Long", "Short", "Bool")
+}
+LEGACY |= {torch.CharTensor: torch.int8, torch.ByteTensor: torch.uint8}
+"""Classes that were once the way to make a tensor -> of which dtype; None: the default one."""
+
+
+def modern(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Function and arguments that make what a call of such a class does; None if it is something else."""
+    if kwargs:
+        return None
+    if len(args) == 1 and type(args[0]) in (list, tuple):
+        return torch.tensor, args
+    if len(args) == 1 and type(args[0]) is torch.Size:
+        return torch.empty, args
+    return (torch.empty, (args or (0,),)) if all(type(size) is int for size in args) else None
+
+
 FACTORS = frozenset({"alpha", "value", "scalars"})
 
 

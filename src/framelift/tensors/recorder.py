@@ -35,6 +35,7 @@ from framelift.tensors.functions import (
     GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
+    LEGACY,
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
@@ -43,6 +44,7 @@ from framelift.tensors.functions import (
     SWITCHES,
     is_custom,
     is_foreign,
+    modern,
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, describe
@@ -343,6 +345,8 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
+        if func in LEGACY:
+            return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
             return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
         # the innermost mode around the call comes first; the program's own have had their turn
@@ -356,6 +360,14 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
         return out
+
+    def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """`torch.FloatTensor(...)`, as it is written now."""
+        found = modern(cls, tuple(args), kwargs)
+        if found is None:
+            raise Break(breaks.INTERNAL, f"torch.{cls.__name__} of what is neither sizes nor a list")
+        dtype = LEGACY[cls] or torch.get_default_dtype()
+        return self.record_call(*found, {"dtype": dtype})
 
     def require_grad(self, fake: Any, requires_grad: bool = True) -> Any:
         """`Tensor.requires_grad_`."""

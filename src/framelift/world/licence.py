@@ -33,6 +33,7 @@ import torch
 from framelift.core import breaks, policy
 from framelift.core.breaks import Reason
 from framelift.core.per_code import PerCode
+from framelift.tensors.functions import LEGACY
 from framelift.tensors.wrappers import is_wrapper_class
 
 
@@ -495,6 +496,8 @@ def judge_method(fn: Any) -> Licence | Refusal:
 
 
 def judge_class(cls: type) -> Licence | Refusal:
+    if cls in LEGACY:
+        return Licence(Looks.RECORDED, "makes a tensor")
     if is_wrapper_class(cls):
         return Licence(Looks.RECORDED, "makes a tensor around others")
     module = cls.__module__
