@@ -47,7 +47,6 @@ BREAKS = {
     **dict.fromkeys(("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "nn.GaussianNLLLoss"), DATA),
     **dict.fromkeys(("nn.TransformerEncoder", "nn.Transformer"), BRANCH),  # is this mask a causal one?
     "nn.CTCLoss": SHAPE,
-    "nn.FractionalMaxPool3d": NO_FAKE,  # of the backward pass, which AOTAutograd runs
     "nn.LinearCrossEntropyLoss": "run-time effect",  # warns that options are ignored
 }
 """Modules that break with some of their samples -> the reason."""

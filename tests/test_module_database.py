@@ -12,7 +12,7 @@ import torch
 
 pytest.importorskip("expecttest", reason="torch's database of modules needs it")
 
-from sweep_modules import BREAKS, CAPTURED, NO_FAKE, SETTINGS, ModuleInfo, cases, module_db, outcome  # noqa: E402
+from sweep_modules import BREAKS, CAPTURED, SETTINGS, ModuleInfo, cases, module_db, outcome  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -58,5 +58,4 @@ def test_a_module_does_the_same_with_aot_autograd_and_with_dynamic_sizes(
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_reasons_that_are_named_are_still_there(name: str) -> None:
     info = next(one for one in module_db if one.name == name)
-    setting = "aot_eager" if BREAKS[name] == NO_FAKE else "eager"
-    assert BREAKS[name] in (outcome(case) for case in cases(info, (setting,), count=40))
+    assert BREAKS[name] in (outcome(case) for case in cases(info, ("eager",), count=40))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -215,3 +216,15 @@ def test_a_closure() -> None:
         for _ in range(3):
             torch.testing.assert_close(compiled(other, q), fit(optimizer, p))
         torch.testing.assert_close(p, q)
+
+
+def test_what_torchs_compiler_keeps_from_itself_is_captured_all_the_same() -> None:
+    hidden = torch.compiler.disable(torch.optim.SGD._init_group)
+    with mock.patch.object(torch.optim.SGD, "_init_group", hidden):
+        optimizer, params = made("SGD", {"momentum": 0.9})
+        expected, plain = made("SGD", {"momentum": 0.9})
+        compiled = capture(lambda optimizer: optimizer.step())
+        for _ in range(2):
+            compiled(optimizer)
+            expected.step()
+        torch.testing.assert_close([p.detach() for p in params], [p.detach() for p in plain])

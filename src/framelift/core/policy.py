@@ -138,6 +138,14 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
     return _frame.SKIP
 
 
+def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
+    """A method of an optimizer that torch's own compiler, once it is loaded, keeps from itself."""
+    marks = vars(fn)
+    original = marks.get("_torchdynamo_orig_callable") if marks.get("_torchdynamo_disable") else None
+    is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
+    return original if is_optimizers else None
+
+
 def interprets(fn: FunctionType) -> bool:
     """Whether a trace interprets the function; remembered with its code."""
     code = fn.__code__

@@ -25,7 +25,7 @@ import torch
 
 from framelift import _frame
 from framelift.bytecode.resume import Callee, origin_of
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
 from framelift.world.controls import CONTROLS, control_of
@@ -134,6 +134,8 @@ class NativeCalls(Operations):
         controlled = control_of(fn)
         if controlled is not None:
             return controlled(self, fn, args, kwargs or {})
+        if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
+            return self.invoke(original, *args, **(kwargs or {}))
         served = SERVED_OBJECTS.get(type(fn)) or (
             SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None
         )
