@@ -57,7 +57,11 @@ def _view(make: str, element: str) -> Table:
     rows = lambda *args, then="r": on(make, *args, then=then)
     return {
         **of_object(make, "{'a', 'b', 'c'}", "__doc__"),
-        **{name: rows(*args) for name, args in SETLIKE.items()},
+        # in an order that does not depend on how texts are hashed in this process
+        **{
+            name: rows(*args, then="sorted(r, key=str) if type(r) is set else r")
+            for name, args in SETLIKE.items()
+        },
         "__repr__": rows(),
         "__str__": rows(),
         "__contains__": rows(element, "'z'", "1"),
