@@ -184,8 +184,8 @@ def bits(tensor: torch.Tensor) -> Any:
         tensor = tensor.to_dense()
     if tensor.is_quantized:
         tensor = tensor.int_repr()
-    tensor = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return bytes(tensor.view(torch.uint8).numpy()) if tensor.numel() else b""
+    tensor = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
+    return bytes(tensor.view(torch.uint8).numpy(force=True)) if tensor.numel() else b""
 
 
 # ---- what becomes of a case
