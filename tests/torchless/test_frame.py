@@ -43,6 +43,7 @@ HERE = __file__
 @pytest.fixture(scope="module", autouse=True)
 def give_the_hook_back():
     """To those who registered with it when they were imported, without what was decided here about code."""
+    before = {code: _frame.get_decision(code) for code in codes_of_functions()}
     yield
     policy = sys.modules.get("framelift.core.policy")
     frames = sys.modules.get("framelift.runtime.frames")
@@ -50,9 +51,12 @@ def give_the_hook_back():
         _frame.set_callbacks(policy.decide, frames and frames.missed)
     if frames is not None:
         _frame.set_dispatch(sys.modules["framelift._guards"].dispatch)
-    for function in gc.get_objects():
-        if inspect.isfunction(function):
-            _frame.set_decision(function.__code__, UNDECIDED, UNDECIDED)
+    for code in codes_of_functions():
+        _frame.set_decision(code, *before.get(code, (UNDECIDED, UNDECIDED)))
+
+
+def codes_of_functions():
+    return {function.__code__ for function in gc.get_objects() if inspect.isfunction(function)}
 
 
 @pytest.fixture(autouse=True)
