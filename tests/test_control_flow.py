@@ -322,9 +322,6 @@ def test_gradients_are_those_of_plain_python(program: Callable[..., Any], backen
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("program", PROGRAMS, **NAMED)
 def test_sizes_may_vary(program: Callable[..., Any], backend: str) -> None:
-    if program in (products, pairs):
-        pytest.skip("how often it halves depends on the size")
-
     def fn(x: torch.Tensor) -> Any:
         return program(Torch, x)
 
@@ -332,7 +329,8 @@ def test_sizes_may_vary(program: Callable[..., Any], backend: str) -> None:
     with torch.no_grad():
         for x in (rows(5), rows(6) - 1, rows(7)):
             torch.testing.assert_close(compiled(x), program(Plain, x))
-    assert 1 <= entries(compiled) <= 2
+    halving = program in (products, pairs)  # how often, and so the graph, depends on the size
+    assert 1 <= entries(compiled) <= (3 if halving else 2)
 
 
 @pytest.mark.parametrize("program", [two_branches, counting, running_sum], **NAMED)

@@ -171,3 +171,14 @@ def test_it_lives_through_a_break(capsys):
     same(compiled(x), f(x))
     assert capsys.readouterr().out == "in between\n" * 2
     assert reasons(compiled) == ["run-time effect"]
+
+
+def test_a_part_that_is_replaced_is_read_again():
+    def f(x):
+        x.b = x.a * 2
+        return x.b + 1
+
+    compiled = capture(f, fullgraph=False)
+    x, y = two(3), two(3)
+    torch.testing.assert_close(compiled(x), f(y) - y.a * 2 + x.a * 2)
+    torch.testing.assert_close(x.b, x.a * 2)

@@ -23,7 +23,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift.codegen.builders import BUILDERS, FILLABLE, LITERALS, builder_for, is_name
+from framelift.codegen.builders import builder_for
+from framelift.codegen.building import BUILDERS, LITERALS, is_name
+from framelift.codegen.containers import FILLABLE
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.weakly import is_lasting

@@ -19,7 +19,7 @@ import torch
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
-from framelift.codegen.builders import dictionary_of, is_plain_attribute
+from framelift.codegen.building import dictionary_of, is_plain_attribute
 from framelift.codegen.plan import Activation, Plan
 from framelift.codegen.rebuild import Cyclic, Rebuild
 from framelift.core import breaks

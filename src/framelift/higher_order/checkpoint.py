@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import checkpoint as checkpoints
 
 from framelift.core import breaks
@@ -20,6 +19,7 @@ from framelift.higher_order.bodies import OPERATORS, unchanged_operands, without
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
+from framelift.world.draws import tensors_in
 from framelift.world.pending import opened
 
 SETTINGS = {
@@ -82,13 +82,3 @@ def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
     """Whether there are operators that torch's own checkpoints know nothing of."""
     inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
     return any(inner) or any(node.target in OPERATORS for node in graph.nodes if node.op == "call_function")
-
-
-def tensors_in(value: Any) -> list[FakeTensor]:
-    if type(value) is FakeTensor:
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (tuple, list)):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return []

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import without_effects, without_grad
+from framelift.higher_order.bodies import fresh, traced
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, interpreted, serve
 from framelift.world.pending import opened
@@ -31,7 +31,6 @@ class Handle(RemovableHandle):
     """What the program gets, to remove the hook again."""
 
     node: torch.fx.Node | None
-    calls: int
 
     def __init__(self) -> None:
         self.id = RemovableHandle.next_id  # which the one that the graph gets counts up
@@ -51,24 +50,20 @@ def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     handle = Handle()
     handle.node = recorded(world, tensor, hook)
-    handle.calls = world.recorder.calls
     return handle
 
 
 def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     recorder = world.recorder
-    with recorder.body() as body, without_grad(recorder):
-        grad = recorder.handed(recorder.call(torch.empty_like, (tensor,), {}))
-        with without_effects(world, "a hook"):
-            found = world.for_torch(world.invoke(hook, grad))
-        if found is None:
-            if not recorder.impure.isdisjoint(body.graph.nodes):
-                raise Break(breaks.EFFECT, "a hook that changes tensors")
-            return None
-        outputs = recorder.argument(hook, found)
-        module = recorder.body_module(body, outputs, grad=False, prune=True)
-    operands = [around for _, _, around in body.operands]
-    given = (recorder.node_of(tensor), recorder.add_module("hook", module), *operands)
+    grad = fresh(recorder, tensor, requires_grad=False)
+    found = traced(world, "register_hook", "hook", hook, [grad], [grad], grad=False, bare=True, aliases=True)
+    if not found.tensors:
+        return None
+    if len(found.leaves) > 1:
+        raise Break(breaks.BODIES, f"{found.name}: it gives more than one gradient")
+    operands = [around for _, _, around in found.body.operands]
+    module = recorder.add_module("hook", found.body.module())
+    given = (recorder.node_of(tensor), module, *operands)
     node: torch.fx.Node = recorder.add_node("call_function", hook_gradient, given)
     node.meta["stack_trace"] = recorder.where()
     recorder.impure.add(node)

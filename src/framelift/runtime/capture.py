@@ -191,6 +191,7 @@ class Trace:
         self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
+        self.recorder.began = switches
         self.world = world = World(self.recorder)
         if dynamism is not None:
             world.dynamism = dynamism

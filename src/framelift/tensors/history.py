@@ -34,6 +34,8 @@ Tensor = torch.Tensor
 class Histories(GraphWriter):
     """The part of a recorder that knows of gradients."""
 
+    began: TorchState
+    """Torch's switches when the part of the graph begins that has not been run again."""
     fakes: Fakes
     input_of: dict[int, int]
     note_fact: Callable[[str, Any], None]
@@ -41,8 +43,6 @@ class Histories(GraphWriter):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.began = TorchState()
-        """Torch's switches when the part of the graph begins that has not been run again."""
         self.again: dict[torch.fx.Node, Any] = {}
         """What the nodes of the graph gave when they were run again."""
         self.leaves: list[FakeTensor] = []

@@ -20,7 +20,7 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as devices
 
 from framelift import _guards
@@ -28,9 +28,9 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.tensors import memory
+from framelift.tensors.contexts import Contexts, drop_switches
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
-    CONTEXTS,
     EFFECTS,
     GIVING_UP,
     IN_PLACE_FACTS,
@@ -41,7 +41,6 @@ from framelift.tensors.functions import (
     REFUSED,
     SCALED,
     SPARSE_FACTS,
-    SWITCHES,
     is_custom,
     is_foreign,
     modern,
@@ -51,7 +50,6 @@ from framelift.tensors.graph import Body, describe
 from framelift.tensors.history import Histories
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
-from framelift.tensors.torch_state import SETTERS
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 
 Tensor = torch.Tensor
@@ -78,7 +76,7 @@ FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
+class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -95,19 +93,10 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as `kept` has been gone through."""
         self.indexed = 0
-        self.contexts: list[tuple[Any, torch.fx.Node | None, Any]] = []
-        """Contexts that are open: the program's manager, the node that enters it - unless it means nothing to
-        a graph - and what stands for the manager while tracing."""
-        self.devices_entered = 0
-        """How often the program is in a `with torch.device(...)` of its own."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
         self.arrays = 0
         """How many of the inputs are arrays of NumPy's."""
-        self.unfinished: list[tuple[Any, torch.fx.Node | None]] = []
-        """Those that were open when the trace ended."""
-        self.modes_open: list[Any] = []
-        """The modes among those: `with torch.device(...)` pushes one."""
 
     # ---- the time that a trace takes
 
@@ -135,74 +124,6 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
             self.leave_contexts()
         finally:  # a mode that stayed would record whatever comes
             self.leave_modes()
-
-    def leave_contexts(self) -> None:
-        with torch._C.DisableTorchFunction():
-            for _, node, entered in reversed(self.contexts):
-                if node is not None:
-                    CONTEXTS[node.target](entered)
-        self.unfinished = [(manager, node) for manager, node, _ in self.contexts]
-        self.contexts.clear()
-
-    def leave_modes(self) -> None:
-        self.modes_left = _get_current_function_mode_stack()
-        while _get_current_function_mode_stack():
-            _pop_mode()
-        for mode in self.modes_before:
-            _push_mode(mode)
-        devices.CURRENT_DEVICE = self.device_before
-        if self.collecting:
-            gc.enable()
-
-    def enter_context(self, enter: Callable[..., Any], manager: Any, settings: tuple[Any, ...]) -> None:
-        """The program enters a context that switches something in torch: so does the trace, and the graph."""
-        with torch._C.DisableTorchFunction():
-            entered = enter(*settings)
-        node = self.switch(enter, settings)
-        self.contexts.append((manager, node, entered))
-
-    def enter_range(self, manager: Any) -> None:
-        """A range for the profiler has no place in a graph, whose operators may be fused across it."""
-        self.contexts.append((manager, None, None))
-
-    def exit_context(self, manager: Any) -> None:
-        if not self.contexts or self.contexts[-1][0] is not manager:
-            raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
-        _, node, entered = self.contexts.pop()
-        if node is None:
-            return
-        leave = CONTEXTS[node.target]
-        with torch._C.DisableTorchFunction():
-            leave(entered)
-        self.switch(leave, (node,))
-
-    def throw(self, setter: Callable[..., Any], settings: tuple[Any, ...]) -> None:
-        """The program throws a switch of torch's: so does the trace, and the graph."""
-        with torch._C.DisableTorchFunction():
-            setter(*settings)
-        self.switch(setter, settings)
-
-    def check_modes(self) -> None:
-        """The trace has put the modes back that were there before: the program must not have removed any."""
-        if not all(mode in self.modes_left for mode in self.modes_before):
-            raise Break(breaks.EFFECT, "leaving a torch function mode that was entered outside")
-
-    def close_contexts(self) -> None:
-        """The graph leaves the contexts that are still open; whoever runs it enters them again."""
-        entered = [mode for mode in self.modes_left if mode not in (*self.modes_before, self)]
-        if any(type(mode) is not devices.DeviceContext for mode in entered):
-            raise Break(breaks.UNRESUMABLE, "in a torch function mode that the function has entered")
-        self.modes_open = entered
-        for _, node in reversed(self.unfinished):
-            if node is not None:
-                self.switch(CONTEXTS[node.target], (node,))
-
-    def switch(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
-        node = self.add_node("call_function", target, args)
-        node.meta["stack_trace"] = self.where()
-        self.impure.add(node)
-        self.state = memory.state()
-        return node
 
     # ---- bodies
 
@@ -337,11 +258,6 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         if self.in_modes:
             return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
-
-    @property
-    def in_modes(self) -> bool:
-        """Whether the program has entered a torch function mode of its own."""
-        return torch._C._len_torch_function_stack() > 1 + len(self.modes_before)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
@@ -570,28 +486,6 @@ class Recorder(Overrides, Wrappers, Histories, TorchFunctionMode):
         self.again.clear()
         self.gone.clear()
         drop_switches(self.graph, self.grad_before)
-
-    @property
-    def throws_switches(self) -> bool:
-        """Whether the graph, or a body in it, switches something in torch on its way."""
-        graphs = [self.graph, *(module.graph for module in self.modules.values())]
-        return any(node.target in SETTERS or node.target in CONTEXTS for g in graphs for node in g.nodes)
-
-
-def drop_switches(graph: torch.fx.Graph, holds: Any) -> None:
-    """A switch that the next one overrules, or that says what holds already, does nothing."""
-    pending: torch.fx.Node | None = None
-    for node in list(graph.nodes):
-        if node.target in SWITCHES:
-            if pending is not None:
-                graph.erase_node(pending)
-            pending = node
-        elif node.op != "placeholder" and pending is not None:
-            if pending.args[0] is holds:
-                graph.erase_node(pending)
-            holds, pending = pending.args[0], None
-        if node.target in CONTEXTS or node.target in CONTEXTS.values():
-            holds = None  # inference mode switches gradients too
 
 
 def gather(value: Any, into: list[torch.Tensor]) -> bool:

@@ -7,23 +7,22 @@ import types
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.world.arrays import Array
-from framelift.world.attributes import Attributes
 from framelift.world.openers import IMMUTABLE_TYPE
 from framelift.world.pending import opened
+from framelift.world.tensor_attributes import TensorAttributes
 from framelift.world.views import DELETED, View, own_dictionary
 
 native = _frame.native
 SETTER = object.__setattr__
 
 
-class AttributeWrites(Attributes):
+class AttributeWrites(TensorAttributes):
     def store_attr(self, obj: Any, name: str, value: Any) -> None:
         obj = opened(obj)
         view = self.views.get(id(obj))
@@ -146,31 +145,3 @@ class AttributeWrites(Attributes):
             return not self.is_inside(obj)  # even if it was not had through the door, but from a class, say
         known = self.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.shadows
-
-    def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
-        found = super().class_attribute(torch.Tensor, name)
-        if name == "requires_grad" and type(opened(value)) is bool:
-            self.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
-            return
-        if name == "grad":
-            self.check_grad(fake, opened(value))
-        elif found is not MISSING:
-            self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        elif self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
-            self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
-        at = self.recorder.input_of.get(id(fake))
-        if at is None:
-            self.recorder.attributes.setdefault(id(fake), {})[name] = value
-        else:
-            self.tensor_view(at).write(name, value)
-
-    def check_grad(self, fake: Any, value: Any) -> None:
-        """`Tensor.grad` takes what could be a gradient of the tensor; of others torch says why not."""
-        if value is None:
-            return
-        if type(value) is not FakeTensor or value is fake:
-            self.refuse(breaks.EFFECT, "assignment to Tensor.grad")
-        alike = ("shape", "dtype", "device", "layout")
-        with torch._C.DisableTorchFunction():
-            if any(getattr(fake, name) != getattr(value, name) for name in alike):
-                self.refuse(breaks.EFFECT, "assignment to Tensor.grad of something unlike the tensor")

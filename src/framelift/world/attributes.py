@@ -26,8 +26,6 @@ from framelift.core import breaks
 from framelift.core.sentinels import MISSING, NULL
 from framelift.tensors import memory
 from framelift.tensors.overrides import PLAIN as TENSORS
-from framelift.tensors.overrides import overrides
-from framelift.tensors.recorder import METADATA
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
 from framelift.world.arrays import Array
 from framelift.world.door import Door
@@ -51,11 +49,6 @@ UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
 
 
-UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
-UNGUARDED_OF_INPUTS |= {"retains_grad", "output_nr", "_post_accumulate_grad_hooks"}
-"""Attributes of a tensor from outside that its fake does not have, or that no guard is about."""
-
-
 class Attributes(Door):
     # ---- reading
 
@@ -71,7 +64,7 @@ class Attributes(Door):
             return self.instance_attr(view, obj, name)
         cls = type(obj)
         if cls is FakeTensor:
-            return self.tensor_attr(obj, name)
+            return self.tensor_attr(obj, name)  # type: ignore[attr-defined]
         if cls is Array:
             return self.arrays.attribute(obj, name)
         if cls in SYMBOLIC:
@@ -171,7 +164,7 @@ class Attributes(Door):
             )
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
-            return NULL, self.tensor_attr(obj, name)
+            return NULL, self.tensor_attr(obj, name)  # type: ignore[attr-defined]
         if cls is Array:
             return self.arrays.method(obj, name)
         if cls in SYMBOLIC:
@@ -455,93 +448,6 @@ class Attributes(Door):
         for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__code__"):
             self.guard(place.child(Access.NATIVE_ATTR, name), Check.IS, getattr(fn, name))
         return True
-
-    def tensor_attr(self, fake: Any, name: str) -> Any:
-        cls = self.recorder.class_of(fake)
-        if cls not in TENSORS:
-            own = self.subclass_attr(fake, cls, name)
-            if own is not MISSING:
-                return own
-        if name in METADATA:
-            self.recorder.note_fact(name, fake)
-            with torch._C.DisableTorchFunction():
-                if name == "nbytes":  # which torch does not compute of symbols
-                    return fake.numel() * fake.element_size()
-                return getattr(fake, name)
-        if name == "__class__":
-            return self.recorder.class_of(fake)
-        found = super().class_attribute(torch.Tensor, name)
-        at = self.recorder.input_of.get(id(fake))
-        if found is not MISSING:
-            if name == "grad_fn" and self.tensor_attr(fake, "is_leaf"):
-                return None
-            if at is not None and name in UNGUARDED_OF_INPUTS:
-                return self.input_tensor_attr(fake, at, name)
-            if name == "grad":
-                return self.recorder.attributes.get(id(fake), {}).get(name)
-            if name == "retains_grad":
-                return id(fake) in self.recorder.retained
-            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks"):
-                return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
-            return native(getattr, fake, name)
-        own = self.tensor_dict_attr(fake, name)
-        if own is not MISSING:
-            return own
-        text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
-        raise AttributeError(text, name=name, obj=fake)
-
-    def tensor_dict_attr(self, fake: Any, name: str) -> Any:
-        """What the program has set on a tensor; MISSING if nothing."""
-        at = self.recorder.input_of.get(id(fake))
-        if at is None:
-            return self.recorder.attributes.get(id(fake), {}).get(name, MISSING)
-        view = self.tensor_view(at)
-        own = self.own_attr(view, view.outside, name)
-        return MISSING if own is DELETED else own
-
-    def has_no_attributes(self, fake: Any) -> bool:
-        """Whether the program has set nothing on a tensor."""
-        at = self.recorder.input_of.get(id(fake))
-        if at is None:
-            return not self.recorder.attributes.get(id(fake))
-        view = self.tensor_view(at)
-        if own_dictionary(view.outside) or view.changes():
-            return False
-        self.guard(view.source.child(Access.DICT), Check.KEYS, ())
-        return True
-
-    def tensor_view(self, at: int) -> View:
-        """What the trace has read of, or set on, a tensor that came in."""
-        tensor = self.recorder.inputs[at][1]
-        view = self.views.get(id(tensor))
-        if view is None:
-            view = self.views[id(tensor)] = View(self.known[id(tensor)].source, tensor)
-        return view
-
-    def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
-        """What a tensor has of its class; MISSING where that is what every tensor has."""
-        if id(fake) in self.recorder.behind and name in self.recorder.parts_of(fake):
-            return self.recorder.part(fake, name)
-        found = self.class_attribute(cls, name)
-        if found is super().class_attribute(torch.Tensor, name):
-            if name in METADATA and overrides(cls):
-                return native(getattr, fake, name)  # torch asks the class
-            return MISSING
-        if not self.describes(type(found), "__set__"):
-            own = self.tensor_dict_attr(fake, name)
-            if own is not MISSING:
-                return own
-        return self.bound(found, fake, cls, name)
-
-    def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
-        if name == "grad":
-            view = self.tensor_view(at)
-            if "grad" not in view.values:
-                with torch._C.DisableTorchFunction():
-                    grad = view.outside.grad
-                view.values["grad"] = self.found_at(view.source.child(Access.GRAD), grad)
-            return view.values["grad"]
-        return self.refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
 
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""

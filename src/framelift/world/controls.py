@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 Control = Callable[[Any, Any, list[Any], dict[str, Any]], Any]
@@ -28,7 +29,6 @@ def control(fn: Any, what: Control) -> None:
 
 def control_of(fn: Any) -> Control | None:
     found = CONTROLS.get(id(fn))
-    if found is None:
-        for mark in MARKS.keys() & getattr(fn, "__dict__", {}).keys():
-            return MARKS[mark]
+    if found is None and type(fn) is FunctionType and fn.__dict__:
+        return next((what for mark, what in MARKS.items() if mark in fn.__dict__), None)
     return found

@@ -28,10 +28,11 @@ from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks, policy
 from framelift.core.sentinels import MISSING
 from framelift.tensors.symbols import data_dependence, is_symbolic, simplest
-from framelift.world.controls import CONTROLS, control_of
+from framelift.world.controls import control_of
 from framelift.world.exposure import ATOMS, Address, Seen, show_mapping
 from framelift.world.guard import Check
-from framelift.world.licence import SPEAKING, Licence, Looks, Refusal, licence_of
+from framelift.world.licence import licence_of
+from framelift.world.licence_tables import SPEAKING, Licence, Looks, Refusal
 from framelift.world.openers import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 from framelift.world.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
 from framelift.world.pending import Pending, opened
@@ -121,7 +122,7 @@ def is_drained(fn: Any, n: int, args: list[Any]) -> bool:
 
 class NativeCalls(Operations):
     def interprets(self, fn: types.FunctionType) -> bool:
-        if id(fn) in CONTROLS or (fn.__dict__ and control_of(fn) is not None):
+        if control_of(fn) is not None:
             return False
         return id(fn.__code__) not in SERVED_CODES and super().interprets(fn)
 
