@@ -16,6 +16,7 @@
 
 from framelift.tensors.cloning import checkpoint_parameters, clone_inputs, preserve_rng_state
 from framelift.tensors.comparing import Difference, cosine_similarity, difference, rmse, same
+from framelift.tensors.layouts import rand_strided, random_layouts
 from framelift.testing.backends import (
     AotEagerAndRecordGraphs,
     CompileCounter,
@@ -23,7 +24,6 @@ from framelift.testing.backends import (
     EagerAndRecordGraphs,
 )
 from framelift.testing.checking import check
-from framelift.testing.inputs import rand_strided, random_layouts
 from framelift.testing.timing import Timing, time_model
 
 __all__ = [
