@@ -62,6 +62,11 @@ OPTIONS = {
         False,
         "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
     ),
+    "replay_record_enabled": Option(
+        bool,
+        False,
+        "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -82,6 +87,7 @@ class Config:
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
     verify_correctness: bool
+    replay_record_enabled: bool
     debug_dir: str
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import recompiles, telling
+from framelift.runtime import recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
@@ -267,7 +267,7 @@ def compiled_frame(
     if len(cache):
         recompiles.note(context, record, recompiles.why_again(record, fn, arguments))
     counters["frames"]["total"] += 1
-    with recorded(context, record) as note:
+    with recorded(context, record) as note, replaying.watched(context, note, fn, arguments):
         return captured_frame(context, record, cache, fn, arguments, note)
 
 
