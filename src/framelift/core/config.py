@@ -57,6 +57,11 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "verify_correctness": Option(
+        bool,
+        False,
+        "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -76,6 +81,7 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    verify_correctness: bool
     debug_dir: str
 
     def __init__(self) -> None:

@@ -32,8 +32,10 @@ from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
 from framelift.runtime import recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
+from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
+from framelift.runtime.verifying import original, verified
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -439,6 +441,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     graph = None
     if captured.graph is not None:
         token = compiling.set(note)
+        plain = original(captured.graph, context)
         try:
             graph = compile_graph(
                 context.backend,
@@ -448,6 +451,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
                 captured.symbols,
                 **context.options,
             )
+            graph = verified(plain, graph, examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
@@ -459,6 +463,10 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
     return compiled
+
+
+def examined(context: Context) -> Examined:
+    return Examined(context.backend, context.backend_name, context.options)
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:
