@@ -133,6 +133,8 @@ def capture(
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
+                    if trace.ended_by is not None:  # why it is needed at all
+                        problem.context += f", alive at a break ({trace.ended_by.one_line})"
         again = catches and not whole and problem is not None and problem.reason is OPERATOR_ERROR
         if again:
             end, catches = None, False
