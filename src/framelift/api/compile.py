@@ -207,7 +207,7 @@ def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., An
 
 
 def data_parallel_calls(ddp: DistributedDataParallel, context: Context) -> dict[str, Any]:
-    """What a compiled DDP does: its own work, which is not captured, as it is, and the wrapped module compiled."""
+    """What a compiled DDP does: its own work, which can't be captured, and that of its module, compiled."""
     call_in, wrapped = _frame.call_in, entrance(uncompiled(ddp.module))
 
     def __call__(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:

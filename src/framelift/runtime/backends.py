@@ -75,7 +75,9 @@ def backend_name(backend: str | Backend) -> str:
 
 
 _symbols: ContextVar[Symbols | None] = ContextVar("symbols of the graph being compiled", default=None)
-_fakes: ContextVar[FakeTensorMode | None] = ContextVar("the mode of its inputs, if they are fakes", default=None)
+_fakes: ContextVar[FakeTensorMode | None] = ContextVar(
+    "the mode of its inputs, if they are fakes", default=None
+)
 
 
 def compile_graph(

@@ -1,4 +1,4 @@
-"""Graphs of a model in `DistributedDataParallel`, compiled in parts so that communication overlaps with backward.
+"""Graphs of a model in `DistributedDataParallel`, in parts: communication overlaps with backward.
 
 DDP sums gradients over the ranks bucket by bucket, each bucket as soon as its gradients are there. One graph
 has one backward, which gives all gradients at its end: nothing would overlap. So a graph that is captured
@@ -162,7 +162,7 @@ def first_uses(nodes: list[torch.fx.Node], sizes: dict[torch.fx.Node, int]) -> l
 
 
 def limits(ddp: DistributedDataParallel) -> list[int]:
-    """How many bytes its buckets have, in the order in which they are filled; the last number is for all others."""
+    """How many bytes its buckets have, in the order in which they are filled; the last is for all others."""
     buckets = getattr(ddp, "_bucket_config", None)  # torch 2.13's
     if buckets is not None:
         return list(buckets.per_bucket_bytes_caps) or [buckets.first_bucket_bytes_cap, ddp.bucket_bytes_cap]
@@ -193,10 +193,10 @@ class Observed(torch.fx.Interpreter):
         self.contexts = 0
         self.values: dict[torch.fx.Node, Any] = {}
         self.touched: dict[int, list[torch.fx.Node]] = {}
-        """Memory -> the nodes that take or give a tensor in it. All values are kept, so that ids stay theirs."""
+        """Memory -> the nodes that take or give a tensor in it. Values are kept, so that ids stay theirs."""
         self.written: set[int] = set()
         self.switched: list[torch.fx.Node] = []
-        """Nodes after which one of torch's switches, or a context, is another than at the graph's beginning."""
+        """Nodes after which a switch of torch's, or a context, is another than at the beginning."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
         if n.op == "placeholder" or n.op == "output":
@@ -252,7 +252,7 @@ def parts(
     values: dict[torch.fx.Node, Any],
 ) -> Iterator[Part]:
     """The graph, cut at some places."""
-    output = nodes[-1]
+    given: Any = nodes[-1].args[0]
     ends = [*places, len(nodes) - 1]
     for begin, end in zip([0, *places], ends, strict=True):
         inside = [node for node in nodes[begin:end] if node.op not in ("placeholder", "get_attr")]
@@ -261,9 +261,7 @@ def parts(
         takes = [node for node in used if node not in known and node.op != "get_attr"]
         later = {*nodes[end:]}
         gives = [node for node in inside if any(user in later for user in node.users)]
-        done = [
-            node for node in (*takes, *gives) if node not in output.args[0] and not later & node.users.keys()
-        ]
+        done = [node for node in (*takes, *gives) if node not in given and not later & node.users.keys()]
         yield Part(
             part_of(graph, inside, takes, gives),
             [slots[node] for node in takes],

@@ -455,7 +455,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
 
 
 def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
-    """What the backend makes of the graph: of all of it, or of parts that DDP's communication goes between."""
+    """What the backend makes of the graph, or of its parts, between which DDP sends gradients."""
 
     def compile_part(graph: Any, inputs: list[Any], fakes: Any = None) -> Callable[..., Any]:
         name, symbols = context.backend_name, captured.symbols
