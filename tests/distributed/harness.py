@@ -4,11 +4,12 @@
     def test_sums() -> None:                         # runs on each of 2, then on each of 4 ranks (gloo)
         same(lambda x: summed(x), torch.ones(3) * dist.get_rank())
 
-A function decorated with `ranks` is a test like any other for pytest (parameters too, if they can be pickled), whose
-body runs on every rank with the default group made. It fails when it fails on one rank, and says what happened on each.
-Ranks are processes that live as long as pytest does and take one test after the other, each with a group of its own;
-they are forked off a server that has imported torch, so that a test costs what it does and no start-up. After a test that
-failed, hung or lost a rank new ones are made. Nothing waits longer than `LIMIT` seconds.
+A function decorated with `ranks` is a test like any other for pytest (with parameters that can be pickled),
+whose body runs on every rank with the default group made. It fails when it fails on one rank, and says what
+happened on each. Ranks are processes that live as long as pytest does and take one test after the other, each
+with a group of its own; they are forked off a server that has imported torch, so that a test costs what it
+does and no start-up. After a test that failed, hung or lost a rank new ones are made. Nothing waits for more
+than `LIMIT` seconds.
 
 `run_on_ranks` gives what happened on each rank instead, for tests in which ranks are meant to fail.
 `fake_world` is torch's fake group: this process is one rank of many, and nothing is sent.
@@ -44,8 +45,8 @@ import torch.multiprocessing
 import framelift
 from check import Comparison, Outcome, compare, copied, entries, run, why_not
 
-LIMIT = 60.0  # seconds that a test may take on all ranks
-GRACE = 5.0  # seconds that the others have once a rank has failed: they may wait for it
+LIMIT = 90.0  # seconds that a test may take on all ranks
+GRACE = 10.0  # seconds that the others have once a rank has failed: they may wait for it
 COLLECTIVE_LIMIT = 30.0  # seconds after which gloo itself gives up
 
 
@@ -86,9 +87,9 @@ def ranks(*sizes: int, limit: float = LIMIT) -> Callable[[Callable[..., None]], 
 def run_on_ranks(
     body: Callable[..., Any], world_size: int, limit: float = LIMIT, group: bool = True, **given: Any
 ) -> list[Happened]:
-    """Runs a function of a module's top level on each rank; with `group` false it makes its own group, by `start`.
+    """Runs a function of a module's top level on each rank.
 
-    What it returns must be picklable, and hold no tensors.
+    What it returns must be picklable, and hold no tensors. With `group` false it makes its group by `start`.
     """
     world = WORLDS.get(world_size) or World(world_size)
     WORLDS[world_size] = world
