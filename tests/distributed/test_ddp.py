@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
+from harness import ranks
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -18,7 +19,6 @@ import framelift
 from check import Comparison
 from framelift.runtime import data_parallel
 from framelift.runtime.backends import in_tracing_context
-from harness import ranks
 
 CAP = 0.01
 """In megabytes: a bucket that one layer of the models below fills."""
