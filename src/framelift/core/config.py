@@ -62,6 +62,12 @@ OPTIONS = {
         False,
         "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
     ),
+    "optimize_ddp": Option(
+        bool,
+        True,
+        "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
+        "communication overlap.",
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -82,6 +88,7 @@ class Config:
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
     verify_correctness: bool
+    optimize_ddp: bool
     debug_dir: str
 
     def __init__(self) -> None:

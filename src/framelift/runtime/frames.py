@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import recompiles, telling
+from framelift.runtime import data_parallel, recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
@@ -443,15 +443,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
         token = compiling.set(note)
         plain = original(captured.graph, context)
         try:
-            graph = compile_graph(
-                context.backend,
-                context.backend_name,
-                captured.graph,
-                captured.example_inputs,
-                captured.symbols,
-                **context.options,
-            )
-            graph = verified(plain, graph, examined(context), note)
+            graph = verified(plain, compiled_graph(context, captured), examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
@@ -467,6 +459,21 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
 
 def examined(context: Context) -> Examined:
     return Examined(context.backend, context.backend_name, context.options)
+
+
+def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
+    """What the backend makes of the graph, or of its parts, between which DDP sends gradients."""
+
+    def compile_part(graph: Any, inputs: list[Any], fakes: Any = None) -> Callable[..., Any]:
+        name, symbols = context.backend_name, captured.symbols
+        return compile_graph(context.backend, name, graph, inputs, symbols, fakes, **context.options)
+
+    graph, inputs = captured.graph, captured.example_inputs
+    assert graph is not None
+    ddp, made = data_parallel.active(), None
+    if ddp is not None:
+        made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)
+    return made or compile_part(graph, inputs)
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:
