@@ -142,9 +142,7 @@ def entrance(target: Any) -> Callable[..., Any]:
         return target(*args, **kwargs)
 
     code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
-    scope = {
-        "__name__": "entrance"
-    }  # no module of Framelift's, so that what comes after a break is looked at too
+    scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
     return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
