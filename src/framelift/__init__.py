@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from framelift.api.entries import entries
     from framelift.api.explain import explain
     from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
+    from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
     from framelift.core.config import config
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CompileProfiler": "framelift.api.profiler",
     "allow_in_graph": "framelift.api.capture_control",
     "assume_constant_result": "framelift.api.capture_control",
     "compile": "framelift.api.compile",
@@ -71,6 +73,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CompileProfiler",
     "allow_in_graph",
     "assume_constant_result",
     "compile",

@@ -67,6 +67,12 @@ OPTIONS = {
         False,
         "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
     ),
+    "optimize_ddp": Option(
+        bool,
+        True,
+        "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
+        "communication overlap.",
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -88,6 +94,7 @@ class Config:
     capture_dynamic_output_shape_ops: bool
     verify_correctness: bool
     replay_record_enabled: bool
+    optimize_ddp: bool
     debug_dir: str
 
     def __init__(self) -> None:
