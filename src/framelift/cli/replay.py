@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from framelift.cli.problem import Problem
+from framelift.cli.progress import shown
 
 HELP = "compile and run again what a replay record (of a debug directory) holds"
 
@@ -29,8 +30,8 @@ def main(options: argparse.Namespace) -> int:
     try:
         if options.show:
             about, _ = described(options.record)
-            return shown(about, options)
-        with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+            return say(about, options)
+        with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext(), shown():
             record = read(options.record)
             found = outcome(record, options.backend or record.backend())
     except BadRecord as error:
@@ -40,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     return 0 if found["ok"] else 1
 
 
-def shown(about: dict[str, Any], options: argparse.Namespace) -> int:
+def say(about: dict[str, Any], options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(about, indent=2))
         return 0

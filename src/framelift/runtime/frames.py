@@ -23,7 +23,7 @@ import torch
 
 from framelift import _frame, _guards
 from framelift.bytecode import resume
-from framelift.core import breaks, policy, stance
+from framelift.core import breaks, policy, progress, stance
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
@@ -340,6 +340,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             note.recompiled_because = str(record.recompiles[-1].reason)
             telling.recompiled(note, record.recompiles[-1])
         began = time.perf_counter()
+        progress.tell(note, "trace")
         try:
             yield note
         except Exception as error:
@@ -347,6 +348,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             raise
         finally:
             note.seconds = time.perf_counter() - began
+            progress.tell(note, "done")
             compile_records.add(note)
             if (watch := watch_of(context)) is not None:
                 watch.records.append(note)
@@ -459,6 +461,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     if captured.graph is not None:
         token = compiling.set(note)
         plain = original(captured.graph, context)
+        progress.tell(note, "backend")
         try:
             graph = verified(plain, compiled_graph(context, captured), examined(context), note)
         except BackendCompilerFailed:
