@@ -96,7 +96,7 @@ def run_script(
     if functions:
         import framelift
 
-        compiler = framelift.compile(**({} if backend is None else {"backend": backend}))
+        compiler = framelift.compile(backend=backend or "inductor")
         code = replaced_functions(path, functions, compiler)
     before = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
