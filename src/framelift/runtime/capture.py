@@ -72,6 +72,8 @@ class Captured:
     inlined_calls: int = 0
     lines: set[tuple[str, int]] | None = None
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
+    input_names: dict[str, str] = field(default_factory=dict)
+    """What the program calls the graph's inputs, if `explain` asked: `arg1_1` is `self.weight`."""
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
@@ -133,6 +135,8 @@ def capture(
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
+                    if trace.ended_by is not None:  # why it is needed at all
+                        problem.context += f", alive at a break ({trace.ended_by.one_line})"
         again = catches and not whole and problem is not None and problem.reason is OPERATOR_ERROR
         if again:
             end, catches = None, False
@@ -308,6 +312,10 @@ class Trace:
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
+        if self.lines is not None:
+            captured.input_names = {
+                node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
+            }
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
