@@ -37,6 +37,7 @@ from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
+from framelift.tensors.torch_state import without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -223,8 +224,8 @@ Replacement = tuple[Any, tuple[Any, ...]]
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context | None = _frame.context()
-    if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return None  # such hooks would be called for what a trace computes
+    if context is None:
+        return None
     if not stance.compiles():
         refuse(context, fn, arguments)
         return None
@@ -233,7 +234,7 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     record = context.record(fn.__code__)
     if recompiles.has_stopped(context, record, entries_everywhere):
         return None
-    with record.lock:
+    with record.lock, without_saved_tensors_hooks():
         return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
 
 

@@ -99,12 +99,12 @@ REFUSED = {
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
     Tensor._is_view: (breaks.INTERNAL, "Tensor._is_view"),
     Tensor.is_pinned: (breaks.INTERNAL, "Tensor.is_pinned"),
-    Tensor.set_: (breaks.INTERNAL, "Tensor.set_"),
-    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_"),
-    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_"),
-    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_"),
+    Tensor.set_: (breaks.INTERNAL, "Tensor.set_ of a storage, or of parts of a tensor"),
+    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_ with a memory format"),
+    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_ with a memory format"),
+    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_ with a memory format"),
 }
-"""Torch functions that are not recorded -> why. Backends can't do the last few."""
+"""Torch functions that are not recorded -> why."""
 
 SPARSE_FACTS = frozenset(
     getattr(Tensor, name)

@@ -29,8 +29,8 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
+from framelift.tensors.displaced import Displaced
 from framelift.tensors.fakes import Fakes
-from framelift.tensors.flags import Flags
 from framelift.tensors.functions import (
     EFFECTS,
     GIVING_UP,
@@ -76,7 +76,7 @@ FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
+class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -462,7 +462,8 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
-        self.check_flags(written)
+        self.check_flags()
+        self.note_versions(written)
         self.refuse_overlap()
         return bool(changed)
 
