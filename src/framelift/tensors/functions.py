@@ -185,6 +185,13 @@ SCALED: dict[Any, Callable[..., Any]] = {
 tensor for its value; optimizers in compiled code leave it one."""
 
 
+def element(tensor: Tensor, *places: Any) -> Tensor:
+    """`tensor[places]` where an index without dimensions is no number to be looked up: it stands for many."""
+    numbers = [p if isinstance(p, Tensor) else torch.tensor(p, device=tensor.device) for p in places]
+    found: Tensor = torch.ops.aten.index.Tensor(tensor, numbers)
+    return found
+
+
 LEGACY: dict[Any, torch.dtype | None] = {Tensor: None} | {
     getattr(torch, f"{name}Tensor"): getattr(torch, name.lower())
     for name in ("Float", "Double", "Half", "BFloat16", "Int", "Long", "Short", "Bool")
