@@ -14,7 +14,7 @@ import threading
 import time
 import timeit
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Literal
@@ -31,10 +31,12 @@ from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import recompiles, telling
+from framelift.runtime import data_parallel, recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
+from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
+from framelift.runtime.verifying import original, verified
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -456,15 +458,9 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     graph = None
     if captured.graph is not None:
         token = compiling.set(note)
+        plain = original(captured.graph, context)
         try:
-            graph = compile_graph(
-                context.backend,
-                context.backend_name,
-                captured.graph,
-                captured.example_inputs,
-                captured.symbols,
-                **context.options,
-            )
+            graph = verified(plain, compiled_graph(context, captured), examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
@@ -477,6 +473,25 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
     return compiled
+
+
+def examined(context: Context) -> Examined:
+    return Examined(context.backend, context.backend_name, context.options)
+
+
+def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
+    """What the backend makes of the graph, or of its parts, between which DDP sends gradients."""
+
+    def compile_part(graph: Any, inputs: list[Any], fakes: Any = None) -> Callable[..., Any]:
+        name, symbols = context.backend_name, captured.symbols
+        return compile_graph(context.backend, name, graph, inputs, symbols, fakes, **context.options)
+
+    graph, inputs = captured.graph, captured.example_inputs
+    assert graph is not None
+    ddp, made = data_parallel.active(), None
+    if ddp is not None:
+        made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)
+    return made or compile_part(graph, inputs)
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:
