@@ -41,6 +41,7 @@ from framelift.tensors.functions import (
     REFUSED,
     SCALED,
     SPARSE_FACTS,
+    is_collective,
     is_custom,
     is_foreign,
     modern,
@@ -350,7 +351,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
             return self.plain(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-        random = self.fakes.drew_random
+        random = self.fakes.drew_random or is_collective(func)
         if keyed is not None and not (self.symbols is not None and self.symbols.has_fresh):
             memory.remember(keyed[0], self.keys, tensors, out, random)
         self.record(func, args, kwargs, out, not random)
