@@ -44,7 +44,7 @@ def known(world: Any, value: Any) -> Any:
     """The groups in a result are from outside, wherever they were found."""
     if type(value) is list:
         return [known(world, item) for item in value]
-    if issubclass(type(value), dist.ProcessGroup):
+    if type(value) is dist.ProcessGroup:
         return world.load(value, world.root.constant(value, "a process group"))
     return value
 
@@ -96,6 +96,7 @@ if dist.is_available():
             if type(part) is property and type(part.fget) is types.FunctionType
         ),
     )
+    serve_facts(c10d._resolve_process_group)
     serve_facts(dist.is_available, *own_functions(c10d, "is_gloo_available", "is_nccl_available"))
     serve_facts(*own_functions(c10d, "is_mpi_available", "is_ucc_available", "is_xccl_available"))
     interpret(c10d.Backend.__new__)

@@ -18,12 +18,16 @@ from framelift.interpreter.torch_distributed import fact, interpret, serve_facts
 from framelift.interpreter.tracing import serve
 from framelift.world.pending import opened
 
+SERVED = ("_resolve_group", "_group_or_group_name")
+"""What is called as it is, and must not come back to the interpreter."""
+
 interpret(
     *(
         fn
         for name, fn in vars(functional).items()
         if type(fn) is types.FunctionType
         and fn.__module__ == functional.__name__
+        and name not in SERVED
         and not name.endswith(("_meta", "_setup_context", "_backward", "_ctx"))
     )
 )

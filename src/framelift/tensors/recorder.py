@@ -369,7 +369,8 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
-        out = self.run(func, *self.with_wrappers((args, kwargs)))
+        with self.fakes:  # from which a class may learn that nothing is to be sent for real
+            out = self.run(func, *self.with_wrappers((args, kwargs)))
         self.fakes.written = [self.faces.get(id(tensor), tensor) for tensor in self.fakes.written]
         return self.with_faces(out)
 
@@ -389,8 +390,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         self.fakes.written.clear()
         with torch._C.DisableTorchFunction():
             try:
-                with self.fakes:
-                    out = self.run_wrapped(func, args, kwargs)
+                out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
                 raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
             self.note_random(func)

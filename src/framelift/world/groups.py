@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
+from framelift import _guards
+from framelift.tensors.wrappers import is_wrapper_class
 from framelift.world.guard import Check
 from framelift.world.licence_tables import PURE_TYPES
 from framelift.world.openers import OPENERS, Opener, open_by_identity, opens
@@ -44,6 +47,36 @@ def know_placements(module: Any) -> list[Any]:
         PURE_TYPES.add(cls)
     HELD.update(classes)
     return classes
+
+
+def open_distributed(world: Any, value: Any, source: Source) -> Any:
+    """A DTensor: the tensor of this rank is guarded like any, the mesh is that one, and where the parts are
+    is compared by value, since each tensor has a description of its own."""
+    cls = type(value)
+    with torch._C.DisableTorchFunction():
+        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
+        face = world.know(value, world.recorder.input(value), source)
+        local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
+        if not is_wrapper_class(type(local)):
+            world.guard(place, Check.TENSOR, _guards.TensorSpec(local))
+    if is_wrapper_class(type(local)):
+        world.load(local, place)
+    spec, described = value._spec, source.child(Access.SLOT, cls._spec)
+    world.guard(described, Check.TYPE, type(spec))
+    world.guard(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
+    for name in ("placements", "shard_order", "use_strided_shard_as_shard_order"):
+        if hasattr(spec, name):
+            world.for_c(world.load(getattr(spec, name), described.child(Access.ATTR, name)))
+    return face
+
+
+DESCRIBED: dict[type, frozenset[str]] = {}
+"""Classes of tensors around others -> attributes by which they describe themselves, and never change."""
+
+
+def know_distributed(cls: type) -> None:
+    OPENERS[cls] = open_distributed
+    DESCRIBED[cls] = frozenset({"placements", "device_mesh", "_spec"})
 
 
 IDENTICAL: set[type] = set()
