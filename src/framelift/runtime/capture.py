@@ -399,7 +399,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
     if mutated or attributed:
-        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)
