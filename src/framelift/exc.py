@@ -11,6 +11,7 @@ from framelift.core.errors import (
     RecompileLimitExceeded,
     Unsupported,
     UserError,
+    WrongResult,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "RecompileLimitExceeded",
     "Unsupported",
     "UserError",
+    "WrongResult",
 ]

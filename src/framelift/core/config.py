@@ -57,6 +57,17 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "verify_correctness": Option(
+        bool,
+        False,
+        "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
+    ),
+    "optimize_ddp": Option(
+        bool,
+        True,
+        "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
+        "communication overlap.",
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -76,6 +87,8 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    verify_correctness: bool
+    optimize_ddp: bool
     debug_dir: str
 
     def __init__(self) -> None:

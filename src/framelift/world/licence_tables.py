@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from framelift.core import breaks
 from framelift.core.breaks import Reason
@@ -297,6 +298,9 @@ REFUSED: dict[Any, Refusal] = {
         getattr(torch.Generator, name): Refusal(breaks.RANDOM, f"torch.Generator.{name}")
         for name in ("seed", "initial_seed", "manual_seed", "get_state", "set_state", "clone_state")
     },
+    DistributedDataParallel.forward: Refusal(
+        breaks.EFFECT, "DistributedDataParallel.forward, which makes its reducer ready for gradients"
+    ),
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
     **{
