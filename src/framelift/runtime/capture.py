@@ -35,6 +35,7 @@ from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.points import chain
+from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
@@ -194,6 +195,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.recorder.began = switches
         self.world = world = World(self.recorder)
@@ -406,7 +408,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
     attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
-        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)

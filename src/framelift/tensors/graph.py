@@ -122,7 +122,9 @@ class GraphWriter:
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
         self.inputs: list[tuple[torch.fx.Node, Any, Any]] = []
-        """Node, what comes in, and what stands for it: tensors, and numbers that are symbols."""
+        """Node, what comes in, and what stands for it: tensors, numbers that are symbols, some objects."""
+        self.objects: dict[int, torch.fx.Node] = {}
+        """id of an object of the program's that the graph is given as it is -> its placeholder."""
         self.impure: set[torch.fx.Node] = set()
         """Nodes that are kept even if nobody uses what they give."""
         self.classes: dict[int, type] = {}
@@ -315,6 +317,8 @@ class GraphWriter:
             return node
         if cls in memory.ATOMS or cls is bytes:
             return value
+        if self.objects and id(value) in self.objects:
+            return self.objects[id(value)]
         if cls is tuple or cls is list:
             return cls([self.argument(func, v) for v in value])
         if cls is torch.Size:
@@ -347,6 +351,16 @@ class GraphWriter:
         if self.symbols is None:
             self.symbols = Symbols(self.place)
         return self.symbols
+
+    def take(self, value: Any) -> bool:
+        """Whether an object that is no tensor, and that backends know, is an input of the graph now."""
+        if id(value) not in self.objects:
+            if len(self.bodies) > 1:
+                return False
+            node = self.objects[id(value)] = self.placeholder()
+            node.meta["example_value"] = value
+            self.inputs.append((node, value, value))
+        return True
 
     def number(self, value: int | float) -> Any:
         """A number becomes a placeholder."""

@@ -105,6 +105,8 @@ class Histories(GraphWriter):
 
     def input_again(self, node: torch.fx.Node) -> Any:
         value = next(value for place, value, _ in self.inputs if place is node)
+        if id(value) in self.objects:
+            return value
         entry = None
         if self.symbols is not None:
             entry = next((entry for entry in self.symbols.inputs if entry.node is node), None)
