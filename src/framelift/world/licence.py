@@ -24,6 +24,7 @@ from framelift.world.licence_tables import (
     EFFECTIVE,
     MOVING,
     PAIRS,
+    PARALLEL,
     PURE_BUILTINS,
     PURE_MODULES,
     PURE_TYPES,
@@ -214,6 +215,9 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Licence(Looks.DEEP, "pure, with a cache of its own")
     if top in policy.EFFECTS:
         return Refusal(breaks.EFFECT, describe(fn))
+    for part, does in PARALLEL.items():
+        if policy.within(module, (part,)):
+            return Refusal(breaks.EFFECT, f"{describe(fn)} ({does})")
     if module in GENERATORS:
         return Licence(Looks.MOVES, "a generator of the trace: what it is sent is handed on", 1)
     return Refusal(breaks.UNLICENSED_CALL, describe(fn))
