@@ -112,6 +112,11 @@ NUMPY = reason(
     "torch has no implementation of this that does what NumPy does, down to types, layout and shared memory.",
     "Use the function of torch on tensors, or keep the call outside.",
 )
+DISTRIBUTED = reason(
+    "call of torch.distributed",
+    "The call sets groups up, or talks to other ranks in a way that a graph has no operator for.",
+    "Make groups and meshes outside; docs/distributed.md lists the collectives that are captured.",
+)
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",
     "A generator, coroutine or asynchronous function is captured only when a captured function drains it.",

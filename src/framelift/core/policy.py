@@ -76,6 +76,8 @@ INLINED = (
     "torch.ao.quantization.stubs",
     "torch.fx.graph_module",
     "torch._functorch.functional_call",
+    "torch.distributed.tensor._api",
+    "torch.distributed.tensor.parallel",
     "torch.__future__",
     "torch._higher_order_ops.associative_scan",
     "torch._higher_order_ops.cond",

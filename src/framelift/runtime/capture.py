@@ -35,6 +35,7 @@ from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
+from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
@@ -195,6 +196,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.recorder.began = switches
         self.world = world = World(self.recorder)

@@ -45,6 +45,14 @@ def is_custom(func: Any) -> bool:
 
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
+
+
+def is_collective(func: Any) -> bool:
+    """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
+
 
 QUERIES = frozenset(
     getattr(Tensor, name)

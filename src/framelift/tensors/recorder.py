@@ -41,6 +41,7 @@ from framelift.tensors.functions import (
     REFUSED,
     SCALED,
     SPARSE_FACTS,
+    is_collective,
     is_custom,
     is_foreign,
     modern,
@@ -350,7 +351,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
             return self.plain(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-        random = self.fakes.drew_random
+        random = self.fakes.drew_random or is_collective(func)
         if keyed is not None and not (self.symbols is not None and self.symbols.has_fresh):
             memory.remember(keyed[0], self.keys, tensors, out, random)
         self.record(func, args, kwargs, out, not random)
@@ -368,7 +369,8 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
-        out = self.run(func, *self.with_wrappers((args, kwargs)))
+        with self.fakes:  # from which a class may learn that nothing is to be sent for real
+            out = self.run(func, *self.with_wrappers((args, kwargs)))
         self.fakes.written = [self.faces.get(id(tensor), tensor) for tensor in self.fakes.written]
         return self.with_faces(out)
 
@@ -388,8 +390,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         self.fakes.written.clear()
         with torch._C.DisableTorchFunction():
             try:
-                with self.fakes:
-                    out = self.run_wrapped(func, args, kwargs)
+                out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
                 raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
             self.note_random(func)

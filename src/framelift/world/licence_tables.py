@@ -399,6 +399,7 @@ TORCH_PYTHON = (
     "torch._linalg_utils",
     "torch._ops",
     "torch._library",
+    "torch.distributed.tensor.placement_types",
 )
 """Modules of torch in Python that are the functional API, or ask about state; run untouched."""
 
