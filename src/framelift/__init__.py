@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from framelift.api.explain import explain
     from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
     from framelift.api.stance import run, set_stance
+    from framelift.api.verify import verify
     from framelift.core.config import config
     from framelift.core.counters import counters
     from framelift.core.logs import set_logs
@@ -66,6 +67,7 @@ _HOMES = {
     "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
     "substitute_in_graph": "framelift.api.capture_control",
+    "verify": "framelift.api.verify",
 }
 
 __all__ = [
@@ -98,6 +100,7 @@ __all__ = [
     "set_stance",
     "skip",
     "substitute_in_graph",
+    "verify",
 ]
 
 

@@ -13,6 +13,7 @@ from framelift.core.errors import (
     RecompileLimitExceeded,
     Unsupported,
     UserError,
+    WrongResult,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "RecompileLimitExceeded",
     "Unsupported",
     "UserError",
+    "WrongResult",
 ]

@@ -142,8 +142,8 @@ def entrance(target: Any) -> Callable[..., Any]:
         return target(*args, **kwargs)
 
     code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
-    _frame.set_decision(code, _frame.LOOK, _frame.INTERPRET)
-    return types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+    scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
+    return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
 def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:

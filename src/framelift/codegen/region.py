@@ -143,6 +143,7 @@ def write(
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
     recorder.prepare(outputs)
+    flagged = [(found, r.tensor(found.fake)) for found in recorder.flagged.values()]
     r.write_draws()
     recorder.finish(outputs)
     body = []
@@ -166,6 +167,8 @@ def write(
                 body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
             elif id(output) in recorder.retained:
                 body.append(f"{target}.retain_grad()")
+    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in recorder.raised]
+    body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
     body = [*r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):

@@ -242,9 +242,12 @@ class Break(BaseException):
         self.__traceback__ = self.__context__ = self.__cause__ = None
         self.culprit = None
 
+    @property
+    def one_line(self) -> str:
+        return f"{self.reason.name}: {self.context}" if self.context else self.reason.name
+
     def describe(self) -> str:
-        what = f"{self.reason.name}: {self.context}" if self.context else self.reason.name
-        lines = [what, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
+        lines = [self.one_line, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
         if self.stack:
             lines.append("  Where (outermost first):")
             for place in self.stack:

@@ -59,6 +59,11 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "verify_correctness": Option(
+        bool,
+        False,
+        "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
+    ),
     "optimize_ddp": Option(
         bool,
         True,
@@ -96,6 +101,7 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    verify_correctness: bool
     optimize_ddp: bool
     rank_agreement: str
     rank_agreement_timeout: int

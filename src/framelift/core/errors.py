@@ -19,6 +19,10 @@ class BackendCompilerFailed(FrameliftError):
         self.backend = backend
 
 
+class WrongResult(FrameliftError):
+    """What was compiled computes something else than the function (`verify`, `config.verify_correctness`)."""
+
+
 class InvalidBackend(FrameliftError):
     """No backend has that name."""
 

@@ -185,5 +185,6 @@ def serve_custom_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> 
 
 # ---- functions that are given what a graph can't hold, such as another function
 
-for _function in (functional.triplet_margin_with_distance_loss, functional.linear_cross_entropy):
-    _frame.set_decision(_function.__code__, _frame.SKIP, _frame.INTERPRET)
+for _name in ("triplet_margin_with_distance_loss", "linear_cross_entropy"):
+    if hasattr(functional, _name):  # the second is torch 2.13's
+        _frame.set_decision(getattr(functional, _name).__code__, _frame.SKIP, _frame.INTERPRET)

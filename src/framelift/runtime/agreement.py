@@ -11,8 +11,8 @@ graphs, and a collective in one of them waits for ever. With `config.rank_agreem
 
 Ranks talk through the store of the process group, not by collectives: no rank can get stuck in one. A
 *meeting* is a number that all ranks count up alike. Each says what it has to say and counts itself in;
-whoever comes last looks at it all and writes the verdict, which the others wait for. One that fails, or waits for too
-long, writes a verdict itself, so that all know at once.
+whoever comes last looks at it all and writes the verdict, which the others wait for. One that fails, or waits
+for too long, writes a verdict itself, so that all know at once.
 """
 
 from __future__ import annotations

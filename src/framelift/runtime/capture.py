@@ -73,6 +73,8 @@ class Captured:
     inlined_calls: int = 0
     lines: set[tuple[str, int]] | None = None
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
+    input_names: dict[str, str] = field(default_factory=dict)
+    """What the program calls the graph's inputs, if `explain` asked: `arg1_1` is `self.weight`."""
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
@@ -139,6 +141,8 @@ def capture(
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
+                    if trace.ended_by is not None:  # why it is needed at all
+                        problem.context += f", alive at a break ({trace.ended_by.one_line})"
         again = catches and not whole and problem is not None and problem.reason is OPERATOR_ERROR
         if again:
             end, catches = None, False
@@ -311,11 +315,15 @@ class Trace:
         module = None
         if region.has_graph:
             module = graph_module(recorder.graph, recorder.modules)
-        inputs = [as_input(given) for _, given, _ in recorder.inputs]
+        inputs = [recorder.raised_as_input(node, as_input(given)) for node, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
+        if self.lines is not None:
+            captured.input_names = {
+                node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
+            }
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
@@ -404,6 +412,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     slots = {source: n for n, source in enumerate(region.inputs)}
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
+    attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
         used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()

@@ -12,6 +12,7 @@ import itertools
 import logging
 import threading
 import time
+import timeit
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -32,8 +33,10 @@ from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
 from framelift.runtime import agreement, data_parallel, recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
+from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
+from framelift.runtime.verifying import original, verified
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -52,7 +55,12 @@ class Compiled:
     captured: Captured
     graph_callable: Any
     backend_seconds: float
+    name: str
+    """Of the function, with its place; `the rest of` one after a break."""
+    compile_id: str
     entry: Any = None
+    guard_seconds: float | None = None
+    """What checking the guards takes when all of them hold, if `explain` asked."""
     number: int = field(default_factory=itertools.count().__next__)
 
     @property
@@ -413,6 +421,7 @@ def run_captured(
     cache.add(compiled.entry)
     if (watch := watch_of(context)) is not None and watch.keeps_compiled:
         watch.compiled.append(compiled)
+        compiled.guard_seconds = seconds_to_check(captured, fn, arguments)
     telling.compiled(note, captured)
     if captured.ended_by is not None:
         note_break(context, record, captured.ended_by, note)
@@ -423,6 +432,16 @@ def run_captured(
     counters["inline_call"]["inlined"] += captured.inlined_calls
     counters["restarts"]["traces"] += captured.restarts
     return compiled.entry.region, tuple(inputs)
+
+
+def seconds_to_check(captured: Captured, fn: FunctionType, arguments: list[Any]) -> float:
+    """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""
+    collect = captured.program.native.collect
+    return min(timeit.repeat(lambda: collect(fn, arguments), number=CHECKS, repeat=5)) / CHECKS
+
+
+CHECKS = 20
+"""How often guards are checked in a row to find out what that takes."""
 
 
 def nothing_to_gain(context: Context, record: Record, captured: Captured) -> bool:
@@ -462,8 +481,9 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     graph = None
     if captured.graph is not None:
         token = compiling.set(note)
+        plain = original(captured.graph, context)
         try:
-            graph = compiled_graph(context, captured)
+            graph = verified(plain, compiled_graph(context, captured), examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
@@ -471,10 +491,15 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
             compiling.reset(token)
             note.backend_seconds = time.perf_counter() - began
     captured.rely_on_sizes(record.dynamism)
-    compiled = Compiled(captured, graph, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    compiled = Compiled(captured, graph, seconds, record.what, note.compile_id)
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
     return compiled
+
+
+def examined(context: Context) -> Examined:
+    return Examined(context.backend, context.backend_name, context.options)
 
 
 def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:

@@ -53,6 +53,8 @@ class Histories(GraphWriter):
         """Autograd's nodes whose saved tensors have been let go."""
         self.redrawn: str | None = None
         """What draws random numbers that must be the same ones when it is run again for gradients."""
+        self.later = False
+        """Whether what is being traced runs when gradients are computed, and not before."""
         self.ended: dict[int, Callable[[Any], Any]] = {}
         """id of a tensor that lives on, without its history -> what gives it the look of one again."""
         self.viewing: set[int] = set()

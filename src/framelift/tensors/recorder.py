@@ -30,6 +30,7 @@ from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
 from framelift.tensors.fakes import Fakes
+from framelift.tensors.flags import Flags
 from framelift.tensors.functions import (
     EFFECTS,
     GIVING_UP,
@@ -48,7 +49,6 @@ from framelift.tensors.functions import (
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, describe
-from framelift.tensors.history import Histories
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
@@ -77,7 +77,7 @@ FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
+class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -286,20 +286,6 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         dtype = LEGACY[cls] or torch.get_default_dtype()
         return self.record_call(*found, {"dtype": dtype})
 
-    def require_grad(self, fake: Any, requires_grad: bool = True) -> Any:
-        """`Tensor.requires_grad_`."""
-        if fake.requires_grad is bool(requires_grad):
-            return fake
-        if id(fake) in self.input_of:
-            raise Break(breaks.EFFECT, "Tensor.requires_grad_ on a tensor from outside")
-        if not requires_grad:
-            raise Break(breaks.INTERNAL, "Tensor.requires_grad_(False) on a tensor that is differentiated")
-        self.run(Tensor.requires_grad_, (fake,), {})
-        self.keys.forget(fake)
-        self.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)
-        self.leaves.append(fake)
-        return fake
-
     def perform(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         state = memory.state()
         if state != self.state:
@@ -477,6 +463,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+        self.check_flags(written)
         self.refuse_overlap()
         return bool(changed)
 

@@ -119,6 +119,8 @@ class TensorAttributes(Attributes):
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         if name == "grad":
+            if self.recorder.later:
+                self.refuse(breaks.EFFECT, "Tensor.grad, read while gradients are computed")
             view = self.tensor_view(at)
             if "grad" not in view.values:
                 with torch._C.DisableTorchFunction():
