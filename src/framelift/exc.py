@@ -2,13 +2,15 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
-    ConstraintViolated,
+    ConstraintViolationError,
     FailOnRecompileLimitHit,
     FrameliftError,
     IncorrectUsage,
     InvalidBackend,
     RecompileError,
     RecompileLimitExceeded,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
     Unsupported,
     UserError,
     WrongResult,
@@ -16,13 +18,15 @@ from framelift.core.errors import (
 
 __all__ = [
     "BackendCompilerFailed",
-    "ConstraintViolated",
+    "ConstraintViolationError",
     "FailOnRecompileLimitHit",
     "FrameliftError",
     "IncorrectUsage",
     "InvalidBackend",
     "RecompileError",
     "RecompileLimitExceeded",
+    "TorchRuntimeError",
+    "UncapturedHigherOrderOpError",
     "Unsupported",
     "UserError",
     "WrongResult",
