@@ -27,7 +27,16 @@ import framelift.higher_order  # noqa: F401 (whose operators traces serve from t
 from framelift import _frame, _guards
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
+from framelift.core.breaks import (
+    EFFECT,
+    GENERATOR_FRAME,
+    OPERATOR_ERROR,
+    TENSOR_KIND,
+    UNRESUMABLE,
+    Break,
+    CodeName,
+    Place,
+)
 from framelift.core.errors import ConstraintViolated
 from framelift.core.watching import is_kept
 from framelift.guards.program import GuardProgram, build, storage_groups
@@ -409,6 +418,8 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
         used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor

@@ -264,7 +264,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
-            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
+            func = SCALED[func]
         # the innermost mode around the call comes first; the program's own have had their turn
         device = self.modes_before[-1].device if self.modes_before else None
         if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
