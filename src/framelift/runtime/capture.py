@@ -33,6 +33,7 @@ from framelift.core.breaks import (
     GENERATOR_FRAME,
     OPERATOR_ERROR,
     SKIPPED,
+    TENSOR_KIND,
     UNRESUMABLE,
     Break,
     CodeName,
@@ -448,6 +449,8 @@ def guard_program(
         used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor

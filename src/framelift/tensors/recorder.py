@@ -276,7 +276,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
-            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
+            func = SCALED[func]
         if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
             return self.look_up(*args)
         # the innermost mode around the call comes first; the program's own have had their turn
