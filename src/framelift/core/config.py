@@ -57,6 +57,11 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "compiled_autograd": Option(
+        bool,
+        False,
+        "Whether functions compiled from now on capture the backward passes that are run within them, too.",
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -76,6 +81,7 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    compiled_autograd: bool
     debug_dir: str
 
     def __init__(self) -> None:
