@@ -69,6 +69,7 @@ INLINED = (
     "torch.amp.autocast_mode",
     "torch.autograd.anomaly_mode",
     "torch.autograd.function",
+    "torch.autograd.graph",
     "torch.autograd.profiler",
     "torch.utils._foreach_utils",
     "torch.testing",
@@ -76,6 +77,8 @@ INLINED = (
     "torch.ao.quantization.stubs",
     "torch.fx.graph_module",
     "torch._functorch.functional_call",
+    "torch.distributed.tensor._api",
+    "torch.distributed.tensor.parallel",
     "torch.__future__",
     "torch._dynamo.external_utils",  # what a captured backward pass calls
     "torch._dynamo._trace_wrapped_higher_order_op",
