@@ -71,6 +71,11 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "compiled_autograd": Option(
+        bool,
+        False,
+        "Whether functions compiled from now on capture the backward passes that are run within them, too.",
+    ),
     "verify_correctness": Option(
         bool,
         False,
@@ -123,6 +128,7 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    compiled_autograd: bool
     verify_correctness: bool
     replay_record_enabled: bool
     optimize_ddp: bool
