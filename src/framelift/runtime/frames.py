@@ -34,6 +34,7 @@ from framelift.runtime import recompiles, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
+from framelift.tensors.contexts import outside_of
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -440,14 +441,15 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     if captured.graph is not None:
         token = compiling.set(note)
         try:
-            graph = compile_graph(
-                context.backend,
-                context.backend_name,
-                captured.graph,
-                captured.example_inputs,
-                captured.symbols,
-                **context.options,
-            )
+            with outside_of(captured.left):
+                graph = compile_graph(
+                    context.backend,
+                    context.backend_name,
+                    captured.graph,
+                    captured.example_inputs,
+                    captured.symbols,
+                    **context.options,
+                )
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
