@@ -7,10 +7,13 @@ from framelift.core.errors import (
     FrameliftError,
     IncorrectUsage,
     InvalidBackend,
+    RankFailed,
+    RanksDisagree,
     RecompileError,
     RecompileLimitExceeded,
     Unsupported,
     UserError,
+    WrongResult,
 )
 
 __all__ = [
@@ -20,8 +23,11 @@ __all__ = [
     "FrameliftError",
     "IncorrectUsage",
     "InvalidBackend",
+    "RankFailed",
+    "RanksDisagree",
     "RecompileError",
     "RecompileLimitExceeded",
     "Unsupported",
     "UserError",
+    "WrongResult",
 ]

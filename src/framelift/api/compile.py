@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from framelift import _frame
 from framelift.core import config, policy
@@ -141,8 +142,8 @@ def entrance(target: Any) -> Callable[..., Any]:
         return target(*args, **kwargs)
 
     code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
-    _frame.set_decision(code, _frame.LOOK, _frame.INTERPRET)
-    return types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+    scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
+    return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
 def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:
@@ -177,6 +178,8 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
         "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), of_copy(context)),
         "__copy__": lambda self: compiled_module(copy.copy(module), of_copy(context)),
     }
+    if kind.forward is DistributedDataParallel.forward:
+        namespace |= data_parallel_calls(module, context)  # type: ignore[arg-type]
     subclass: type[torch.nn.Module] = types.new_class(
         kind.__name__, (kind,), exec_body=lambda body: body.update(namespace)
     )
@@ -201,6 +204,21 @@ def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., An
 
     __call__._framelift_target = module  # type: ignore[attr-defined]
     return __call__
+
+
+def data_parallel_calls(ddp: DistributedDataParallel, context: Context) -> dict[str, Any]:
+    """What a compiled DDP does: its own work, which can't be captured, and that of its module, compiled."""
+    call_in, wrapped = _frame.call_in, entrance(uncompiled(ddp.module))
+
+    def __call__(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
+        return type(ddp).__call__(self, *args, **kwargs)
+
+    def _run_ddp_forward(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
+        with self._inside_ddp_forward():
+            return call_in(context, wrapped, *args, **kwargs)
+
+    __call__._framelift_target = ddp  # type: ignore[attr-defined]
+    return {"__call__": __call__, "_run_ddp_forward": _run_ddp_forward}
 
 
 def restored(module: torch.nn.Module, settings: dict[str, Any]) -> Any:

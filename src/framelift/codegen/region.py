@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
@@ -28,6 +29,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.contexts import enter, leave, leave_statements, put_modes_aside, put_modes_back
+from framelift.tensors.displaced import set_memory
 from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState
 from framelift.world.decimals import raise_flags
@@ -147,6 +149,7 @@ def write(
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
     recorder.prepare(outputs)
+    flagged = [(found, r.tensor(found.fake)) for found in recorder.flagged.values()]
     r.write_draws()
     recorder.finish(outputs)
     body = []
@@ -165,6 +168,11 @@ def write(
                 body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
             elif id(output) in recorder.retained:
                 body.append(f"{target}.retain_grad()")
+    elif recorder.modes_kept < len(recorder.modes_before):
+        modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes_kept}]"
+        body.append(f"{r.constant(put_modes_back)}({modes})")
+    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in recorder.raised]
+    body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
     body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
@@ -239,8 +247,12 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
             statements.append(f"{r.constant(discard_slot)}({r.constant(slot)}, {target})")
         elif value is DELETED:
             statements.append(f"{dictionary_of(target, cls, r)}.pop({name!r}, None)")
+        elif name == "set_" and issubclass(cls, torch.Tensor):
+            statements.append(f"{r.constant(set_memory)}({target}, {r.value(value)})")
         elif is_plain_attribute(cls, name) or issubclass(cls, torch.Tensor):
             statements.append(f"{target}.{name} = {r.value(value)}")
+            if id(value) in r.world.recorder.rewritten:
+                statements.append(f"{r.constant(increment_version)}({target})")
         elif slot is not None:
             statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")
         else:

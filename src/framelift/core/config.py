@@ -32,6 +32,8 @@ class Option:
     meaning: str
     least: int | None = None
     """For numbers: none below this."""
+    choices: tuple[str, ...] = ()
+    """For texts: only these, if there are any."""
 
 
 OPTIONS = {
@@ -57,6 +59,34 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "verify_correctness": Option(
+        bool,
+        False,
+        "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
+    ),
+    "replay_record_enabled": Option(
+        bool,
+        False,
+        "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
+    ),
+    "optimize_ddp": Option(
+        bool,
+        True,
+        "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
+        "communication overlap.",
+    ),
+    "rank_agreement": Option(
+        str,
+        "off",
+        "Whether ranks compare what they compile, and fail where it differs, or come to the same result.",
+        choices=("off", "check", "agree"),
+    ),
+    "rank_agreement_timeout": Option(
+        int, 300, "How many seconds a rank waits for what the others have compiled.", least=1
+    ),
+    "rank_agreement_group": Option(
+        str, "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
+    ),
     "debug_dir": Option(
         str,
         os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
@@ -76,6 +106,12 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    verify_correctness: bool
+    replay_record_enabled: bool
+    optimize_ddp: bool
+    rank_agreement: str
+    rank_agreement_timeout: int
+    rank_agreement_group: str
     debug_dir: str
 
     def __init__(self) -> None:
@@ -136,6 +172,10 @@ def check(name: str, value: Any, where: str = "framelift.config.") -> None:
         raise UserError(f"{where}{name} must be of type {wanted.kind.__name__}, not {wrong}")
     if isinstance(value, int) and wanted.least is not None and value < wanted.least:
         raise UserError(f"{where}{name} must be at least {wanted.least}, not {value}")
+    if wanted.choices and value not in wanted.choices:
+        raise UserError(
+            f"{where}{name} must be one of {', '.join(map(repr, wanted.choices))}, not {value!r:.80}"
+        )
 
 
 config = Config()

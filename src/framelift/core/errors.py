@@ -19,6 +19,10 @@ class BackendCompilerFailed(FrameliftError):
         self.backend = backend
 
 
+class WrongResult(FrameliftError):
+    """What was compiled computes something else than the function (`verify`, `config.verify_correctness`)."""
+
+
 class InvalidBackend(FrameliftError):
     """No backend has that name."""
 
@@ -33,6 +37,14 @@ class IncorrectUsage(UserError):
 
 class ConstraintViolated(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
+
+
+class RanksDisagree(FrameliftError):
+    """Ranks of a distributed program would compile different things, and were not told to agree."""
+
+
+class RankFailed(FrameliftError):
+    """Another rank could not compile what this one has compiled, or did not come to it in time."""
 
 
 class RecompileError(FrameliftError):

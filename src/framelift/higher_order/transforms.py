@@ -22,7 +22,9 @@ from framelift.core.breaks import Break
 from framelift.higher_order.bodies import Traced, captures, fresh, interpret, structure, traced
 from framelift.world.pending import opened
 
-interpret(apis.grad, apis.grad_and_value, apis._wraps_without_dynamo_attrs)
+interpret(apis.grad, apis.grad_and_value)
+if hasattr(apis, "_wraps_without_dynamo_attrs"):  # torch 2.11 wraps with functools
+    interpret(apis._wraps_without_dynamo_attrs)
 interpret(torchs.vjp, torchs.jvp, torchs.jacrev, torchs.jacfwd, torchs.hessian)
 interpret(torchs._chunked_standard_basis_for_, torchs._construct_standard_basis_for, torchs.get_chunk_sizes)
 interpret(torchs._slice_argnums, torchs._validate_and_wrap_argnum, torchs._validate_and_wrap_argnums)

@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import telling
@@ -77,6 +78,9 @@ def backend_name(backend: str | Backend) -> str:
 
 
 _symbols: ContextVar[Symbols | None] = ContextVar("symbols of the graph being compiled", default=None)
+_fakes: ContextVar[FakeTensorMode | None] = ContextVar(
+    "the mode of its inputs, if they are fakes", default=None
+)
 
 
 def compile_graph(
@@ -85,11 +89,13 @@ def compile_graph(
     graph: torch.fx.GraphModule,
     inputs: list[Any],
     symbols: Symbols | None = None,
+    fakes: FakeTensorMode | None = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph; its failure is told apart from the program's own."""
+    """What a backend makes of a graph; its failure is told apart from the program's own. With `fakes` the
+    inputs are fakes of that mode already."""
     compiled: Any
-    token = _symbols.set(symbols)
+    token, other = _symbols.set(symbols), _fakes.set(fakes)
     try:
         with TorchState():  # a compiler that runs the graph to see what it does throws its switches
             compiled = backend(graph, inputs, **options)
@@ -97,6 +103,7 @@ def compile_graph(
         raise BackendCompilerFailed(name, error) from error
     finally:
         _symbols.reset(token)
+        _fakes.reset(other)
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
         raise BackendCompilerFailed(name, wrong) from wrong
@@ -118,7 +125,10 @@ def in_tracing_context(backend: Backend) -> Backend:
             return compile_once(graph, inputs, **options)
 
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
-        symbols = _symbols.get()
+        symbols, fakes = _symbols.get(), _fakes.get()
+        if fakes is not None:
+            with _torch_compilers, tracing(TracingContext(fakes)):
+                return backend(graph, inputs, **options)
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
@@ -187,6 +197,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
     count_nodes(note, graph)
     telling.backward(of, graph)
     began = time.perf_counter()
+    progress.tell(note, "backward")
     try:
         yield
     except Exception as error:
@@ -194,6 +205,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
         raise
     finally:
         note.seconds = note.backend_seconds = time.perf_counter() - began
+        progress.tell(note, "done")
         compile_records.add(note)
 
 

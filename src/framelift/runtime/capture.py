@@ -34,8 +34,9 @@ from framelift.core.watching import is_kept
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.machine import Machine, Position, decoded
+from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
+from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
 from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
@@ -74,9 +75,13 @@ class Captured:
     inlined_calls: int = 0
     lines: set[tuple[str, int]] | None = None
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
+    input_names: dict[str, str] = field(default_factory=dict)
+    """What the program calls the graph's inputs, if `explain` asked: `arg1_1` is `self.weight`."""
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
+    ended_at: Position = NOWHERE
+    """In front of which instruction that is."""
     restarts: int = 0
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
@@ -113,14 +118,17 @@ class EscapedError(Exception):
 
 
 def capture(
-    fn: FunctionType, arguments: list[Any], whole: bool = False, dynamism: Dynamism | None = None
+    fn: FunctionType,
+    arguments: list[Any],
+    whole: bool = False,
+    dynamism: Dynamism | None = None,
+    end: Ending | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
-    EscapedError where the program raises."""
+    EscapedError where the program raises. It goes no further than `end`."""
     began = time.perf_counter()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
-    end: Ending | None = None
     catches = True
     while True:
         problem, kind = None, None
@@ -138,6 +146,8 @@ def capture(
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
                     problem.let_go()
+                    if trace.ended_by is not None:  # why it is needed at all
+                        problem.context += f", alive at a break ({trace.ended_by.one_line})"
         again = catches and not whole and problem is not None and problem.reason is OPERATOR_ERROR
         if again:
             end, catches = None, False
@@ -195,6 +205,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.recorder.began = switches
         self.world = world = World(self.recorder)
@@ -311,12 +322,17 @@ class Trace:
         module = None
         if region.has_graph:
             module = graph_module(recorder.graph, recorder.modules)
-        inputs = [as_input(given) for _, given, _ in recorder.inputs]
+        inputs = [recorder.raised_as_input(node, as_input(given)) for node, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+        captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
-        captured.symbols, captured.left = recorder.symbols, recorder.left
-        symbols = recorder.symbols
+        captured.left = recorder.left
+        if self.lines is not None:
+            captured.input_names = {
+                node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
+            }
+        captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
             symbols.hand_over()
@@ -405,8 +421,9 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     slots = {source: n for n, source in enumerate(region.inputs)}
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
+    attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
-        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)
