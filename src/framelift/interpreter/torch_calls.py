@@ -60,7 +60,7 @@ def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) 
     """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
     recorder: Any = f.world.recorder  # type: ignore[attr-defined]
     given = f.world.for_torch(args)  # type: ignore[attr-defined]
-    return recorder.in_modes or bool(recorder.modes_before) or bool(recorder.overloaded(given, {}))
+    return recorder.in_modes or bool(recorder.overloaded(given, {}))
 
 
 @serve(torch.get_default_device)

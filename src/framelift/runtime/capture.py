@@ -25,6 +25,7 @@ from torch.fx.experimental import symbolic_shapes
 
 import framelift.higher_order  # noqa: F401 (whose operators traces serve from then on)
 from framelift import _frame, _guards
+from framelift.bytecode.resume import origin_of
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
 from framelift.core.breaks import (
@@ -51,6 +52,7 @@ from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
 from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
+from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
@@ -101,6 +103,8 @@ class Captured:
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
+    left: list[Any] = field(default_factory=list)
+    """Contexts of torch's that the region leaves before it runs the graph."""
 
     def rely_on_sizes(self, dynamism: Dynamism) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
@@ -118,7 +122,7 @@ class Captured:
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""
-        self.example_inputs = []
+        self.example_inputs, self.left = [], []
         self.region.outputs = []
         self.symbols = None
 
@@ -151,7 +155,8 @@ def capture(
             end = trace.earlier_end()
             if end is None:
                 try:
-                    captured = trace.captured(guard_filter)
+                    with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
+                        captured = trace.captured(guard_filter)
                     break
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
@@ -231,6 +236,8 @@ class Trace:
         pending = [
             Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)
         ]
+        if origin_of(fn.__code__) is not None:
+            world.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.fresh = {value.source for value in pending[packed:]}
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
@@ -350,6 +357,7 @@ class Trace:
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
+        captured.left = recorder.left
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
@@ -361,7 +369,8 @@ class Trace:
         return captured
 
 
-SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
+SIGNS = {Asking.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
 

@@ -44,6 +44,7 @@ from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
+from framelift.tensors.contexts import outside_of
 from framelift.tensors.torch_state import without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
@@ -525,7 +526,9 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
         plain = original(captured.graph, context)
         progress.tell(note, "backend")
         try:
-            graph = verified(plain, compiled_graph(context, captured), examined(context), note)
+            with outside_of(captured.left):
+                made = compiled_graph(context, captured)
+            graph = verified(plain, made, examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise

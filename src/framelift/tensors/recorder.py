@@ -117,15 +117,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.device_before = devices.CURRENT_DEVICE
         self.grad_before = torch.is_grad_enabled()
         self.state = memory.state()
-        for mode in self.modes_before:
-            if type(mode) is not devices.DeviceContext:
-                raise Break(
-                    breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call"
-                )
+        for number, mode in enumerate(self.modes_before):
+            self.meet_mode(number, mode)
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
-        super().__enter__()
+        self.enter_beneath_modes()
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -263,12 +260,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         """The result of a torch function on fakes, recorded."""
         if self.overriding and self.overloaded(args, kwargs):
             return func(*args, **kwargs)  # torch says by which name it goes
+        if self.in_modes:
+            return func(*args, **kwargs)  # which comes first
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if self.in_modes:
-            return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -279,10 +276,6 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             func = SCALED[func]
         if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
             return self.look_up(*args)
-        # the innermost mode around the call comes first; the program's own have had their turn
-        device = self.modes_before[-1].device if self.modes_before else None
-        if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
-            kwargs = {**kwargs, "device": device}
         with torch._C.DisableTorchFunction():
             if func is Tensor.requires_grad_:
                 return self.require_grad(*args, **kwargs)
