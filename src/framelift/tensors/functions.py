@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import _get_effect
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
@@ -45,6 +46,20 @@ def is_custom(func: Any) -> bool:
 
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+
+def overload_of(func: Any) -> Any:
+    """An operator, of a name that stands for only one."""
+    if type(func) is torch._ops.OpOverloadPacket and len(func.overloads()) == 1:
+        return getattr(func, func.overloads()[0])
+    return func
+
+
+def has_effects(func: Any) -> bool:
+    """Whether torch is told that calls of the operator are not to be left out, nor change places."""
+    found = overload_of(func)
+    return type(found) is torch._ops.OpOverload and _get_effect(found) is not None
+
 
 QUERIES = frozenset(
     getattr(Tensor, name)

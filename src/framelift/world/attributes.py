@@ -48,6 +48,9 @@ STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
 
+NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
+"""Modules of operators, which keep what they were ever asked for."""
+
 
 class Attributes(Door):
     # ---- reading
@@ -239,6 +242,8 @@ class Attributes(Door):
         own = own_dictionary(obj)
         if own is None:
             return DELETED
+        if name not in own and type(obj) in NAMESPACES:
+            native(hasattr, obj, name)
         if name not in own:
             self.guard(view.source, Check.NO_ATTR, name)
             return DELETED
