@@ -40,16 +40,19 @@ from framelift.tensors.functions import (
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    OPERATORS,
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
     SCALED,
     SPARSE_FACTS,
     element,
+    has_effects,
     is_collective,
     is_custom,
     is_foreign,
     modern,
+    overload_of,
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, describe
@@ -274,6 +277,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
             func = SCALED[func]
+        if type(func) in OPERATORS and has_effects(func):
+            return self.record_effect(func, args, kwargs)
         if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
             return self.look_up(*args)
         with torch._C.DisableTorchFunction():
@@ -282,6 +287,16 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             out = self.perform(func, args, kwargs)
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
+        return out
+
+    def record_effect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """An operator whose effect must happen each time the graph runs, and not now."""
+        out = None
+        with torch._C.DisableTorchFunction(), self.fakes:
+            if overload_of(func)._schema.returns:
+                out = self.run(func, args, kwargs)
+        self.note_random(func)
+        self.record(func, args, kwargs, out, pure=False)
         return out
 
     def look_up(self, tensor: Any, index: Any) -> Any:
