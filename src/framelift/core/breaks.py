@@ -66,6 +66,11 @@ FORBIDDEN = reason(
     "The function is marked to be called from nowhere that is captured (forbid_in_graph).",
     "Call it outside the compiled function.",
 )
+OTHER_RANK = reason(
+    "break of another rank",
+    'Another rank breaks here, and the ranks are to do the same (config.rank_agreement is "agree").',
+    "See what stands in the way on that rank.",
+)
 ASKED_FOR = reason(
     "break that was asked for",
     "The program calls for the capture to end here.",

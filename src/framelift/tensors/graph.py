@@ -128,6 +128,8 @@ class GraphWriter:
         self.impure: set[torch.fx.Node] = set()
         """Nodes that are kept even if nobody uses what they give."""
         self.classes: dict[int, type] = {}
+        self.displaced: set[int] = set()
+        """Inputs that require grad, and lie in other memory by now."""
         self.calls = 0
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
@@ -170,10 +172,14 @@ class GraphWriter:
         body = self.bodies[depth]
         found = body.nodes.get(id(fake))
         if found is None and depth:
+            self.check_displaced("an operator", fake)
             around = self.lifted(fake, depth - 1)
             if around is not None:
                 found = body.nodes[id(fake)] = self.operand(body, fake, around)
         return found
+
+    def check_displaced(self, func: Any, fake: FakeTensor) -> None:
+        """Breaks if a call would be differentiated up to what is not in its place any more."""
 
     def operand(self, body: Body, value: Any, around: torch.fx.Node) -> torch.fx.Node:
         made = body.placeholder([*body.own, *(node for node, _, _ in body.operands)])
@@ -306,6 +312,8 @@ class GraphWriter:
             node = self.node_of(value)
             if node is None:
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+            if self.displaced:
+                self.check_displaced(func, value)
             return node
         if cls in memory.ATOMS or cls is bytes:
             return value
