@@ -56,7 +56,6 @@ def is_collective(func: Any) -> bool:
     return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
 
 
-
 def overload_of(func: Any) -> Any:
     """An operator, of a name that stands for only one."""
     if type(func) is torch._ops.OpOverloadPacket and len(func.overloads()) == 1:
