@@ -64,6 +64,11 @@ OPTIONS = {
         False,
         "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
     ),
+    "replay_record_enabled": Option(
+        bool,
+        False,
+        "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
+    ),
     "optimize_ddp": Option(
         bool,
         True,
@@ -102,6 +107,7 @@ class Config:
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
     verify_correctness: bool
+    replay_record_enabled: bool
     optimize_ddp: bool
     rank_agreement: str
     rank_agreement_timeout: int

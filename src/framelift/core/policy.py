@@ -69,6 +69,7 @@ INLINED = (
     "torch.amp.autocast_mode",
     "torch.autograd.anomaly_mode",
     "torch.autograd.function",
+    "torch.autograd.graph",
     "torch.autograd.profiler",
     "torch.utils._foreach_utils",
     "torch.testing",

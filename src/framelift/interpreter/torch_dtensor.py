@@ -44,12 +44,16 @@ def serve_method(method: Any, tensor: str) -> None:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__}, which asks the other ranks")
         if given.get("device_mesh", fake) is None and method not in OF_ITS_MESH:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__} with the mesh that is current")
+        mesh = given.get("device_mesh")
+        if mesh is not None and world.source_of(mesh) is not None and world.recorder.take(mesh):
+            del given["device_mesh"]
+            return world.recorder.call_opaque(with_given(method, given), (fake, mesh), {})
         return world.recorder.call_opaque(with_given(method, given), (fake,), {})
 
 
 def with_given(method: Any, given: dict[str, Any]) -> Any:
-    def called(tensor: Any) -> Any:
-        return method(tensor, **given)
+    def called(tensor: Any, *mesh: Any) -> Any:
+        return method(tensor, *mesh, **given)
 
     called.__name__ = called.__qualname__ = method.__name__
     return called

@@ -414,7 +414,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
     attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
-        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)

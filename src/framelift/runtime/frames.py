@@ -23,7 +23,7 @@ import torch
 
 from framelift import _frame, _guards
 from framelift.bytecode import resume
-from framelift.core import breaks, policy, stance
+from framelift.core import breaks, policy, progress, stance
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
@@ -31,13 +31,14 @@ from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import agreement, data_parallel, recompiles, telling
+from framelift.runtime import agreement, data_parallel, recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
 from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
+from framelift.tensors.torch_state import without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -226,8 +227,8 @@ Replacement = tuple[Any, tuple[Any, ...]]
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context | None = _frame.context()
-    if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return None  # such hooks would be called for what a trace computes
+    if context is None:
+        return None
     if not stance.compiles():
         refuse(context, fn, arguments)
         return None
@@ -236,7 +237,7 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     record = context.record(fn.__code__)
     if recompiles.has_stopped(context, record, entries_everywhere):
         return None
-    with record.lock:
+    with record.lock, without_saved_tensors_hooks():
         found = compiled_meanwhile(record, fn, arguments)
         meetings = agreement.on_each_call()
         if meetings is not None and not agreement.all_hit(meetings, record, found is not None):
@@ -281,7 +282,8 @@ def compiled_frame(
     if len(cache):
         recompiles.note(context, record, recompiles.why_again(record, fn, arguments))
     counters["frames"]["total"] += 1
-    with recorded(context, record) as note, agreement.told_if_it_fails(agreement.current()):
+    told = agreement.told_if_it_fails(agreement.current())
+    with recorded(context, record) as note, told, replaying.watched(context, note, fn, arguments):
         return captured_frame(context, record, cache, fn, arguments, note)
 
 
@@ -362,6 +364,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             note.recompiled_because = str(record.recompiles[-1].reason)
             telling.recompiled(note, record.recompiles[-1])
         began = time.perf_counter()
+        progress.tell(note, "trace")
         try:
             yield note
         except Exception as error:
@@ -369,6 +372,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             raise
         finally:
             note.seconds = time.perf_counter() - began
+            progress.tell(note, "done")
             compile_records.add(note)
             if (watch := watch_of(context)) is not None:
                 watch.records.append(note)
@@ -483,6 +487,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     if captured.graph is not None:
         token = compiling.set(note)
         plain = original(captured.graph, context)
+        progress.tell(note, "backend")
         try:
             graph = verified(plain, compiled_graph(context, captured), examined(context), note)
         except BackendCompilerFailed:

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors.displaced import set_data
 from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
@@ -21,6 +22,7 @@ from framelift.world.source import Access
 from framelift.world.views import DELETED, View, own_dictionary
 
 native = _frame.native
+Tensor = torch.Tensor
 
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
 UNGUARDED_OF_INPUTS |= {"retains_grad", "output_nr", "_post_accumulate_grad_hooks"}
@@ -138,7 +140,11 @@ class TensorAttributes(Attributes):
         if name == "requires_grad" and type(opened(value)) is bool:
             self.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
-        if name == "grad":
+        if name == "data":
+            value = self.recorder.displace(fake, opened(value), "Tensor.data = ...", set_data)
+            if id(fake) not in self.recorder.input_of:
+                return
+        elif name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:
             self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
@@ -149,6 +155,14 @@ class TensorAttributes(Attributes):
             self.recorder.attributes.setdefault(id(fake), {})[name] = value
         else:
             self.tensor_view(at).write(name, value)
+
+    def set_tensor(self, fake: Any, other: Any) -> Any:
+        """`Tensor.set_`."""
+        at = self.recorder.input_of.get(id(fake))
+        alias = self.recorder.displace(fake, other, "Tensor.set_", Tensor.set_)
+        if at is not None:
+            self.tensor_view(at).write("set_", alias)
+        return fake
 
     def check_grad(self, fake: Any, value: Any) -> None:
         """`Tensor.grad` takes what could be a gradient of the tensor; of others torch says why not."""
