@@ -42,6 +42,7 @@ from framelift.runtime import agreement, data_parallel, recompiles, replaying, t
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
 from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
+from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
 from framelift.tensors.contexts import outside_of
@@ -556,10 +557,11 @@ def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
 
     graph, inputs = captured.graph, captured.example_inputs
     assert graph is not None
+    naming = naming_collectives(graph, captured.fn_name)
     ddp, made = data_parallel.active(), None
     if ddp is not None:
         made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)
-    return made or compile_part(graph, inputs)
+    return naming(made or compile_part(graph, inputs))
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:
