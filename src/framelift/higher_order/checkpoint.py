@@ -23,8 +23,8 @@ from framelift.higher_order.bodies import OPERATORS, unchanged_operands, without
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
-from framelift.tensors.torch_state import autograd
 from framelift.tensors import memory
+from framelift.tensors.torch_state import autograd
 from framelift.world.draws import tensors_in
 from framelift.world.pending import opened
 
