@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
     from framelift.api.explain import explain
+    from framelift.api.install import install, uninstall
     from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
+    from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
     from framelift.core.config import config
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CompileProfiler": "framelift.api.profiler",
     "allow_in_graph": "framelift.api.capture_control",
     "assume_constant_result": "framelift.api.capture_control",
     "compile": "framelift.api.compile",
@@ -53,6 +56,7 @@ _HOMES = {
     "explain": "framelift.api.explain",
     "forbid_in_graph": "framelift.api.capture_control",
     "graph_break": "framelift.api.capture_control",
+    "install": "framelift.api.install",
     "is_compiling": "framelift.api.control",
     "list_backends": "framelift.runtime.backends",
     "mark_dynamic": "framelift.api.marks",
@@ -67,10 +71,12 @@ _HOMES = {
     "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
     "substitute_in_graph": "framelift.api.capture_control",
+    "uninstall": "framelift.api.install",
     "verify": "framelift.api.verify",
 }
 
 __all__ = [
+    "CompileProfiler",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -86,6 +92,7 @@ __all__ = [
     "explain",
     "forbid_in_graph",
     "graph_break",
+    "install",
     "is_compiling",
     "list_backends",
     "mark_dynamic",
@@ -100,11 +107,14 @@ __all__ = [
     "set_stance",
     "skip",
     "substitute_in_graph",
+    "uninstall",
     "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("framelift.testing")
     if name not in _HOMES:
         raise AttributeError(f"module 'framelift' has no attribute {name!r}")
     # all at once: a module that is still filling itself in could not be guarded

@@ -41,13 +41,19 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from torch.distributed.device_mesh import DeviceMesh
 
 import framelift
-from check import Comparison, Outcome, compare, copied, entries, run, why_not
+from check import COPIES, Comparison, Outcome, compare, copied, entries, run, why_not
 
 LIMIT = 90.0  # seconds that a test may take on all ranks
 GRACE = 10.0  # seconds that the others have once a rank has failed: they may wait for it
 COLLECTIVE_LIMIT = 30.0  # seconds after which gloo itself gives up
+
+
+COPIES |= dict.fromkeys((dist.ProcessGroup, DeviceMesh), lambda value, memo: value)
+warnings.filterwarnings("ignore", message=".*is deprecated", category=FutureWarning)
+warnings.filterwarnings("ignore", message="c10d::", category=UserWarning)
 
 
 @dataclasses.dataclass
@@ -118,6 +124,8 @@ def same(
         plain, copies = copied((args, {})), copied((args, {}))
         for _ in range(calls):
             expected, found = run(fn, *plain), run(compiled, *copies)
+            if expected.error is not None:
+                raise expected.error
             for outcome in (expected, found):
                 run_backward(outcome)
             compare(expected, found)

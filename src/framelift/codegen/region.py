@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
@@ -27,6 +28,7 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
+from framelift.tensors.displaced import set_memory
 from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState
 from framelift.world.decimals import raise_flags
@@ -217,8 +219,12 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
             statements.append(f"{r.constant(discard_slot)}({r.constant(slot)}, {target})")
         elif value is DELETED:
             statements.append(f"{dictionary_of(target, cls, r)}.pop({name!r}, None)")
+        elif name == "set_" and issubclass(cls, torch.Tensor):
+            statements.append(f"{r.constant(set_memory)}({target}, {r.value(value)})")
         elif is_plain_attribute(cls, name) or issubclass(cls, torch.Tensor):
             statements.append(f"{target}.{name} = {r.value(value)}")
+            if id(value) in r.world.recorder.rewritten:
+                statements.append(f"{r.constant(increment_version)}({target})")
         elif slot is not None:
             statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")
         else:

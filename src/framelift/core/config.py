@@ -32,6 +32,8 @@ class Option:
     meaning: str
     least: int | None = None
     """For numbers: none below this."""
+    choices: tuple[str, ...] = ()
+    """For texts: only these, if there are any."""
 
 
 OPTIONS = {
@@ -62,11 +64,28 @@ OPTIONS = {
         False,
         "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
     ),
+    "replay_record_enabled": Option(
+        bool,
+        False,
+        "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
+    ),
     "optimize_ddp": Option(
         bool,
         True,
         "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
         "communication overlap.",
+    ),
+    "rank_agreement": Option(
+        str,
+        "off",
+        "Whether ranks compare what they compile, and fail where it differs, or come to the same result.",
+        choices=("off", "check", "agree"),
+    ),
+    "rank_agreement_timeout": Option(
+        int, 300, "How many seconds a rank waits for what the others have compiled.", least=1
+    ),
+    "rank_agreement_group": Option(
+        str, "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
     ),
     "debug_dir": Option(
         str,
@@ -88,7 +107,11 @@ class Config:
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
     verify_correctness: bool
+    replay_record_enabled: bool
     optimize_ddp: bool
+    rank_agreement: str
+    rank_agreement_timeout: int
+    rank_agreement_group: str
     debug_dir: str
 
     def __init__(self) -> None:
@@ -149,6 +172,10 @@ def check(name: str, value: Any, where: str = "framelift.config.") -> None:
         raise UserError(f"{where}{name} must be of type {wanted.kind.__name__}, not {wrong}")
     if isinstance(value, int) and wanted.least is not None and value < wanted.least:
         raise UserError(f"{where}{name} must be at least {wanted.least}, not {value}")
+    if wanted.choices and value not in wanted.choices:
+        raise UserError(
+            f"{where}{name} must be one of {', '.join(map(repr, wanted.choices))}, not {value!r:.80}"
+        )
 
 
 config = Config()

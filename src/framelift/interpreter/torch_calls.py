@@ -143,6 +143,36 @@ def serve_deep_copy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return call(f, deep_copy, [tensor, *args[1:]], kwargs)
 
 
+# ---- tensors that are given other memory
+
+
+@serve(torch.Tensor.set_)
+def serve_set(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    given = [opened(arg) for arg in args]
+    if len(given) != 2 or kwargs or not isinstance(given[1], torch.Tensor):
+        return world.call_native(f, torch.Tensor.set_, args, kwargs)
+    return world.set_tensor(*given)
+
+
+@serve(torch.Tensor.resize_)
+def serve_resize(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    tensor, *sizes = world.for_torch(args)
+    if kwargs or not sizes:
+        return world.call_native(f, torch.Tensor.resize_, args, kwargs)
+    return world.recorder.resize(tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes))
+
+
+@serve(torch.Tensor.resize_as_, torch.resize_as_)
+def serve_resize_as(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    given = world.for_torch(args)
+    if len(given) != 2 or kwargs:
+        return world.call_native(f, torch.resize_as_, args, kwargs)
+    return world.recorder.resize(given[0], tuple(given[1].shape))
+
+
 # ---- facts about symbols
 
 

@@ -13,7 +13,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
-from framelift.tensors.torch_state import SETTERS
+from framelift.tensors.torch_state import SETTERS, autograd, disable_saved_tensors_hooks
 from framelift.world.pending import opened
 
 # ---- contexts
@@ -75,5 +75,34 @@ def serve_setter(setter: Any) -> None:
 
 
 # gradients are switched by a recorded call; a graph for a compiler does not say of what dtype new tensors are
-for _setter in SETTERS.keys() - {torch._C._set_grad_enabled, torch.set_default_dtype}:
+UNSERVED = {torch._C._set_grad_enabled, torch.set_default_dtype, disable_saved_tensors_hooks}
+for _setter in SETTERS.keys() - UNSERVED:
     serve_setter(_setter)
+
+
+# ---- hooks on saved tensors
+
+
+@serve(autograd._push_saved_tensors_default_hooks, autograd._pop_saved_tensors_default_hooks)
+def serve_saved_tensors_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Which tensors they are given is up to autograd, and AOTAutograd would call them as it compiles."""
+    raise Break(breaks.EFFECT, "hooks on saved tensors, which autograd calls with what operators save")
+
+
+@serve(autograd._saved_tensors_hooks_disable)
+def serve_disable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Nothing to a graph, where no such hooks are: what would register one asks the trace's own state."""
+    return disable_saved_tensors_hooks(opened(args[1]))  # the first is what pybind11 knows of the function
+
+
+@serve(autograd._saved_tensors_hooks_enable)
+def serve_enable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return disable_saved_tensors_hooks(None)
+
+
+@serve(autograd._saved_tensors_hooks_get_disabled_error_message)
+def serve_message(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    message = autograd._saved_tensors_hooks_get_disabled_error_message()
+    if message is not None and message in f.world.recorder.began.settings[disable_saved_tensors_hooks]:  # type: ignore[attr-defined]
+        raise Break(breaks.EFFECT, "hooks on saved tensors that are disabled around the call")
+    return message

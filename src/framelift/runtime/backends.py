@@ -21,6 +21,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import telling
@@ -170,6 +171,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
     count_nodes(note, graph)
     telling.backward(of, graph)
     began = time.perf_counter()
+    progress.tell(note, "backward")
     try:
         yield
     except Exception as error:
@@ -177,6 +179,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
         raise
     finally:
         note.seconds = note.backend_seconds = time.perf_counter() - began
+        progress.tell(note, "done")
         compile_records.add(note)
 
 

@@ -33,8 +33,9 @@ from framelift.core.watching import is_kept
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.machine import Machine, Position, decoded
+from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
+from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
@@ -77,6 +78,8 @@ class Captured:
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
+    ended_at: Position = NOWHERE
+    """In front of which instruction that is."""
     restarts: int = 0
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
@@ -111,14 +114,17 @@ class EscapedError(Exception):
 
 
 def capture(
-    fn: FunctionType, arguments: list[Any], whole: bool = False, dynamism: Dynamism | None = None
+    fn: FunctionType,
+    arguments: list[Any],
+    whole: bool = False,
+    dynamism: Dynamism | None = None,
+    end: Ending | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
-    EscapedError where the program raises."""
+    EscapedError where the program raises. It goes no further than `end`."""
     began = time.perf_counter()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
-    end: Ending | None = None
     catches = True
     while True:
         problem, kind = None, None
@@ -194,6 +200,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.recorder.began = switches
         self.world = world = World(self.recorder)
@@ -311,6 +318,7 @@ class Trace:
         inputs = [recorder.raised_as_input(node, as_input(given)) for node, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+        captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
         if self.lines is not None:
             captured.input_names = {
@@ -406,7 +414,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
     attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
-        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
         storages = storage_groups(tensors)

@@ -23,7 +23,7 @@ import torch
 
 from framelift import _frame, _guards
 from framelift.bytecode import resume
-from framelift.core import breaks, policy, stance
+from framelift.core import breaks, policy, progress, stance
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
@@ -31,12 +31,13 @@ from framelift.core.errors import BackendCompilerFailed, Unsupported
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import data_parallel, recompiles, telling
+from framelift.runtime import agreement, data_parallel, recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
-from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
+from framelift.tensors.torch_state import without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -86,6 +87,8 @@ class Record:
         self.failures = 0
         self.empty = 0
         self.dynamism = Dynamism()
+        self.elsewhere: list[dict[str, Any]] = []
+        """What captures of it on other ranks rely on, if ranks agree."""
         self.number = next(_numbers)
         self.attempts = itertools.count()
         """How often it was tried to compile it: with `number` what a compilation is known by."""
@@ -223,8 +226,8 @@ Replacement = tuple[Any, tuple[Any, ...]]
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context | None = _frame.context()
-    if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return None  # such hooks would be called for what a trace computes
+    if context is None:
+        return None
     if not stance.compiles():
         refuse(context, fn, arguments)
         return None
@@ -233,8 +236,12 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     record = context.record(fn.__code__)
     if recompiles.has_stopped(context, record, entries_everywhere):
         return None
-    with record.lock:
-        return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
+    with record.lock, without_saved_tensors_hooks():
+        found = compiled_meanwhile(record, fn, arguments)
+        meetings = agreement.on_each_call()
+        if meetings is not None and not agreement.all_hit(meetings, record, found is not None):
+            found = None
+        return found or compiled_frame(context, record, fn, arguments)
 
 
 def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
@@ -264,7 +271,8 @@ def compiled_frame(
     cache = record.cache
     if _frame.get_cache(code, context) is False:
         return None
-    _frame.set_cache(code, cache, context)
+    if agreement.on_each_call() is None:
+        _frame.set_cache(code, cache, context)  # else each call is looked at, with the other ranks
     full = recompiles.limit_reached(context, record, len(cache), entries_everywhere)
     if full is not None:
         recompiles.stop_at(context, record, full, fn, arguments)
@@ -273,7 +281,8 @@ def compiled_frame(
     if len(cache):
         recompiles.note(context, record, recompiles.why_again(record, fn, arguments))
     counters["frames"]["total"] += 1
-    with recorded(context, record) as note:
+    told = agreement.told_if_it_fails(agreement.current())
+    with recorded(context, record) as note, told, replaying.watched(context, note, fn, arguments):
         return captured_frame(context, record, cache, fn, arguments, note)
 
 
@@ -285,29 +294,18 @@ def captured_frame(
     arguments: list[Any],
     note: CompileRecord,
 ) -> Replacement | Literal[False] | None:
-    code = fn.__code__
-    try:
-        check_frame(fn)
-        with _tracing:
-            captured = capture(fn, arguments, context.fullgraph, dynamism_of(context, record))
-    except Break as found:
-        ended: Break | None = found
-        found.let_go()
-    except EscapedError as error:
-        ended = None
-        note.failed = f"the program raised {type(error.__cause__).__name__}"
-        log.debug(
-            "%s raised while captured; it runs as plain Python", code.co_qualname, exc_info=error.__cause__
+    outcome = traced(context, record, fn, arguments, note)
+    meetings = agreement.current()
+    if meetings is not None:
+        outcome = agreement.settled(
+            meetings, record, outcome, lambda end: traced(context, record, fn, arguments, note, end)
         )
-    except Exception as error:
-        ended = faults.as_break(error)
-    else:
-        note_captured(note, captured)
-        return run_captured(context, record, cache, fn, arguments, captured, note)
-    # outside the handler: what is raised from here on has nothing to do with how the trace ended
-    if ended is not None:
-        note_failed(note, ended)
-        broken(context, record, ended, note)
+    if isinstance(outcome, Captured):
+        note_captured(note, outcome)
+        return run_captured(context, record, cache, fn, arguments, outcome, note)
+    if outcome is not None:
+        note_failed(note, outcome)
+        broken(context, record, outcome, note)
         return None
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
@@ -317,12 +315,37 @@ def captured_frame(
     return False if context.fullgraph else None
 
 
+def traced(
+    context: Context,
+    record: Record,
+    fn: FunctionType,
+    arguments: list[Any],
+    note: CompileRecord,
+    end: Ending | None = None,
+) -> Captured | Break | None:
+    """What comes of a trace; None: the program raised, and the frame runs plainly."""
+    try:
+        check_frame(fn)
+        with _tracing:
+            return capture(fn, arguments, context.fullgraph, dynamism_of(context, record), end)
+    except Break as found:
+        found.let_go()
+        return found
+    except EscapedError as error:
+        note.failed = f"the program raised {type(error.__cause__).__name__}"
+        log.debug("%s raised while captured; it runs as plain Python", record.name, exc_info=error.__cause__)
+        return None
+    except Exception as error:
+        return faults.as_break(error)
+
+
 def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     """What earlier captures say about which sizes change; nothing to say the first time, unless asked to."""
-    if context.dynamic is None and not (record.compiled and config.automatic_dynamic):
+    known = [*(compiled.captured.program.relied_on for compiled in record.compiled), *record.elsewhere]
+    if context.dynamic is None and not (known and config.automatic_dynamic):
         return None
     record.dynamism.mode = context.dynamic
-    record.dynamism.learn(compiled.captured.program.relied_on for compiled in record.compiled)
+    record.dynamism.learn(known)
     return record.dynamism
 
 
@@ -340,6 +363,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             note.recompiled_because = str(record.recompiles[-1].reason)
             telling.recompiled(note, record.recompiles[-1])
         began = time.perf_counter()
+        progress.tell(note, "trace")
         try:
             yield note
         except Exception as error:
@@ -347,6 +371,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             raise
         finally:
             note.seconds = time.perf_counter() - began
+            progress.tell(note, "done")
             compile_records.add(note)
             if (watch := watch_of(context)) is not None:
                 watch.records.append(note)
@@ -387,6 +412,8 @@ def run_captured(
         return False if context.fullgraph else None
     telling.graph(note, captured)
     compiled = compile_captured(context, record, captured, note)
+    if (meetings := agreement.current()) is not None:
+        agreement.all_compiled(meetings, record)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
     inputs = captured.program.native.collect(fn, arguments)
@@ -459,6 +486,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     if captured.graph is not None:
         token = compiling.set(note)
         plain = original(captured.graph, context)
+        progress.tell(note, "backend")
         try:
             graph = verified(plain, compiled_graph(context, captured), examined(context), note)
         except BackendCompilerFailed:

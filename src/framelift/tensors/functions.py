@@ -45,6 +45,14 @@ def is_custom(func: Any) -> bool:
 
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
+
+
+def is_collective(func: Any) -> bool:
+    """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
+
 
 QUERIES = frozenset(
     getattr(Tensor, name)
@@ -99,12 +107,12 @@ REFUSED = {
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
     Tensor._is_view: (breaks.INTERNAL, "Tensor._is_view"),
     Tensor.is_pinned: (breaks.INTERNAL, "Tensor.is_pinned"),
-    Tensor.set_: (breaks.INTERNAL, "Tensor.set_"),
-    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_"),
-    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_"),
-    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_"),
+    Tensor.set_: (breaks.INTERNAL, "Tensor.set_ of a storage, or of parts of a tensor"),
+    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_ with a memory format"),
+    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_ with a memory format"),
+    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_ with a memory format"),
 }
-"""Torch functions that are not recorded -> why. Backends can't do the last few."""
+"""Torch functions that are not recorded -> why."""
 
 SPARSE_FACTS = frozenset(
     getattr(Tensor, name)
@@ -183,6 +191,13 @@ SCALED: dict[Any, Callable[..., Any]] = {
 }
 """Functions that take a factor, which must be a number -> the same with a tensor for it. Eager code asks that
 tensor for its value; optimizers in compiled code leave it one."""
+
+
+def element(tensor: Tensor, *places: Any) -> Tensor:
+    """`tensor[places]` where an index without dimensions is no number to be looked up: it stands for many."""
+    numbers = [p if isinstance(p, Tensor) else torch.tensor(p, device=tensor.device) for p in places]
+    found: Tensor = torch.ops.aten.index.Tensor(tensor, numbers)
+    return found
 
 
 LEGACY: dict[Any, torch.dtype | None] = {Tensor: None} | {
