@@ -9,13 +9,15 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import torch
 from torch.distributed import _functional_collectives as functional
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.torch_distributed import fact, interpret, serve_facts
+from framelift.interpreter.torch_distributed import fact, interpret, own_functions, serve_facts
 from framelift.interpreter.tracing import serve
+from framelift.world.licence_tables import TORCH_TOP
 from framelift.world.pending import opened
 
 SERVED = ("_resolve_group", "_group_or_group_name")
@@ -32,6 +34,7 @@ interpret(
     )
 )
 
+TORCH_TOP.update(own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"))
 serve_facts(functional._group_or_group_name)
 
 
