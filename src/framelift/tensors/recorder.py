@@ -55,6 +55,7 @@ from framelift.tensors.functions import (
 from framelift.tensors.graph import Body, describe
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
+from framelift.tensors.torch_state import ASIDE
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 
 Tensor = torch.Tensor
@@ -160,6 +161,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     ) -> Any:
         """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
         tensors: list[torch.Tensor] = []
+        if self.threw_wide:
+            self.check_setting(func)
         gather(args, tensors)
         self.fakes.drew_random = False
         self.fakes.written.clear()
@@ -270,6 +273,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
+        if func in ASIDE:  # from torch's own Python
+            return self.throw(func, tuple(args))
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
@@ -305,6 +310,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         state = memory.state()
         if state != self.state:
             raise Break(breaks.INTERNAL, "a switch of torch's thrown by code that is not captured")
+        if self.threw_wide:
+            self.check_setting(func)
         keyed = self.keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
@@ -384,6 +391,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
         tensors: list[torch.Tensor] = []
+        if self.threw_wide:
+            self.check_setting(func)
         gather((args, kwargs), tensors)
         for argument in (*args, *kwargs.values()):
             self.argument(func, argument)
