@@ -16,6 +16,7 @@ from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
+from framelift.runtime.cudagraphs import begin_step
 from framelift.runtime.frames import Context, Records
 
 MODES = {
@@ -146,8 +147,21 @@ def entrance(target: Any) -> Callable[..., Any]:
     return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
+def caller(context: Context) -> Callable[..., Any]:
+    """What calls a compiled function from outside."""
+    replays = context.backend_name == "cudagraphs" or context.options.get("triton.cudagraphs")
+    if not replays:
+        return _frame.call_in
+
+    def call_in(context: Context, target: Any, /, *args: Any, **kwargs: Any) -> Any:
+        begin_step()
+        return _frame.call_in(context, target, *args, **kwargs)
+
+    return call_in
+
+
 def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:
-    call_in = _frame.call_in
+    call_in = caller(context)
     target = entrance(fn)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -196,7 +210,7 @@ def of_copy(context: Context) -> Context:
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:
-    call_in = _frame.call_in
+    call_in = caller(context)
     target = entrance(module)
 
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:

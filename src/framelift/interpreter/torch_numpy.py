@@ -187,6 +187,19 @@ if np is not None:
     serve_facts(np.finfo)
     serve_facts(np.iinfo)
 
+    def serve_limit(limit: Any) -> None:
+        @serve(limit)
+        def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+            """Which it works out when it is asked."""
+            about = opened(args[0])
+            if f.world.is_inside(about):  # type: ignore[attr-defined]
+                with outside_of_modes():
+                    return limit(about)
+            return f.world.call_native(f, limit, args, kwargs)
+
+    for _limit in (np.iinfo.min, np.iinfo.max):
+        serve_limit(_limit.fget)
+
 
 @serve(abs)
 def serve_abs(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
