@@ -197,8 +197,8 @@ if np is not None:
                     return limit(about)
             return f.world.call_native(f, limit, args, kwargs)
 
-    for _limit in (np.iinfo.min, np.iinfo.max):
-        serve_limit(_limit.fget)
+    for _limit in ("min", "max"):
+        serve_limit(vars(np.iinfo)[_limit].fget)
 
 
 @serve(abs)
