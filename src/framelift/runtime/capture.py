@@ -56,7 +56,7 @@ from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import Settings, TorchState
 from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
@@ -105,6 +105,8 @@ class Captured:
     symbol_sources: list[Source] = field(default_factory=list)
     left: list[Any] = field(default_factory=list)
     """Contexts of torch's that the region leaves before it runs the graph."""
+    setting: Settings = field(default_factory=list)
+    """Switches of torch's that it throws for the graph."""
 
     def rely_on_sizes(self, dynamism: Dynamism) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
@@ -357,7 +359,7 @@ class Trace:
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
-        captured.left = recorder.left
+        captured.left, captured.setting = recorder.left, recorder.setting_to_throw()
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs

@@ -527,7 +527,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
         plain = original(captured.graph, context)
         progress.tell(note, "backend")
         try:
-            with outside_of(captured.left):
+            with outside_of(captured.left, captured.setting):
                 made = compiled_graph(context, captured)
             graph = verified(plain, made, examined(context), note)
         except BackendCompilerFailed:

@@ -31,6 +31,13 @@ from framelift.tensors.overrides import PLAIN, as_plain
 from framelift.tensors.symbols import SYMBOLIC, Symbols, settled
 from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
 
+try:
+    from numpy import generic
+
+    NUMPY: tuple[Any, ...] = (generic,)
+except ImportError:  # torch works without it
+    NUMPY = ()
+
 Tensor = torch.Tensor
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -352,6 +359,8 @@ class GraphWriter:
             raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         if isinstance(value, tuple):
             return tuple([self.argument(func, v) for v in value])
+        if isinstance(value, NUMPY) and value.dtype.kind in "iuf":
+            return value.item()
         for plain in (int, float, str):
             if isinstance(value, plain):  # of a subclass, such as an enumeration's
                 make: Any = plain.__new__

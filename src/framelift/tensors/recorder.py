@@ -40,6 +40,7 @@ from framelift.tensors.functions import (
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    OF_DATA,
     OPERATORS,
     PLAIN_RESULTS,
     QUERIES,
@@ -55,9 +56,10 @@ from framelift.tensors.functions import (
     overload_of,
     takes_a_factor,
 )
-from framelift.tensors.graph import Body, describe
+from framelift.tensors.graph import NUMPY, Body, describe
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
+from framelift.tensors.torch_state import ASIDE
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 
 Tensor = torch.Tensor
@@ -163,6 +165,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     ) -> Any:
         """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
         tensors: list[torch.Tensor] = []
+        if self.threw_wide:
+            self.check_setting(func)
         gather(args, tensors)
         self.fakes.drew_random = False
         self.fakes.written.clear()
@@ -273,6 +277,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
+        if func in ASIDE:  # from torch's own Python
+            return self.throw(func, tuple(args))
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
@@ -285,6 +291,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             if func is Tensor.requires_grad_:
                 return self.require_grad(*args, **kwargs)
             out = self.perform(func, args, kwargs)
+        if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
+            self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
         return out
@@ -308,6 +316,18 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.record(self.indexing, given, {}, out, pure=True)
         return out
 
+    def check_numbers(self, func: Any, args: Any, kwargs: dict[str, Any], out: FakeTensor) -> None:
+        """A graph has plain numbers in the place of NumPy's, which some functions take for something else."""
+        if func in OF_DATA:
+            node = self.nodes[id(out)]
+            node.kwargs = {**node.kwargs, "dtype": out.dtype}
+            return
+        with torch._C.DisableTorchFunction():
+            found = self.run(func, *as_plain_numbers((args, kwargs)))
+            same = (found.dtype, found.shape) == (out.dtype, out.shape)
+        if not same:
+            raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a number of NumPy's")
+
     def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`torch.FloatTensor(...)`, as it is written now."""
         found = modern(cls, tuple(args), kwargs)
@@ -320,6 +340,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         state = memory.state()
         if state != self.state:
             raise Break(breaks.INTERNAL, "a switch of torch's thrown by code that is not captured")
+        if self.threw_wide:
+            self.check_setting(func)
         keyed = self.keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
@@ -399,6 +421,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
         tensors: list[torch.Tensor] = []
+        if self.threw_wide:
+            self.check_setting(func)
         gather((args, kwargs), tensors)
         for argument in (*args, *kwargs.values()):
             self.argument(func, argument)
@@ -534,6 +558,20 @@ def is_lookup(index: Any) -> bool:
     """Whether each place of an index is a tensor or a number."""
     places = index if isinstance(index, tuple) else (index,)
     return all(isinstance(place, (Tensor, int, torch.SymInt)) for place in places)
+
+
+def has_numbers_of_numpy(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(has_numbers_of_numpy, value))
+    return isinstance(value, NUMPY)
+
+
+def as_plain_numbers(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(as_plain_numbers, value))
+    if type(value) is dict:
+        return {name: as_plain_numbers(item) for name, item in value.items()}
+    return value.item() if isinstance(value, NUMPY) else value
 
 
 def is_plain_result(value: Any) -> bool:
