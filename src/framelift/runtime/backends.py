@@ -19,6 +19,7 @@ import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
@@ -123,6 +124,7 @@ def in_tracing_context(backend: Backend) -> Backend:
 
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols, fakes = _symbols.get(), _fakes.get()
+        leave_inference_mode(graph)
         if fakes is not None:
             with _torch_compilers, tracing(TracingContext(fakes)):
                 return backend(graph, inputs, **options)
@@ -133,6 +135,30 @@ def in_tracing_context(backend: Backend) -> Backend:
             return backend(graph, inputs, **options)
 
     return compile_in_context
+
+
+def leave_inference_mode(graph: torch.fx.GraphModule) -> None:
+    """AOTAutograd can't trace through views that inference mode makes. All that it needs to know is that
+    nothing in there is differentiated; regions see to it that what was made there is known by it."""
+    modes: list[Any] = []
+    for node in graph.graph.nodes:
+        if node.target is grad_mode._enter_inference_mode:
+            node.target = enter_without_grad
+            modes.append(node.args[0])
+        elif node.target is grad_mode._exit_inference_mode:
+            node.target = torch._C._set_grad_enabled
+            modes.pop()
+        elif node.target is torch._C._set_grad_enabled and modes and modes[-1]:
+            node.args = (False,)  # as the switch does nothing there
+    if any(node.target is enter_without_grad for node in graph.graph.nodes):
+        graph.recompile()
+
+
+def enter_without_grad(mode: bool) -> bool:
+    """What inference mode does to gradients; gives what was before."""
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(not mode)
+    return before
 
 
 def static_fakes(mode: FakeTensorMode, inputs: list[Any]) -> list[Any]:
