@@ -489,7 +489,7 @@ def needs_four(x):
 
 def test_a_mark_that_can_not_be_kept_is_an_error() -> None:
     compiled = framelift.compile(needs_four, backend="eager")
-    with pytest.raises(framelift.exc.ConstraintViolated) as caught:
+    with pytest.raises(framelift.exc.ConstraintViolationError) as caught:
         compiled(marked(framelift.mark_dynamic, 0))
     said = str(caught.value)
     assert "x.shape[0] is marked dynamic" in said and "x.view(2, 2, 3)" in said and "to be 4" in said
@@ -499,7 +499,7 @@ def test_a_mark_that_can_not_be_kept_is_an_error() -> None:
 
 def test_a_range_that_is_not_kept_is_an_error() -> None:
     compiled = framelift.compile(lambda x: x + 1 if x.shape[0] < 10 else x, backend="eager")
-    with pytest.raises(framelift.exc.ConstraintViolated, match=r"from 2 to 64"):
+    with pytest.raises(framelift.exc.ConstraintViolationError, match=r"from 2 to 64"):
         compiled(marked(framelift.mark_dynamic, 0, min=2, max=64))
 
 

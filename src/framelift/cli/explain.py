@@ -10,20 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from framelift.cli.problem import Problem
+from framelift.cli.progress import shown
 from framelift.cli.script import in_place_of_torchs, run_script
 
 HELP = "run a function, or what a script compiles, and show what was captured, what was not, and why"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arg",
+        "--input",
+        dest="arg",
         action="append",
         default=[],
         metavar="EXPRESSION",
         help="an argument of the function, as Python with `torch` and the module's names: "
         "'torch.ones(2, 3)' or 'scale=2'; may be repeated",
     )
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser)
     parser.add_argument("--backend", default="eager", help="what graphs are compiled with (default: eager)")
     parser.add_argument("--source", action="store_true", help="only the program's lines, marked")
     parser.add_argument("--html", metavar="FILE", help="also writes the report there, as a page")
@@ -39,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     if options.html:
         check_place(options.html)
     # what the program prints must not come between the answer
-    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext(), shown():
         code, report = of_script(options) if is_script else of_function(options)
     if options.json:
         print(report.to_json(indent=2))

@@ -7,6 +7,7 @@ registered here, by users, and by packages that offer backends to torch under it
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib.metadata
 import threading
@@ -22,6 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import telling
@@ -124,7 +126,6 @@ def in_tracing_context(backend: Backend) -> Backend:
 
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols, fakes = _symbols.get(), _fakes.get()
-        leave_inference_mode(graph)
         if fakes is not None:
             with _torch_compilers, tracing(TracingContext(fakes)):
                 return backend(graph, inputs, **options)
@@ -132,33 +133,40 @@ def in_tracing_context(backend: Backend) -> Backend:
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
         with _torch_compilers, tracing(TracingContext(mode)):
-            return backend(graph, inputs, **options)
+            return backend(without_inference_mode(graph), inputs, **options)
 
     return compile_in_context
 
 
-def leave_inference_mode(graph: torch.fx.GraphModule) -> None:
-    """AOTAutograd can't trace through views that inference mode makes. All that it needs to know is that
-    nothing in there is differentiated; regions see to it that what was made there is known by it."""
+def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
+    and what its graphs give are ordinary tensors, of which regions make inference tensors again."""
+    if not any(node.target in INSTEAD for node in graph.graph.nodes):
+        return graph
+    copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
     modes: list[Any] = []
-    for node in graph.graph.nodes:
+    for node in copied.graph.nodes:
         if node.target is grad_mode._enter_inference_mode:
-            node.target = enter_without_grad
             modes.append(node.args[0])
         elif node.target is grad_mode._exit_inference_mode:
-            node.target = torch._C._set_grad_enabled
             modes.pop()
         elif node.target is torch._C._set_grad_enabled and modes and modes[-1]:
-            node.args = (False,)  # as the switch does nothing there
-    if any(node.target is enter_without_grad for node in graph.graph.nodes):
-        graph.recompile()
+            node.args = (False,)  # nothing is differentiated in there, whatever the switch says
+        node.target = INSTEAD.get(node.target, node.target)
+    copied.recompile()
+    return copied
 
 
-def enter_without_grad(mode: bool) -> bool:
-    """What inference mode does to gradients; gives what was before."""
+def enter_no_grad(mode: bool) -> bool:
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(not mode)
     return before
+
+
+INSTEAD: dict[Any, Any] = {
+    grad_mode._enter_inference_mode: enter_no_grad,
+    grad_mode._exit_inference_mode: torch._C._set_grad_enabled,
+}
 
 
 def static_fakes(mode: FakeTensorMode, inputs: list[Any]) -> list[Any]:
@@ -196,6 +204,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
     count_nodes(note, graph)
     telling.backward(of, graph)
     began = time.perf_counter()
+    progress.tell(note, "backward")
     try:
         yield
     except Exception as error:
@@ -203,6 +212,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
         raise
     finally:
         note.seconds = note.backend_seconds = time.perf_counter() - began
+        progress.tell(note, "done")
         compile_records.add(note)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
+from torch._higher_order_ops.effects import _get_effect
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
@@ -46,6 +47,27 @@ def is_custom(func: Any) -> bool:
 
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
+
+
+def is_collective(func: Any) -> bool:
+    """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
+
+
+def overload_of(func: Any) -> Any:
+    """An operator, of a name that stands for only one."""
+    if type(func) is torch._ops.OpOverloadPacket and len(func.overloads()) == 1:
+        return getattr(func, func.overloads()[0])
+    return func
+
+
+def has_effects(func: Any) -> bool:
+    """Whether torch is told that calls of the operator are not to be left out, nor change places."""
+    found = overload_of(func)
+    return type(found) is torch._ops.OpOverload and _get_effect(found) is not None
+
 
 QUERIES = frozenset(
     getattr(Tensor, name)
@@ -200,6 +222,13 @@ REWRITTEN: dict[Any, Callable[..., Any]] = {
 SCALED = {function: taking_a_tensor(function, rewritten) for function, rewritten in REWRITTEN.items()}
 """Functions that take a factor, which must be a number -> what the graph holds where it is a tensor, as it is
 in the compiled code of optimizers."""
+
+
+def element(tensor: Tensor, *places: Any) -> Tensor:
+    """`tensor[places]` where an index without dimensions is no number to be looked up: it stands for many."""
+    numbers = [p if isinstance(p, Tensor) else torch.tensor(p, device=tensor.device) for p in places]
+    found: Tensor = torch.ops.aten.index.Tensor(tensor, numbers)
+    return found
 
 
 LEGACY: dict[Any, torch.dtype | None] = {Tensor: None} | {

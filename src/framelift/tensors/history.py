@@ -26,7 +26,7 @@ from framelift.core.breaks import Break
 from framelift.tensors import memory
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.graph import GraphWriter, as_input
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import TorchState, plain_engine
 
 Tensor = torch.Tensor
 
@@ -84,7 +84,13 @@ class Histories(GraphWriter):
     def real_histories(self) -> Iterator[None]:
         written, random = self.fakes.written, self.fakes.drew_random
         try:
-            with self.fakes, torch._C.DisableTorchFunction(), TorchState(), set_multithreading_enabled(False):
+            with (
+                self.fakes,
+                torch._C.DisableTorchFunction(),
+                TorchState(),
+                set_multithreading_enabled(False),
+                plain_engine(),
+            ):
                 yield
         finally:
             self.fakes.written, self.fakes.drew_random = written, random
@@ -105,6 +111,8 @@ class Histories(GraphWriter):
 
     def input_again(self, node: torch.fx.Node) -> Any:
         value = next(value for place, value, _ in self.inputs if place is node)
+        if id(value) in self.objects:
+            return value
         entry = None
         if self.symbols is not None:
             entry = next((entry for entry in self.symbols.inputs if entry.node is node), None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+from framelift.api.profiler import finish
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,3 @@ def time_model(
         finish()
         found.append(time.perf_counter() - began)
     return Timing(tuple(found))
-
-
-def finish() -> None:
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()

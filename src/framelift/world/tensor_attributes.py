@@ -15,6 +15,7 @@ from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.world.attributes import Attributes
+from framelift.world.groups import DESCRIBED, IDENTICAL
 from framelift.world.guard import Check
 from framelift.world.pending import opened
 from framelift.world.source import Access
@@ -37,6 +38,8 @@ class TensorAttributes(Attributes):
             own = self.subclass_attr(fake, cls, name)
             if own is not MISSING:
                 return own
+        if name in METADATA and self.recorder.in_modes:
+            return native(getattr, fake, name)  # torch asks these
         if name in METADATA:
             self.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
@@ -95,6 +98,8 @@ class TensorAttributes(Attributes):
 
     def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
+        if id(fake) in self.recorder.behind and name in DESCRIBED.get(cls, ()):
+            return self.description(fake, name)
         if id(fake) in self.recorder.behind and name in self.recorder.parts_of(fake):
             return self.recorder.part(fake, name)
         found = self.class_attribute(cls, name)
@@ -107,6 +112,14 @@ class TensorAttributes(Attributes):
             if own is not MISSING:
                 return own
         return self.bound(found, fake, cls, name)
+
+    def description(self, fake: Any, name: str) -> Any:
+        """What a tensor around others says of itself, which is guarded where that one comes from outside."""
+        with torch._C.DisableTorchFunction():
+            found = getattr(self.recorder.behind[id(fake)], name)
+        if type(found) in IDENTICAL:
+            return self.load(found, self.root.constant(found, name))
+        return found
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         if name == "grad":
