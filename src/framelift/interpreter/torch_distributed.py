@@ -49,8 +49,13 @@ def known(world: Any, value: Any) -> Any:
     return value
 
 
+def unwrapped(function: Any) -> Any:
+    """Without what is around a method: pybind's, of Python 3.12, has no hash."""
+    return getattr(function, "__func__", function)
+
+
 def serve_facts(*functions: Any) -> None:
-    for function in functions:
+    for function in map(unwrapped, functions):
         serve(function)(lambda f, args, kwargs, fn=function: fact(f, fn, args, kwargs))
 
 
@@ -68,7 +73,7 @@ def getters(cls: type, *names: str) -> list[Any]:
 def own_functions(owner: Any, *names: str) -> list[Any]:
     """Those of the names that this version of torch has."""
     found = [vars(owner).get(name) for name in names]
-    return [getattr(one, "__func__", one) for one in found if one is not None]
+    return [unwrapped(one) for one in found if one is not None]
 
 
 def know_tensors() -> None:
