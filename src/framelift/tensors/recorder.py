@@ -65,7 +65,8 @@ from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 Tensor = torch.Tensor
 
 METADATA = frozenset(
-    {
+    name
+    for name in {
         "shape",
         "dtype",
         "device",
@@ -78,6 +79,7 @@ METADATA = frozenset(
         "itemsize",
     }
     | {"is_quantized", "is_meta", "is_cpu", "is_nested", "names", "nbytes", "is_mkldnn", "is_mps", "is_xpu"}
+    if hasattr(Tensor, name)
 )
 """Attributes of a tensor that say something about it and make no node."""
 
@@ -281,6 +283,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             return self.throw(func, tuple(args))
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
+        if func is Tensor.type and len(args) == 2 and type(args[1]) is type(torch.FloatTensor):
+            args = (args[0], self.dtype_of_class(args[0], args[1]))
         if func in SCALED and takes_a_factor(args, kwargs):
             func = SCALED[func]
         if type(func) in OPERATORS and has_effects(func):
@@ -327,6 +331,13 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             same = (found.dtype, found.shape) == (out.dtype, out.shape)
         if not same:
             raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a number of NumPy's")
+
+    def dtype_of_class(self, tensor: Any, cls: Any) -> torch.dtype:
+        """What `tensor.type(torch.LongTensor)` asks for."""
+        dtype = LEGACY.get(cls)
+        if dtype is None or tensor.device.type != "cpu":
+            raise Break(breaks.GRAPH_ARGUMENT, f"Tensor.type with {cls.__module__}.{cls.__name__}")
+        return dtype
 
     def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`torch.FloatTensor(...)`, as it is written now."""

@@ -90,8 +90,8 @@ class Attributes(Door):
             found = self.class_attribute(cls, name)
             getattribute = self.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType:
-                has_getattr = self.class_attribute(cls, "__getattr__") is not MISSING
-                if type(found) is property and type(found.fget) is FunctionType and not has_getattr:
+                by_c = is_ours(cls) or self.class_attribute(cls, "__getattr__") is not MISSING
+                if type(found) is property and type(found.fget) is FunctionType and not by_c:
                     return self.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
