@@ -92,7 +92,11 @@ def standing(world: Any, value: Any) -> Any:
 
 def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
     recorder, what = world.recorder, "a checkpointed function"
-    with recorder.body() as body, unchanged_operands(recorder, body, what), without_effects(world, what):
+    with (
+        recorder.body(takes_floats=True) as body,
+        unchanged_operands(recorder, body, what),
+        without_effects(world, what),
+    ):
         out = world.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_in(world.for_torch(out))}.values())
         outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)

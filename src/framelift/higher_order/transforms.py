@@ -117,7 +117,7 @@ def differentiable(
     handed = [fresh(world.recorder, primal, requires_grad=requires_grad) for primal in primals]
     stand_ins = pytree.tree_unflatten(handed, shape)
     called = replaced(given, stand_ins, argnums)
-    body = traced(world, name, "func", func, called, handed, grad=requires_grad, aliases=True)
+    body = traced(world, name, "func", func, called, handed, grad=requires_grad, aliases=True, floats=True)
     output = pytree.tree_unflatten(body.leaves, body.spec)
     if has_aux and not (isinstance(output, tuple) and len(output) == 2):
         raise Break(breaks.BODIES, f"{body.name}: it must give a pair, since has_aux=True")

@@ -75,7 +75,7 @@ def one_of_batch(world: Any, func: Any, leaves: list[Any], dims: list[Any], spec
     examples = [
         leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
     ]
-    with recorder.body() as body:
+    with recorder.body(takes_floats=True) as body:
         for n, dim in enumerate(dims):
             if dim is not None:
                 recorder.handed(examples[n])
