@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,9 @@ def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 def test_doctor_says_what_is_there_and_that_it_works(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    assert re.search(rf"torch +{re.escape(torch.__version__)}", text) and "FAILED" not in text
+    assert (
+        re.search(rf"torch +{re.escape(torch.__version__.partition('+')[0])}", text) and "FAILED" not in text
+    )
     assert main(["doctor", "--json", "--backend", "aot_eager"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["ok"] and len(data["checks"]) == 5 and all(each["ok"] for each in data["checks"])
@@ -209,6 +212,112 @@ def test_the_exit_code_is_the_scripts(folder: Path, capsys: Any, end: str, code:
     assert "framelift: 2 function(s)" in errors and "runpy" not in errors
 
 
+FUNCTIONS = """
+import torch
+from subject_of_explain import scaled
+
+def step(x):
+    return x.sin() + 1
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return step(x) * 2
+
+net = Net()
+assert torch.equal(net(torch.ones(3)), step(torch.ones(3)) * 2)
+scaled(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    "names, functions, graphs",
+    [(["step"], 1, 1), (["Net.forward", "step"], 2, 2), (["subject_of_explain:scaled"], 1, 2)],
+)
+def test_chosen_functions_are_compiled(
+    folder: Path, capsys: Any, names: list[str], functions: int, graphs: int
+) -> None:
+    (folder / "functions.py").write_text(FUNCTIONS)
+    chosen = [part for name in names for part in ("--function", name)]
+    assert main(["run", "--json", "--backend", "eager", *chosen, "functions.py"]) == 0
+    data = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (data["functions"], data["graphs"]) == (functions, graphs)
+
+
+# ---- bench
+
+
+def test_a_function_is_timed_plainly_and_compiled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["bench", "--backend", "eager", "--input", "torch.ones(3)", "--times", "3"]
+    assert main([*given, "subject_of_explain:decorated"]) == 0
+    text = capsys.readouterr().out.replace("hello\n", "")
+    assert text.startswith("subject_of_explain:decorated: 2 graph(s), 1 break(s), backend eager; medians of")
+    assert main([*given, "--json", "subject_of_explain:net.forward"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["same"] and data["speedup"] > 0 and data["first_call_seconds"] > data["compile_seconds"] > 0
+
+
+def test_results_that_differ_are_said_to_when_timed(folder: Path, capsys: Any) -> None:
+    framelift.register_backend(lambda graph, inputs: lambda *given: [t + 1 for t in graph(*given)], "off")
+    try:
+        assert main(["bench", "--backend", "off", "--arg", "torch.ones(3)", "subject_of_explain:net"]) == 1
+    finally:
+        del framelift.runtime.backends._registered["off"]
+    assert "the results differ: the result: 2 of 2 elements differ" in capsys.readouterr().out
+
+
+# ---- progress
+
+
+def compiled_with_progress(console: Any) -> None:
+    from framelift.cli.progress import Progress
+    from framelift.core.progress import heard_by
+
+    showing = Progress(console)
+    lines: list[str] = []
+
+    def look(_: Any) -> None:
+        lines.append(showing.line())
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        look(graph)
+        time.sleep(0.4)  # what is done at once is not worth a line
+        return graph.forward
+
+    def traced(x: torch.Tensor) -> torch.Tensor:
+        framelift.comptime(look)
+        return x + 1
+
+    with heard_by(showing.hear):
+        framelift.compile(traced, backend=backend)(torch.ones(2))
+        framelift.compile(traced, backend=backend)(torch.ones(2))
+    what = rf"framelift: .*traced \({re.escape(__file__)}:\d+\)"
+    for line, phase in zip(lines, ["tracing", "compiling the graph"] * 2, strict=True):
+        assert re.fullmatch(rf"{what}: {phase}, \d+\.\d s(; 1 before it)?", line)
+    assert lines[2].endswith("; 1 before it") and not showing.active and showing.live is None
+
+
+def test_what_is_compiled_is_shown_on_a_terminal() -> None:
+    import io
+
+    from rich.console import Console
+
+    file = io.StringIO()
+    compiled_with_progress(Console(file=file, force_terminal=True, width=300))
+    assert "compiling the graph" in file.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_for_terminals_only(folder: Path, monkeypatch: Any, terminal: bool, capsys: Any) -> None:
+    from framelift.cli import progress
+
+    shown = []
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(progress.Progress, "hear", lambda self, note, phase: shown.append(phase))
+    assert main(["run", "--backend", "eager", script(folder)]) == 0
+    assert bool(shown) is terminal and shown.count("done") == (4 if terminal else 0)
+    assert capsys.readouterr().out == "hello\nhello\n"
+
+
 # ---- mistakes
 
 
@@ -226,6 +335,13 @@ def test_the_exit_code_is_the_scripts(folder: Path, capsys: Any, end: str, code:
         (["explain", "subject_of_explain:scaled", "--arg", "1 +"], "framelift: --arg '1 +': SyntaxError"),
         (["explain", "subject_of_explain:scaled", "--backend", "no"], "framelift: there is no backend 'no'"),
         (["explain", "--arg", "1", "script.py"], "framelift: --arg is for a function"),
+        (["explain", "subject_of_explain:scaled", "--input", "torch.no()"], "--arg 'torch.no()': "),
+        (["run", "--function", "no_such:f", "subject_of_explain.py"], "no_such can't be imported"),
+        (["run", "--function", "torch:oops", "subject_of_explain.py"], "torch has no function oops"),
+        (["run", "--function", "oops", "subject_of_explain.py"], "defines no function oops"),
+        (["bench", "subject_of_explain:oops"], "framelift: subject_of_explain has no oops"),
+        (["bench", "--times", "0", "subject_of_explain:scaled"], "framelift: --times 0: at least one call"),
+        (["bench", "--backend", "oops", "x:y"], "framelift: there is no backend 'oops'"),
     ],
 )
 def test_a_mistake_is_said_in_a_sentence(given: list[str], said: str, folder: Path, capsys: Any) -> None:

@@ -16,17 +16,29 @@ if TYPE_CHECKING:
         assume_constant_result,
         comptime,
         disallow_in_graph,
+        error_on_graph_break,
         forbid_in_graph,
         graph_break,
         nonstrict_trace,
+        skip_frame,
         substitute_in_graph,
     )
     from framelift.api.compile import compile
+    from framelift.api.compiled_autograd import compiled_autograd
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
     from framelift.api.explain import explain
-    from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
+    from framelift.api.install import install, uninstall
+    from framelift.api.marks import (
+        mark_dynamic,
+        mark_static,
+        mark_static_address,
+        mark_unbacked,
+        maybe_mark_dynamic,
+    )
+    from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
+    from framelift.api.verify import verify
     from framelift.core.config import config
     from framelift.core.counters import counters
     from framelift.core.logs import set_logs
@@ -38,11 +50,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CompileProfiler": "framelift.api.profiler",
     "allow_in_graph": "framelift.api.capture_control",
     "assume_constant_result": "framelift.api.capture_control",
     "compile": "framelift.api.compile",
     "compile_records": "framelift.core.records",
     "compile_times": "framelift.core.times",
+    "compiled_autograd": "framelift.api.compiled_autograd",
     "comptime": "framelift.api.capture_control",
     "config": "framelift.core.config",
     "counters": "framelift.core.counters",
@@ -52,6 +66,7 @@ _HOMES = {
     "explain": "framelift.api.explain",
     "forbid_in_graph": "framelift.api.capture_control",
     "graph_break": "framelift.api.capture_control",
+    "install": "framelift.api.install",
     "is_compiling": "framelift.api.control",
     "list_backends": "framelift.runtime.backends",
     "mark_dynamic": "framelift.api.marks",
@@ -65,29 +80,39 @@ _HOMES = {
     "set_logs": "framelift.core.logs",
     "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
+    "error_on_graph_break": "framelift.api.capture_control",
+    "skip_frame": "framelift.api.capture_control",
+    "mark_static_address": "framelift.api.marks",
     "substitute_in_graph": "framelift.api.capture_control",
+    "uninstall": "framelift.api.install",
+    "verify": "framelift.api.verify",
 }
 
 __all__ = [
+    "CompileProfiler",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
     "compile_records",
     "compile_times",
+    "compiled_autograd",
     "comptime",
     "config",
     "counters",
     "disable",
     "disallow_in_graph",
     "entries",
+    "error_on_graph_break",
     "exc",
     "explain",
     "forbid_in_graph",
     "graph_break",
+    "install",
     "is_compiling",
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nonstrict_trace",
@@ -97,11 +122,16 @@ __all__ = [
     "set_logs",
     "set_stance",
     "skip",
+    "skip_frame",
     "substitute_in_graph",
+    "uninstall",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("framelift.testing")
     if name not in _HOMES:
         raise AttributeError(f"module 'framelift' has no attribute {name!r}")
     # all at once: a module that is still filling itself in could not be guarded

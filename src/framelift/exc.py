@@ -2,26 +2,36 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
-    ConstraintViolated,
+    ConstraintViolationError,
     FailOnRecompileLimitHit,
     FrameliftError,
     IncorrectUsage,
     InvalidBackend,
+    RankFailed,
+    RanksDisagree,
     RecompileError,
     RecompileLimitExceeded,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
     Unsupported,
     UserError,
+    WrongResult,
 )
 
 __all__ = [
     "BackendCompilerFailed",
-    "ConstraintViolated",
+    "ConstraintViolationError",
     "FailOnRecompileLimitHit",
     "FrameliftError",
     "IncorrectUsage",
     "InvalidBackend",
+    "RankFailed",
+    "RanksDisagree",
     "RecompileError",
     "RecompileLimitExceeded",
+    "TorchRuntimeError",
+    "UncapturedHigherOrderOpError",
     "Unsupported",
     "UserError",
+    "WrongResult",
 ]

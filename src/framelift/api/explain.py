@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import json
+import os
+import platform
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch.fx
 
+import framelift
 from framelift.api import explained_data
 from framelift.api.compile import compile
 from framelift.api.entries import CodeEntries, entries_of
@@ -18,9 +23,8 @@ from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
 from framelift.core.times import SINGLE, as_table, single
 from framelift.core.watching import Watch, watching
-from framelift.guards.shapes import origin
-from framelift.runtime.frames import Compiled, Context
-from framelift.runtime.telling import indented
+from framelift.report import terminal
+from framelift.runtime.frames import NOTHING, Compiled, Context
 from framelift.world.guard import ClassGuard, Guard
 
 
@@ -35,11 +39,32 @@ class BreakReason:
 
 
 @dataclass
+class Part:
+    """One entry that was made: what it computes, what it relies on, and what that costs."""
+
+    name: str
+    compile_id: str
+    graph: torch.fx.GraphModule | None
+    source: str
+    """The generated function."""
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    shapes: list[tuple[str, Place | None]]
+    steps: dict[str, int]
+    """How many steps the native walk takes for what is guarded of each source."""
+    guard_seconds: float | None
+    """What checking all of it takes, as measured when it was made."""
+    input_names: dict[str, str]
+
+
+@dataclass
 class Explanation:
-    """What happened when a function was compiled and run once; `str()` is the report."""
+    """What happened when a function was compiled and run; `print` it, or make a page of it with `to_html`."""
 
     name: str
     result: Any = field(repr=False)
+    parts: list[Part] = field(default_factory=list)
+    """The entries, in the order in which they were made."""
     graphs: list[torch.fx.GraphModule] = field(default_factory=list)
     ops: list[list[Any]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
@@ -89,6 +114,14 @@ class Explanation:
         """A row for each compilation, a column for each phase."""
         return as_table(SINGLE, map(single, self.records))
 
+    @property
+    def versions(self) -> dict[str, str]:
+        return {
+            "framelift": framelift.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
         return explained_data.of(self)
@@ -96,52 +129,26 @@ class Explanation:
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent)
 
+    def to_text(self) -> str:
+        """The report without colours, however wide that gets."""
+        return terminal.text(self.to_dict())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The report as a page that needs no other file and no network; also written to `path`."""
+        from framelift.report import page
+
+        made = page.html(self.to_dict())
+        if path is not None:
+            Path(path).write_text(made, encoding="utf-8")
+        return made
+
     def source(self) -> str:
         """The program's lines: `+` captured, `!` broken, `-` run as plain Python."""
         return "\n\n".join(map(str, self.functions))
 
-    def repeated(self) -> str:
-        lost = f"; {self.restarts} trace(s) repeated, {self.seconds_lost * 1e3:.1f} ms lost"
-        return lost if self.restarts else ""
-
-    def lookups(self) -> dict[str, list[str]]:
-        """The names that were looked up on each class; what they find is guarded."""
-        found: dict[str, list[str]] = {}
-        for guard in self.class_guards:
-            found.setdefault(guard.place, []).append(guard.name)
-        return found
-
     def __str__(self) -> str:
-        lines = [
-            f"{self.name}: {self.graph_count} graph(s), {self.op_count} op(s), {len(self.guards)} guard(s), "
-            f"{len(self.class_guards)} class lookup(s), {len(self.breaks)} break(s)",
-            f"captured in {self.capture_seconds * 1e3:.1f} ms, "
-            f"compiled in {self.backend_seconds * 1e3:.1f} ms" + self.repeated(),
-        ]
-        for of_code in self.code_entries:
-            lines += ["", *of_code.lines()]
-        for n, (graph, source) in enumerate(zip(self.graphs, self.sources, strict=True)):
-            lines += [
-                "",
-                f"graph {n}:",
-                indented(str(graph.graph)),
-                f"generated function {n}:",
-                indented(source),
-            ]
-        if self.guards:
-            lines += ["", "guards:"]
-            lines += [f"  {guard}{origin(guard.user_place)}" for guard in self.guards]
-        if self.shapes:
-            lines += ["", "facts about sizes and numbers:"]
-            lines += [f"  {text}{origin(place)}" for text, place in self.shapes]
-        if self.class_guards:
-            lines += ["", "names looked up on classes:"]
-            lines += [f"  {name}: {', '.join(names)}" for name, names in self.lookups().items()]
-        for found in self.breaks:
-            lines += ["", "break:", indented(found.describe())]
-        for name, why in self.skipped.items():
-            lines += ["", f"runs as plain Python: {name}", indented(why)]
-        return "\n".join(lines)
+        """The report; on a terminal as wide as that is, and with colours."""
+        return terminal.for_stdout(self.to_dict())
 
 
 def summary(place: Place) -> traceback.FrameSummary:
@@ -183,7 +190,7 @@ def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -
     for record in (record for context in contexts for record in context.records.values()):
         if record.compiled:
             report.code_entries.append(entries_of(record))
-        if record.skipped is not None:
+        if record.skipped not in (None, NOTHING):
             report.skipped[record.name] = record.skipped
     return report
 
@@ -200,14 +207,35 @@ def fill(report: Explanation, watch: Watch) -> None:
 
 def add(report: Explanation, compiled: Compiled) -> None:
     captured = compiled.captured
+    part = part_of(compiled)
+    report.parts.append(part)
     if captured.graph is not None:
         report.graphs.append(captured.graph)
         report.ops.append(captured.ops)
-        report.sources.append(captured.region.source)
-    report.guards += captured.program.guards
-    report.shapes += captured.program.shapes
-    report.class_guards += captured.program.class_guards
+        report.sources.append(part.source)
+    report.guards += part.guards
+    report.shapes += part.shapes
+    report.class_guards += part.class_guards
     report.capture_seconds += captured.seconds
     report.restarts += captured.restarts
     report.seconds_lost += captured.seconds_lost
     report.backend_seconds += compiled.backend_seconds
+
+
+def part_of(compiled: Compiled) -> Part:
+    captured, program = compiled.captured, compiled.captured.program
+    steps = collections.Counter[str]()
+    for source, count in program.steps().items():
+        steps[str(source)] += count
+    return Part(
+        compiled.name,
+        compiled.compile_id,
+        captured.graph,
+        captured.region.source,
+        program.guards,
+        program.class_guards,
+        program.shapes,
+        dict(steps),
+        compiled.guard_seconds,
+        captured.input_names,
+    )

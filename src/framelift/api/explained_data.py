@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import linecache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,24 +13,25 @@ from framelift.api.entries import CodeEntries
 from framelift.core.breaks import Break, Place
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.telling import readable, shape_of
+from framelift.world.guard import ClassGuard, Guard
 
 if TYPE_CHECKING:
-    from framelift.api.explain import Explanation
+    from framelift.api.explain import Explanation, Part
 
 
 def of(report: Explanation) -> dict[str, Any]:
     return {
         "name": report.name,
+        "versions": report.versions,
         "graph_count": report.graph_count,
         "graph_break_count": report.graph_break_count,
         "op_count": report.op_count,
-        "graphs": [
-            graph(module, source) for module, source in zip(report.graphs, report.sources, strict=True)
-        ],
+        "graphs": [graph(part) for part in report.parts if part.graph is not None],
         "break_reasons": list(map(broken, report.breaks)),
         "guards": guards(report),
-        "shapes": [{"fact": text, "at": place(at)} for text, at in report.shapes],
-        "class_lookups": report.lookups(),
+        "shapes": facts(report.shapes),
+        "class_lookups": lookups(report.class_guards),
+        "guarded": list(map(guarded, report.parts)),
         "source": source_lines.data(report.functions),
         "skipped": report.skipped,
         "entries": list(map(code_entries, report.code_entries)),
@@ -54,7 +56,20 @@ def place(at: Place | None) -> dict[str, Any] | None:
         "columns": list(at.columns),
         "function": at.code.co_qualname,
         "expression": at.expression,
+        "text": text_at(at),
     }
+
+
+LONGEST = 20
+"""How many lines of an expression are shown."""
+
+
+def text_at(at: Place) -> str:
+    """The lines on which a place is, whole."""
+    if at.line is None:
+        return ""
+    last = min(at.end_line or at.line, at.line + LONGEST)
+    return "".join(linecache.getline(at.code.co_filename, n) for n in range(at.line, last + 1)).rstrip("\n")
 
 
 def broken(found: Break) -> dict[str, Any]:
@@ -68,13 +83,24 @@ def broken(found: Break) -> dict[str, Any]:
     }
 
 
-def graph(module: torch.fx.GraphModule, source: str) -> dict[str, Any]:
+def graph(part: Part) -> dict[str, Any]:
+    module = part.graph
+    assert module is not None
     nodes = list(map(node, module.graph.nodes))
+    (output,) = (each for each in module.graph.nodes if each.op == "output")
     return {
-        "inputs": [each for each in nodes if each["op"] == "placeholder"],
+        "function": part.name,
+        "compilation": part.compile_id,
+        "inputs": [
+            {**each, "is": part.input_names.get(each["name"])}
+            for each in nodes
+            if each["op"] == "placeholder"
+        ],
+        "attributes": [each for each in nodes if each["op"] == "get_attr"],
         "ops": [each for each in nodes if each["op"].startswith("call")],
+        "outputs": [node(each) for each in output.all_input_nodes],
         "code": readable(module),
-        "generated_function": source,
+        "generated_function": part.source,
     }
 
 
@@ -85,20 +111,63 @@ def node(found: torch.fx.Node) -> dict[str, Any]:
         "name": found.name,
         "op": found.op,
         "target": found._pretty_print_target(found.target),
+        "type": next((name for name, types in TYPES.items() if isinstance(value, types)), None),
         "shape": None if tensor is None else shape_of(tensor),
         "dtype": None if tensor is None else str(tensor.dtype),
         "device": None if tensor is None else str(tensor.device),
+        "takes": [each.name for each in found.all_input_nodes],
         "at": (found.stack_trace or "").strip() or None,
     }
 
 
+TYPES: dict[str, Any] = {
+    "tensor": torch.Tensor,
+    "bool": (bool, torch.SymBool),
+    "int": (int, torch.SymInt),
+    "float": (float, torch.SymFloat),
+}
+"""What an operation of a graph gives, as far as it is one thing."""
+
+
 def guards(report: Explanation) -> dict[str, list[dict[str, Any]]]:
     """By what they are about: `x`, `self.weight`."""
+    return by_source(report.guards)
+
+
+def by_source(guards: list[Guard]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for guard in report.guards:
+    for guard in guards:
         about = found.setdefault(str(guard.source), [])
         about.append({"guard": str(guard), "check": guard.check.name, "at": place(guard.user_place)})
     return found
+
+
+def guarded(part: Part) -> dict[str, Any]:
+    """What one entry relies on, and what that costs each call."""
+    return {
+        "function": part.name,
+        "compilation": part.compile_id,
+        "seconds_to_check": part.guard_seconds,
+        "steps": sum(part.steps.values()),
+        "sources": [
+            {"source": source, "steps": part.steps.get(source, 0), "guards": found}
+            for source, found in by_source(part.guards).items()
+        ],
+        "shapes": facts(part.shapes),
+        "class_lookups": lookups(part.class_guards),
+    }
+
+
+def facts(shapes: list[tuple[str, Place | None]]) -> list[dict[str, Any]]:
+    return [{"fact": text, "at": place(at)} for text, at in shapes]
+
+
+def lookups(guards: list[ClassGuard]) -> dict[str, list[str]]:
+    """The names that were looked up on each class, each once; what they find is guarded."""
+    found: dict[str, dict[str, None]] = {}
+    for guard in guards:
+        found.setdefault(guard.place, {})[guard.name] = None
+    return {place: list(names) for place, names in found.items()}
 
 
 def code_entries(code: CodeEntries) -> dict[str, Any]:
@@ -115,6 +184,8 @@ def recompilation(again: Recompilation) -> dict[str, Any]:
                 "guard": failure.guard,
                 "found": failure.found,
                 "cause": failure.cause.name,
+                "reason": failure.cause.explanation,
+                "hint": failure.cause.hint.format(subject=failure.subject),
                 "at": place(failure.place),
             }
             for entry, failure in again.failures

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
 import linecache
 import os
@@ -15,7 +17,7 @@ import torch
 
 from framelift.core.breaks import Break
 from framelift.core.policy import OWN_FILES
-from framelift.runtime.frames import Compiled, Record
+from framelift.runtime.frames import NOTHING, Compiled, Record
 
 SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
 
@@ -27,6 +29,8 @@ class SourceLine:
     mark: str | None
     """`captured`: something in it is in a graph; `broken`: a capture ended there; `plain`: it runs, if it
     does, as plain Python. None: there is nothing in it to capture, or it was not come to."""
+    graphs: list[int] = field(default_factory=list)
+    """Which graphs have something of it."""
 
     def __str__(self) -> str:
         return f"{self.number:5} {SIGNS[self.mark]} {self.text}".rstrip()
@@ -46,16 +50,26 @@ Lines = set[tuple[str, int]]
 
 
 def marked_functions(
-    originals: list[Record], found: list[Break], compiled: Iterable[Compiled]
+    originals: list[Record], found: list[Break], compiled: list[Compiled]
 ) -> list[FunctionLines]:
     """The functions that were looked at whole; then lines of others, as far as something is in them."""
     captured: Lines = set().union(*(one.captured.lines or () for one in compiled))
     broken = {(at.code.co_filename, at.line or 0) for each in found for at in each.stack}
     users = sorted((each for each in originals if is_users(each.filename)), key=lambda each: each.number)
-    functions = [function_lines(record, captured, broken) for record in users]
+    functions = [function_lines(record, captured, broken) for record in users if record.skipped != NOTHING]
     shown = {(function.filename, line.number) for function in functions for line in function.lines}
     left = {(filename, line) for filename, line in (captured | broken) - shown if is_users(filename)}
-    return [*functions, *others(left, broken)]
+    functions += others(left, broken)
+    note_graphs(functions, compiled)
+    return functions
+
+
+def note_graphs(functions: list[FunctionLines], compiled: Iterable[Compiled]) -> None:
+    graphs = [one.captured.lines or set() for one in compiled if one.captured.graph is not None]
+    for function in functions:
+        for line in function.lines:
+            at = (function.filename, line.number)
+            line.graphs = [n for n, lines in enumerate(graphs) if at in lines]
 
 
 LIBRARIES = (str(Path(torch.__file__).parent) + os.sep, OWN_FILES + os.sep)
@@ -112,14 +126,54 @@ def block(code: CodeType | None, executable: set[int]) -> list[int]:
 
 
 def others(left: Lines, broken: Lines) -> list[FunctionLines]:
-    """Lines of functions that others have called: they are part of the callers' graphs."""
-    files: dict[str, FunctionLines] = {}
+    """Functions that others have called: they are part of the callers' graphs."""
+    called: dict[tuple[str, str, int], FunctionLines] = {}
     for filename, number in sorted(left):
-        text = linecache.getline(filename, number).rstrip("\n")
-        mark = "broken" if (filename, number) in broken else "captured"
-        called = files.setdefault(filename, FunctionLines("called functions", filename))
-        called.lines.append(SourceLine(number, text, mark))
-    return list(files.values())
+        name, lines = enclosing(filename, number)
+        key = (filename, name, lines.start)
+        if key not in called:
+            texts = ((n, linecache.getline(filename, n).rstrip("\n")) for n in lines)
+            called[key] = FunctionLines(name, filename, [SourceLine(n, text, None) for n, text in texts])
+        for line in called[key].lines:
+            if line.number == number:
+                line.mark = "broken" if (filename, number) in broken else "captured"
+    return list(called.values())
+
+
+def enclosing(filename: str, number: int) -> tuple[str, range]:
+    """The innermost function that a line is of, and where that stands; the line alone if it is of none."""
+    around = [function for function in functions_in(filename) if number in function[1]]
+    return max(around, key=lambda function: function[1].start, default=(OUTSIDE, range(number, number + 1)))
+
+
+OUTSIDE = "outside of functions"
+
+
+def functions_in(filename: str) -> list[tuple[str, range]]:
+    return defined("".join(linecache.getlines(filename)))
+
+
+@functools.lru_cache(maxsize=16)
+def defined(source: str) -> list[tuple[str, range]]:
+    """Functions in a text: qualified name, and lines from the first decorator on."""
+    found: list[tuple[str, range]] = []
+
+    def look(node: ast.AST, within: str) -> None:
+        for inner in ast.iter_child_nodes(node):
+            name = within
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min([inner.lineno, *(each.lineno for each in inner.decorator_list)])
+                found.append((within + inner.name, range(first, (inner.end_lineno or inner.lineno) + 1)))
+                name = f"{within}{inner.name}.<locals>."
+            elif isinstance(inner, ast.ClassDef):
+                name = f"{within}{inner.name}."
+            look(inner, name)
+
+    try:
+        look(ast.parse(source), "")
+    except (SyntaxError, ValueError, RecursionError):  # of a file that is no longer what was run
+        return []
+    return found
 
 
 def data(functions: list[FunctionLines]) -> list[dict[str, Any]]:
@@ -127,7 +181,10 @@ def data(functions: list[FunctionLines]) -> list[dict[str, Any]]:
         {
             "name": function.name,
             "file": function.filename,
-            "lines": [{"line": line.number, "text": line.text, "mark": line.mark} for line in function.lines],
+            "lines": [
+                {"line": line.number, "text": line.text, "mark": line.mark, "graphs": line.graphs}
+                for line in function.lines
+            ],
         }
         for function in functions
     ]

@@ -6,25 +6,34 @@ import argparse
 import contextlib
 import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 from framelift.cli.problem import Problem
+from framelift.cli.progress import shown
 from framelift.cli.script import in_place_of_torchs, run_script
 
 HELP = "run a function, or what a script compiles, and show what was captured, what was not, and why"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arg",
+        "--input",
+        dest="arg",
         action="append",
         default=[],
         metavar="EXPRESSION",
         help="an argument of the function, as Python with `torch` and the module's names: "
         "'torch.ones(2, 3)' or 'scale=2'; may be repeated",
     )
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_inputs(parser)
     parser.add_argument("--backend", default="eager", help="what graphs are compiled with (default: eager)")
     parser.add_argument("--source", action="store_true", help="only the program's lines, marked")
+    parser.add_argument("--html", metavar="FILE", help="also writes the report there, as a page")
     parser.add_argument("target", help="module:function, or a script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what a script is given")
 
@@ -34,16 +43,39 @@ def main(options: argparse.Namespace) -> int:
     if not is_script:
         reread(options)
     check_backend(options.backend)
+    if options.html:
+        check_place(options.html)
     # what the program prints must not come between the answer
-    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext(), shown():
         code, report = of_script(options) if is_script else of_function(options)
     if options.json:
         print(report.to_json(indent=2))
     elif options.source:
         print(report.source())
     else:
-        print(report.source(), report, sep="\n\n")
+        print(report)
+    if options.html:
+        write(report, options.html)
     return code
+
+
+def write(report: Any, path: str) -> None:
+    """What was printed is not lost where this fails."""
+    sys.stdout.flush()
+    try:
+        report.to_html(path)
+    except OSError as error:
+        raise Problem(f"{path} can't be written: {error.strerror}", code=1) from None
+    print(f"framelift: the report is in {path}", file=sys.stderr)
+
+
+def check_place(path: str) -> None:
+    """Before anything is run for it."""
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise Problem(f"--html {path}: there is no folder {folder}")
+    if Path(path).is_dir():
+        raise Problem(f"--html {path} is a folder; name a file in it")
 
 
 def check_backend(name: str | None) -> None:

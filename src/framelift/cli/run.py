@@ -8,6 +8,7 @@ import json
 import sys
 from typing import Any
 
+from framelift.cli.progress import shown
 from framelift.cli.script import in_place_of_torchs, run_script
 
 HELP = "run a script in which torch.compile is Framelift's, and summarise on stderr"
@@ -15,6 +16,14 @@ HELP = "run a script in which torch.compile is Framelift's, and summarise on std
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", help="compile everything with this backend, whatever the script says")
+    parser.add_argument(
+        "--function",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compile this function too, which the script does not: a name in the script (`step`, "
+        "`Net.forward`) or module:function; may be repeated",
+    )
     parser.add_argument("script", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
 
@@ -27,8 +36,8 @@ def main(options: argparse.Namespace) -> int:
     watch = Watch(keeps_compiled=False)
     watch_everywhere(watch)
     try:
-        with in_place_of_torchs(options.backend):
-            code, _ = run_script(options.script, options.arguments)
+        with in_place_of_torchs(options.backend), shown():
+            code, _ = run_script(options.script, options.arguments, options.function, options.backend)
     finally:
         watch_everywhere(None)
     found = summary(watch)

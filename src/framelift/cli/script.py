@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
 import os
 import runpy
 import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 from framelift.cli.problem import Problem
@@ -18,30 +20,90 @@ from framelift.cli.problem import Problem
 @contextlib.contextmanager
 def in_place_of_torchs(backend: str | None = None) -> Iterator[None]:
     """`torch.compile`, and `Module.compile` which calls it, are Framelift's; `backend` stands in for all."""
-    import torch
-
     import framelift
 
-    def compile(model: Any = None, **settings: Any) -> Any:
-        if backend is not None:
-            settings |= {"backend": backend, "mode": None, "options": None}
-        return framelift.compile(model, **settings)
-
-    before = torch.compile
-    torch.compile = compile
-    try:
+    with framelift.install(backend=backend):
         yield
+
+
+# ---- functions that are compiled though the script does not say so
+
+
+def replaced_functions(path: str, names: list[str], compiler: Any) -> CodeType | None:
+    """The script's code with its functions of these names decorated; `module:function` is replaced there."""
+    own = []
+    for name in names:
+        module, sign, function = name.partition(":")
+        if not sign:
+            own.append(name)
+            continue
+        holder, attribute = held(module, function, str(Path(path).resolve().parent))
+        setattr(holder, attribute, compiler(getattr(holder, attribute)))
+    return decorated(path, own) if own else None
+
+
+def held(module: str, path: str, folder: str) -> tuple[Any, str]:
+    """(the module or class, the attribute) of a function."""
+    sys.path.insert(0, folder)
+    try:
+        holder: Any = importlib.import_module(module)
+    except Exception as error:
+        raise Problem(f"--function {module}:{path}: {module} can't be imported: {error}") from None
     finally:
-        torch.compile = before
+        sys.path.remove(folder)
+    *outer, last = path.split(".")
+    for part in outer:
+        holder = getattr(holder, part, None)
+    if not callable(getattr(holder, last, None)):
+        raise Problem(f"--function {module}:{path}: {module} has no function {path}")
+    return holder, last
 
 
-def run_script(path: str, arguments: list[str]) -> tuple[int, dict[str, Any]]:
+def decorated(path: str, names: list[str]) -> CodeType:
+    try:
+        tree = ast.parse(Path(path).read_bytes(), path)
+    except (SyntaxError, ValueError) as error:
+        raise Problem(f"{path} can't be read: {error}", code=1) from None
+    left = set(names)
+    decorate(tree, "", left)
+    if left:
+        raise Problem(f"--function: {path} defines no function {', '.join(sorted(left))}")
+    return compile(tree, path, "exec")
+
+
+COMPILER = "__framelift_compile__"
+"""By what name the script finds what its functions are decorated with."""
+
+
+def decorate(tree: ast.AST, prefix: str, left: set[str]) -> None:
+    for node in ast.iter_child_nodes(tree):
+        name = f"{prefix}{getattr(node, 'name', '')}"
+        if isinstance(node, ast.FunctionDef) and name in left:
+            mark = ast.Name(COMPILER, ast.Load())
+            node.decorator_list.append(ast.fix_missing_locations(ast.copy_location(mark, node)))
+            left.discard(name)
+        inner = f"{name}." if isinstance(node, ast.ClassDef) else f"{name}.<locals>."
+        decorate(node, inner if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else prefix, left)
+
+
+def run_script(
+    path: str, arguments: list[str], functions: list[str] | None = None, backend: str | None = None
+) -> tuple[int, dict[str, Any]]:
     """(its exit code, its variables). An error that it does not handle is shown as Python shows it."""
     if not Path(path).is_file():
         raise Problem(f"there is no file {path}")
+    code = compiler = None
+    if functions:
+        import framelift
+
+        compiler = framelift.compile(backend=backend or "inductor")
+        code = replaced_functions(path, functions, compiler)
     before = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
     try:
+        if code is not None:  # as run_path does it, with code that is there already
+            names = {COMPILER: compiler}
+            return 0, runpy._run_module_code(code, names, "__main__", script_name=path)  # type: ignore[attr-defined]
         return 0, runpy.run_path(path, run_name="__main__")
     except SystemExit as leaving:
         return exit_code(leaving), variables(leaving, path)

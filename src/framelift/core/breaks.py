@@ -7,9 +7,11 @@ in the user's code.
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from framelift.core.config import config
 from framelift.core.explained import Explained, Registry
 
 Reason = Explained
@@ -36,6 +38,11 @@ UNSUPPORTED_FAKE = reason(
     "The operator can't be run on tensors without data, so its result's shape is unknown.",
     "Register a fake implementation (torch.library.register_fake) or keep the call outside.",
 )
+FAKE_FAILED = reason(
+    "fake kernel that fails",
+    "The operator's fake implementation raised an error, so its result's shape is unknown.",
+    "Repair what was given to torch.library.register_fake, or keep the call outside.",
+)
 UNKNOWN_TENSOR = reason(
     "unknown tensor",
     "A real tensor turned up that is neither an input nor a result of the graph; its value would be frozen.",
@@ -56,6 +63,11 @@ EFFECT = reason(
     "The call has an effect that must happen each time the function runs, not once while it is captured.",
     "Move it out of the compiled function, or accept that the function is not captured whole.",
 )
+SKIPPED = reason(
+    "skipped frame",
+    "The function asks to be run as plain Python (skip_frame); what it calls is captured on its own.",
+    "Remove the call of skip_frame, or call the function outside the compiled one.",
+)
 DISABLED = reason(
     "disabled function",
     "The function is marked to run as plain Python.",
@@ -65,6 +77,11 @@ FORBIDDEN = reason(
     "forbidden function",
     "The function is marked to be called from nowhere that is captured (forbid_in_graph).",
     "Call it outside the compiled function.",
+)
+OTHER_RANK = reason(
+    "break of another rank",
+    'Another rank breaks here, and the ranks are to do the same (config.rank_agreement is "agree").',
+    "See what stands in the way on that rank.",
 )
 ASKED_FOR = reason(
     "break that was asked for",
@@ -106,6 +123,11 @@ NUMPY = reason(
     "NumPy",
     "torch has no implementation of this that does what NumPy does, down to types, layout and shared memory.",
     "Use the function of torch on tensors, or keep the call outside.",
+)
+DISTRIBUTED = reason(
+    "call of torch.distributed",
+    "The call sets groups up, or talks to other ranks in a way that a graph has no operator for.",
+    "Make groups and meshes outside; docs/distributed.md lists the collectives that are captured.",
 )
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",
@@ -223,24 +245,35 @@ class Break(BaseException):
     stack: list[Place] = field(default_factory=list)
     culprit: object = field(default=None, repr=False)
     """The value that is in the way, if one is."""
+    is_error: bool = field(default=False, repr=False)
+    """Whether the program wants no break here (`error_on_graph_break`)."""
+    found_at: str = field(default="", repr=False)
+    """Where in Framelift, with `config.verbose`."""
 
     def __post_init__(self) -> None:
         super().__init__(self.reason.name, self.context)
 
     def let_go(self) -> None:
         """A break is kept, for people to look at; what it came through must not be."""
+        if config.verbose and self.__traceback__ is not None:
+            self.found_at = "".join(traceback.format_tb(self.__traceback__))
         self.__traceback__ = self.__context__ = self.__cause__ = None
         self.culprit = None
 
+    @property
+    def one_line(self) -> str:
+        return f"{self.reason.name}: {self.context}" if self.context else self.reason.name
+
     def describe(self) -> str:
-        what = f"{self.reason.name}: {self.context}" if self.context else self.reason.name
-        lines = [what, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
+        lines = [self.one_line, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
         if self.stack:
             lines.append("  Where (outermost first):")
             for place in self.stack:
                 lines.append(f"    {place}")
                 if place.expression:
                     lines.append(f"      {place.expression}")
+        if self.found_at:
+            lines += ["  Where in Framelift:", *(f"    {line}" for line in self.found_at.splitlines())]
         return "\n".join(lines)
 
     __str__ = describe

@@ -11,12 +11,24 @@ class Unsupported(FrameliftError):
     """`fullgraph=True`, and something can't be captured."""
 
 
+class TorchRuntimeError(Unsupported):
+    """`fullgraph=True`, and an operator failed on the tensors without data that stand for the program's."""
+
+
+class UncapturedHigherOrderOpError(Unsupported):
+    """`fullgraph=True`, and an operator such as `torch.cond` can't be given these functions."""
+
+
 class BackendCompilerFailed(FrameliftError):
     """The backend raised while it compiled a graph; the cause is its exception."""
 
     def __init__(self, backend: str, cause: BaseException) -> None:
         super().__init__(f"the backend {backend!r} raised {type(cause).__name__}: {cause}")
         self.backend = backend
+
+
+class WrongResult(FrameliftError):
+    """What was compiled computes something else than the function (`verify`, `config.verify_correctness`)."""
 
 
 class InvalidBackend(FrameliftError):
@@ -31,8 +43,16 @@ class IncorrectUsage(UserError):
     """A marker or option was used in a place it is not meant for."""
 
 
-class ConstraintViolated(UserError):
+class ConstraintViolationError(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
+
+
+class RanksDisagree(FrameliftError):
+    """Ranks of a distributed program would compile different things, and were not told to agree."""
+
+
+class RankFailed(FrameliftError):
+    """Another rank could not compile what this one has compiled, or did not come to it in time."""
 
 
 class RecompileError(FrameliftError):

@@ -223,11 +223,13 @@ def traced(
     aliases: bool = False,
     numbers: bool = False,
     floats: bool = False,
+    once: bool = False,
 ) -> Traced:
     """Calls `fn(*args)` as a body that gives the tensors of its result; the operator hands over those in
     `handed`, and all others that it uses are operands. It may not change anything that it is given. The graph
     of a `bare` one gives the one tensor, and not a tuple of it; with `numbers` it gives these too. What an
-    operator of our own runs may use `floats` from around it that vary."""
+    operator of our own runs may use `floats` from around it that vary; what is run `once`, gradients or not,
+    may draw random numbers."""
     recorder, what = world.recorder, f"{role} of {operator}"
     outside, grad = torch.is_grad_enabled(), torch.is_grad_enabled() if grad is None else grad
     drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
@@ -248,7 +250,7 @@ def traced(
             if not aliases:
                 refuse_aliases(found, handed)
             recorder.close_body(body, outputs, grad=grad, prune=True)
-        if recorder.fakes.has_drawn and differentiated(body, handed):
+        if recorder.fakes.has_drawn and not once and differentiated(body, handed):
             # torch runs a body again for its gradients, which would draw other numbers
             raise Break(breaks.RANDOM, f"{what}, which is differentiated")
     finally:

@@ -24,6 +24,7 @@ from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
 from framelift.tensors import memory
+from framelift.tensors.torch_state import autograd
 from framelift.world.draws import tensors_in
 from framelift.world.pending import opened
 
@@ -62,6 +63,9 @@ def serve_checkpoint(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             raise Break(breaks.INTERNAL, f"checkpoint() with {name}={value!r}")
     if settings.get("use_reentrant") is not False:
         raise Break(breaks.INTERNAL, "checkpoint() without use_reentrant=False")
+    disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
+    if disabled is not None:
+        raise RuntimeError(disabled)  # it is made of such hooks
     if not torch.is_grad_enabled():
         return call(f, function, given, kwargs)
     context = settings.get("context_fn", checkpoints.noop_context_fn)

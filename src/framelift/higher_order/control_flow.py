@@ -119,13 +119,12 @@ def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, addit
 def apart(recorder: Recorder, start: list[Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """What is carried must share no memory with anything else that the operator is given."""
     with torch._C.DisableTorchFunction():
-        taken = {storage(value) for value in operands if isinstance(value, torch.Tensor)}
+        taken: set[Any] = {storage(value) for value in operands if isinstance(value, torch.Tensor)}
         places = [storage(value) if isinstance(value, torch.Tensor) else None for value in start]
     found = []
     for value, place in zip(start, places, strict=True):
-        shared = place is not None and place in taken
-        found.append(recorder.call(torch.clone, (value,), {}) if shared else value)
-        taken.add(place)
+        found.append(recorder.call(torch.clone, (value,), {}) if place in taken else value)
+        taken |= {place} - {None}
     return tuple(found)
 
 

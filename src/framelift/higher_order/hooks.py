@@ -5,6 +5,8 @@ A hook that gives nothing back, and does nothing else that could be seen, leaves
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import fresh, traced
+from framelift.higher_order.bodies import fresh, interpret, traced
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, interpreted, serve
 from framelift.world.pending import opened
@@ -25,6 +27,23 @@ Tensor = torch.Tensor
 def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
     """What the graph holds: the hook's operands are those that it uses from around it."""
     tensor.register_hook(lambda grad: hook(grad, *operands))
+
+
+interpret(hook_gradient)  # whose hook a captured backward pass calls
+
+
+@contextlib.contextmanager
+def run_later(world: Any, what: str) -> Iterator[None]:
+    """A body that runs in the backward pass: what it raises, it raises there, and gradients that have been
+    accumulated by then are others."""
+    recorder = world.recorder
+    before, recorder.later = recorder.later, True
+    try:
+        yield
+    except Exception as error:
+        raise Break(breaks.BODIES, f"{what}: it raises {type(error).__name__}: {error}") from error
+    finally:
+        recorder.later = before
 
 
 class Handle(RemovableHandle):
@@ -56,7 +75,10 @@ def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
 def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     recorder = world.recorder
     grad = fresh(recorder, tensor, requires_grad=False)
-    found = traced(world, "register_hook", "hook", hook, [grad], [grad], grad=False, bare=True, aliases=True)
+    with run_later(world, "hook of register_hook"):
+        found = traced(
+            world, "register_hook", "hook", hook, [grad], [grad], grad=False, bare=True, aliases=True
+        )
     if not found.tensors:
         return None
     if len(found.leaves) > 1:

@@ -56,7 +56,8 @@ def serve_vmap(
     **kwargs: Any,
 ) -> Any:
     in_dims, out_dims = world.for_torch(in_dims), world.for_torch(out_dims)
-    settings = {"randomness": world.for_torch(randomness), "chunk_size": world.for_torch(chunk_size)}
+    randomness, chunk_size = world.for_torch(randomness), world.for_torch(chunk_size)
+    settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
         given = tuple([world.for_torch(arg) for arg in args])
         _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, func)
@@ -65,6 +66,9 @@ def serve_vmap(
     called = functools.partial(func, **kwargs) if kwargs else func
     body, found = one_of_batch(world, called, leaves, dims, spec)
     settings = {name: value for name, value in settings.items() if value != DEFAULTS[name]}
+    if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.fakes.has_drawn:
+        # for each chunk torch sets its generator back, which is no operator that a graph could hold
+        raise Break(breaks.RANDOM, "torch.vmap of chunks that are to draw the same numbers")
     return over_batch(world, body, found, list(zip(leaves, dims, strict=True)), out_dims, settings)
 
 

@@ -7,6 +7,7 @@ registered here, by users, and by packages that offer backends to torch under it
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib.metadata
 import threading
@@ -19,8 +20,10 @@ import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import telling
@@ -75,6 +78,9 @@ def backend_name(backend: str | Backend) -> str:
 
 
 _symbols: ContextVar[Symbols | None] = ContextVar("symbols of the graph being compiled", default=None)
+_fakes: ContextVar[FakeTensorMode | None] = ContextVar(
+    "the mode of its inputs, if they are fakes", default=None
+)
 
 
 def compile_graph(
@@ -83,11 +89,13 @@ def compile_graph(
     graph: torch.fx.GraphModule,
     inputs: list[Any],
     symbols: Symbols | None = None,
+    fakes: FakeTensorMode | None = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph; its failure is told apart from the program's own."""
+    """What a backend makes of a graph; its failure is told apart from the program's own. With `fakes` the
+    inputs are fakes of that mode already."""
     compiled: Any
-    token = _symbols.set(symbols)
+    token, other = _symbols.set(symbols), _fakes.set(fakes)
     try:
         with TorchState():  # a compiler that runs the graph to see what it does throws its switches
             compiled = backend(graph, inputs, **options)
@@ -95,6 +103,7 @@ def compile_graph(
         raise BackendCompilerFailed(name, error) from error
     finally:
         _symbols.reset(token)
+        _fakes.reset(other)
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
         raise BackendCompilerFailed(name, wrong) from wrong
@@ -116,14 +125,41 @@ def in_tracing_context(backend: Backend) -> Backend:
             return compile_once(graph, inputs, **options)
 
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
-        symbols = _symbols.get()
+        symbols, fakes = _symbols.get(), _fakes.get()
+        if fakes is not None:
+            with _torch_compilers, tracing(TracingContext(fakes)):
+                return backend(graph, inputs, **options)
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
         with _torch_compilers, tracing(TracingContext(mode)):
-            return backend(graph, inputs, **options)
+            return backend(without_inference_mode(graph), inputs, **options)
 
     return compile_in_context
+
+
+def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
+    and what its graphs give are ordinary tensors anyway."""
+    if not any(node.target in INSTEAD for node in graph.graph.nodes):
+        return graph
+    copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for node in copied.graph.nodes:
+        node.target = INSTEAD.get(node.target, node.target)
+    copied.recompile()
+    return copied
+
+
+def enter_no_grad(mode: bool) -> bool:
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(not mode)
+    return before
+
+
+INSTEAD: dict[Any, Any] = {
+    grad_mode._enter_inference_mode: enter_no_grad,
+    grad_mode._exit_inference_mode: torch._C._set_grad_enabled,
+}
 
 
 def static_fakes(mode: FakeTensorMode, inputs: list[Any]) -> list[Any]:
@@ -161,6 +197,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
     count_nodes(note, graph)
     telling.backward(of, graph)
     began = time.perf_counter()
+    progress.tell(note, "backward")
     try:
         yield
     except Exception as error:
@@ -168,6 +205,7 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
         raise
     finally:
         note.seconds = note.backend_seconds = time.perf_counter() - began
+        progress.tell(note, "done")
         compile_records.add(note)
 
 

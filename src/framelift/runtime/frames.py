@@ -12,28 +12,41 @@ import itertools
 import logging
 import threading
 import time
+import timeit
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from framelift import _frame, _guards
 from framelift.bytecode import resume
-from framelift.core import breaks, policy, stance
+from framelift.core import breaks, policy, progress, stance
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
-from framelift.core.errors import BackendCompilerFailed, Unsupported
+from framelift.core.errors import (
+    BackendCompilerFailed,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+    UserError,
+)
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import recompiles, telling
+from framelift.guards.filtering import GuardFilter
+from framelift.runtime import agreement, data_parallel, recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
-from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+from framelift.runtime.bisecting import Examined
+from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
+from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.recompiles import Recompilation
+from framelift.runtime.verifying import original, verified
+from framelift.tensors.contexts import outside_of
+from framelift.tensors.torch_state import without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -52,7 +65,12 @@ class Compiled:
     captured: Captured
     graph_callable: Any
     backend_seconds: float
+    name: str
+    """Of the function, with its place; `the rest of` one after a break."""
+    compile_id: str
     entry: Any = None
+    guard_seconds: float | None = None
+    """What checking the guards takes when all of them hold, if `explain` asked."""
     number: int = field(default_factory=itertools.count().__next__)
 
     @property
@@ -78,6 +96,8 @@ class Record:
         self.failures = 0
         self.empty = 0
         self.dynamism = Dynamism()
+        self.elsewhere: list[dict[str, Any]] = []
+        """What captures of it on other ranks rely on, if ranks agree."""
         self.number = next(_numbers)
         self.attempts = itertools.count()
         """How often it was tried to compile it: with `number` what a compilation is known by."""
@@ -147,6 +167,14 @@ class Records:
         return len(self.values())
 
 
+class GuardFail(NamedTuple):
+    """What `guard_fail_fn` is told."""
+
+    reason: str
+    """The guard that failed, and what was found: `n == 2, found 3`."""
+    orig_code: CodeType
+
+
 @dataclass(eq=False)
 class Context:
     """The options of a compiled function; what `_frame.call_in` is given."""
@@ -159,6 +187,12 @@ class Context:
     """Whether sizes and numbers are symbols: all, none, or those that turn out to change."""
     recompile_limit: int | None = None
     """In place of the one in `framelift.config`."""
+    name: str | None = None
+    """What the user calls it, in records and logs."""
+    guard_fail_fn: Callable[[GuardFail], Any] | None = None
+    """Is told each guard that fails, before it is compiled again."""
+    guard_filter_fn: GuardFilter | None = None
+    """Says which guards to keep."""
     isolate_recompiles: bool = False
     """Neither counts what others have compiled against itself, nor the other way round."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -215,8 +249,8 @@ Replacement = tuple[Any, tuple[Any, ...]]
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context | None = _frame.context()
-    if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return None  # such hooks would be called for what a trace computes
+    if context is None:
+        return None
     if not stance.compiles():
         refuse(context, fn, arguments)
         return None
@@ -225,8 +259,12 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     record = context.record(fn.__code__)
     if recompiles.has_stopped(context, record, entries_everywhere):
         return None
-    with record.lock:
-        return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
+    with record.lock, without_saved_tensors_hooks():
+        found = compiled_meanwhile(record, fn, arguments)
+        meetings = agreement.on_each_call()
+        if meetings is not None and not agreement.all_hit(meetings, record, found is not None):
+            found = None
+        return found or compiled_frame(context, record, fn, arguments)
 
 
 def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
@@ -256,17 +294,29 @@ def compiled_frame(
     cache = record.cache
     if _frame.get_cache(code, context) is False:
         return None
-    _frame.set_cache(code, cache, context)
+    if agreement.on_each_call() is None:
+        _frame.set_cache(code, cache, context)  # else each call is looked at, with the other ranks
     full = recompiles.limit_reached(context, record, len(cache), entries_everywhere)
     if full is not None:
         recompiles.stop_at(context, record, full, fn, arguments)
         return None
     record.skipped = None
     if len(cache):
-        recompiles.note(context, record, recompiles.why_again(record, fn, arguments))
+        again = recompiles.why_again(record, fn, arguments)
+        recompiles.note(context, record, again)
+        for failure in again.by_failure() if context.guard_fail_fn is not None else ():
+            context.guard_fail_fn(GuardFail(str(failure), code))  # type: ignore[misc]
     counters["frames"]["total"] += 1
-    with recorded(context, record) as note:
-        return captured_frame(context, record, cache, fn, arguments, note)
+    told = agreement.told_if_it_fails(agreement.current())
+    try:
+        with recorded(context, record) as note, told, replaying.watched(context, note, fn, arguments):
+            return captured_frame(context, record, cache, fn, arguments, note)
+    except BackendCompilerFailed as error:
+        if not config.suppress_errors or context.fullgraph:
+            raise
+        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, error)
+        skip(context, record, str(error))
+        return None
 
 
 def captured_frame(
@@ -277,29 +327,18 @@ def captured_frame(
     arguments: list[Any],
     note: CompileRecord,
 ) -> Replacement | Literal[False] | None:
-    code = fn.__code__
-    try:
-        check_frame(fn)
-        with _tracing:
-            captured = capture(fn, arguments, context.fullgraph, dynamism_of(context, record))
-    except Break as found:
-        ended: Break | None = found
-        found.let_go()
-    except EscapedError as error:
-        ended = None
-        note.failed = f"the program raised {type(error.__cause__).__name__}"
-        log.debug(
-            "%s raised while captured; it runs as plain Python", code.co_qualname, exc_info=error.__cause__
+    outcome = traced(context, record, fn, arguments, note)
+    meetings = agreement.current()
+    if meetings is not None:
+        outcome = agreement.settled(
+            meetings, record, outcome, lambda end: traced(context, record, fn, arguments, note, end)
         )
-    except Exception as error:
-        ended = faults.as_break(error)
-    else:
-        note_captured(note, captured)
-        return run_captured(context, record, cache, fn, arguments, captured, note)
-    # outside the handler: what is raised from here on has nothing to do with how the trace ended
-    if ended is not None:
-        note_failed(note, ended)
-        broken(context, record, ended, note)
+    if isinstance(outcome, Captured):
+        note_captured(note, outcome)
+        return run_captured(context, record, cache, fn, arguments, outcome, note)
+    if outcome is not None:
+        note_failed(note, outcome)
+        broken(context, record, outcome, note)
         return None
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
@@ -309,12 +348,43 @@ def captured_frame(
     return False if context.fullgraph else None
 
 
+def traced(
+    context: Context,
+    record: Record,
+    fn: FunctionType,
+    arguments: list[Any],
+    note: CompileRecord,
+    end: Ending | None = None,
+) -> Captured | Break | None:
+    """What comes of a trace; None: the program raised, and the frame runs plainly."""
+    try:
+        check_frame(fn)
+        with _tracing:
+            dynamism = dynamism_of(context, record)
+            return capture(fn, arguments, context.fullgraph, dynamism, end, context.guard_filter_fn)
+    except Break as found:
+        found.let_go()
+        return found
+    except EscapedError as error:
+        note.failed = f"the program raised {type(error.__cause__).__name__}"
+        log.debug("%s raised while captured; it runs as plain Python", record.name, exc_info=error.__cause__)
+        return None
+    except UserError:  # of what the user has given to `compile`
+        raise
+    except Exception as error:
+        return faults.as_break(error)
+
+
 def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     """What earlier captures say about which sizes change; nothing to say the first time, unless asked to."""
-    if context.dynamic is None and not (record.compiled and config.automatic_dynamic):
+    known = [*(compiled.captured.program.relied_on for compiled in record.compiled), *record.elsewhere]
+    mode = context.dynamic
+    if mode is None and not config.assume_static_by_default:
+        mode = True
+    if mode is None and not (known and config.automatic_dynamic_shapes):
         return None
-    record.dynamism.mode = context.dynamic
-    record.dynamism.learn(compiled.captured.program.relied_on for compiled in record.compiled)
+    record.dynamism.mode = mode
+    record.dynamism.learn(known)
     return record.dynamism
 
 
@@ -325,13 +395,14 @@ def dynamism_of(context: Context, record: Record) -> Dynamism | None:
 def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
     """A record of the attempt, whatever comes of it."""
     note = CompileRecord("forward", record.name, record.filename, record.line, context.backend_name)
-    note.entries = len(record.compiled)
+    note.entries, note.region = len(record.compiled), context.name or ""
     note.compile_id, note.started = f"{record.number}/{next(record.attempts)}", time.time()
     with telling.compilation(note):
         if record.recompiles and note.entries:
             note.recompiled_because = str(record.recompiles[-1].reason)
             telling.recompiled(note, record.recompiles[-1])
         began = time.perf_counter()
+        progress.tell(note, "trace")
         try:
             yield note
         except Exception as error:
@@ -339,6 +410,7 @@ def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
             raise
         finally:
             note.seconds = time.perf_counter() - began
+            progress.tell(note, "done")
             compile_records.add(note)
             if (watch := watch_of(context)) is not None:
                 watch.records.append(note)
@@ -379,6 +451,8 @@ def run_captured(
         return False if context.fullgraph else None
     telling.graph(note, captured)
     compiled = compile_captured(context, record, captured, note)
+    if (meetings := agreement.current()) is not None:
+        agreement.all_compiled(meetings, record)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
     inputs = captured.program.native.collect(fn, arguments)
@@ -390,6 +464,7 @@ def run_captured(
     cache.add(compiled.entry)
     if (watch := watch_of(context)) is not None and watch.keeps_compiled:
         watch.compiled.append(compiled)
+        compiled.guard_seconds = seconds_to_check(captured, fn, arguments)
     telling.compiled(note, captured)
     if captured.ended_by is not None:
         note_break(context, record, captured.ended_by, note)
@@ -400,6 +475,16 @@ def run_captured(
     counters["inline_call"]["inlined"] += captured.inlined_calls
     counters["restarts"]["traces"] += captured.restarts
     return compiled.entry.region, tuple(inputs)
+
+
+def seconds_to_check(captured: Captured, fn: FunctionType, arguments: list[Any]) -> float:
+    """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""
+    collect = captured.program.native.collect
+    return min(timeit.repeat(lambda: collect(fn, arguments), number=CHECKS, repeat=5)) / CHECKS
+
+
+CHECKS = 20
+"""How often guards are checked in a row to find out what that takes."""
 
 
 def nothing_to_gain(context: Context, record: Record, captured: Captured) -> bool:
@@ -439,15 +524,12 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
     graph = None
     if captured.graph is not None:
         token = compiling.set(note)
+        plain = original(captured.graph, context)
+        progress.tell(note, "backend")
         try:
-            graph = compile_graph(
-                context.backend,
-                context.backend_name,
-                captured.graph,
-                captured.example_inputs,
-                captured.symbols,
-                **context.options,
-            )
+            with outside_of(captured.left):
+                made = compiled_graph(context, captured)
+            graph = verified(plain, made, examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
@@ -455,10 +537,31 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
             compiling.reset(token)
             note.backend_seconds = time.perf_counter() - began
     captured.rely_on_sizes(record.dynamism)
-    compiled = Compiled(captured, graph, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    compiled = Compiled(captured, graph, seconds, record.what, note.compile_id)
     captured.release()
     compiled.entry = _guards.Entry(captured.program.native, captured.region.bind(graph), compiled)
     return compiled
+
+
+def examined(context: Context) -> Examined:
+    return Examined(context.backend, context.backend_name, context.options)
+
+
+def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
+    """What the backend makes of the graph, or of its parts, between which DDP sends gradients."""
+
+    def compile_part(graph: Any, inputs: list[Any], fakes: Any = None) -> Callable[..., Any]:
+        name, symbols = context.backend_name, captured.symbols
+        return compile_graph(context.backend, name, graph, inputs, symbols, fakes, **context.options)
+
+    graph, inputs = captured.graph, captured.example_inputs
+    assert graph is not None
+    naming = naming_collectives(graph, captured.fn_name)
+    ddp, made = data_parallel.active(), None
+    if ddp is not None:
+        made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)
+    return naming(made or compile_part(graph, inputs))
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:
@@ -466,15 +569,24 @@ def is_run_by_nothing(context: Context, record: Record) -> bool:
     return any(other.skipped == NOTHING for other in context.records.values() if other is not record)
 
 
+ERRORS: dict[breaks.Reason, type[Unsupported]] = {
+    breaks.FAKE_FAILED: TorchRuntimeError,
+    breaks.OPERATOR_ERROR: TorchRuntimeError,
+    breaks.BODIES: UncapturedHigherOrderOpError,
+}
+"""What a break is when it is an error, if it has a name of its own."""
+
+
 def broken(context: Context, record: Record, found: Break, note: CompileRecord) -> None:
     """The frame can't be captured: it runs as it is from now on."""
     if context.fullgraph and is_run_by_nothing(context, record):
         return skip(context, record, found.describe())
     note_break(context, record, found, note)
-    if context.fullgraph:
+    if context.fullgraph or found.is_error:
         where = f" {found.stack[0]}" if found.stack else ""
-        raise Unsupported(
-            f"the function can't be captured whole (fullgraph=True).{where}\n{found.describe()}"
+        why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
+        raise ERRORS.get(found.reason, Unsupported)(
+            f"the function can't be captured whole ({why}).{where}\n{found.describe()}"
         )
     return skip(context, record, found.describe())
 

@@ -126,10 +126,14 @@ class GraphWriter:
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
         self.inputs: list[tuple[torch.fx.Node, Any, Any]] = []
-        """Node, what comes in, and what stands for it: tensors, and numbers that are symbols."""
+        """Node, what comes in, and what stands for it: tensors, numbers that are symbols, some objects."""
+        self.objects: dict[int, torch.fx.Node] = {}
+        """id of an object of the program's that the graph is given as it is -> its placeholder."""
         self.impure: set[torch.fx.Node] = set()
         """Nodes that are kept even if nobody uses what they give."""
         self.classes: dict[int, type] = {}
+        self.displaced: set[int] = set()
+        """Inputs that require grad, and lie in other memory by now."""
         self.calls = 0
         self.regions: dict[Any, str] = {}
         """What a nested compile region does -> the name that all calls of it go by."""
@@ -174,10 +178,14 @@ class GraphWriter:
         body = self.bodies[depth]
         found = body.nodes.get(id(fake))
         if found is None and depth:
+            self.check_displaced("an operator", fake)
             around = self.lifted(fake, depth - 1)
             if around is not None:
                 found = body.nodes[id(fake)] = self.operand(body, fake, around)
         return found
+
+    def check_displaced(self, func: Any, fake: FakeTensor) -> None:
+        """Breaks if a call would be differentiated up to what is not in its place any more."""
 
     def operand(self, body: Body, value: Any, around: torch.fx.Node) -> torch.fx.Node:
         made = body.placeholder([*body.own, *(node for node, _, _ in body.operands)])
@@ -328,9 +336,13 @@ class GraphWriter:
             node = self.node_of(value)
             if node is None:
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+            if self.displaced:
+                self.check_displaced(func, value)
             return node
         if cls in memory.ATOMS or cls is bytes:
             return value
+        if self.objects and id(value) in self.objects:
+            return self.objects[id(value)]
         if cls is tuple or cls is list:
             return cls([self.argument(func, v) for v in value])
         if cls is torch.Size:
@@ -363,6 +375,16 @@ class GraphWriter:
         if self.symbols is None:
             self.symbols = Symbols(self.place)
         return self.symbols
+
+    def take(self, value: Any) -> bool:
+        """Whether an object that is no tensor, and that backends know, is an input of the graph now."""
+        if id(value) not in self.objects:
+            if len(self.bodies) > 1:
+                return False
+            node = self.objects[id(value)] = self.placeholder()
+            node.meta["example_value"] = value
+            self.inputs.append((node, value, value))
+        return True
 
     def number(self, value: int | float) -> Any:
         """A number becomes a placeholder."""

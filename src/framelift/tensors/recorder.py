@@ -32,6 +32,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
+from framelift.tensors.displaced import Displaced
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.functions import (
     EFFECTS,
@@ -47,6 +48,7 @@ from framelift.tensors.functions import (
     SPARSE_FACTS,
     element,
     has_effects,
+    is_collective,
     is_custom,
     is_foreign,
     modern,
@@ -54,7 +56,6 @@ from framelift.tensors.functions import (
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, describe
-from framelift.tensors.history import Histories
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
@@ -86,7 +87,7 @@ FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 INDEXING = (operator.getitem, Tensor.__getitem__)
 
 
-class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
+class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -121,15 +122,12 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         self.device_before = devices.CURRENT_DEVICE
         self.grad_before = torch.is_grad_enabled()
         self.state = memory.state()
-        for mode in self.modes_before:
-            if type(mode) is not devices.DeviceContext:
-                raise Break(
-                    breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call"
-                )
+        for number, mode in enumerate(self.modes_before):
+            self.meet_mode(number, mode)
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
-        super().__enter__()
+        self.enter_beneath_modes()
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -269,12 +267,12 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         """The result of a torch function on fakes, recorded."""
         if self.overriding and self.overloaded(args, kwargs):
             return func(*args, **kwargs)  # torch says by which name it goes
+        if self.in_modes:
+            return func(*args, **kwargs)  # which comes first
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if self.in_modes:
-            return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -282,15 +280,11 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
-            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
+            func = SCALED[func]
         if type(func) in OPERATORS and has_effects(func):
             return self.record_effect(func, args, kwargs)
         if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
             return self.look_up(*args)
-        # the innermost mode around the call comes first; the program's own have had their turn
-        device = self.modes_before[-1].device if self.modes_before else None
-        if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
-            kwargs = {**kwargs, "device": device}
         with torch._C.DisableTorchFunction():
             if func is Tensor.requires_grad_:
                 return self.require_grad(*args, **kwargs)
@@ -325,20 +319,6 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
             raise Break(breaks.INTERNAL, f"torch.{cls.__name__} of what is neither sizes nor a list")
         dtype = LEGACY[cls] or torch.get_default_dtype()
         return self.record_call(*found, {"dtype": dtype})
-
-    def require_grad(self, fake: Any, requires_grad: bool = True) -> Any:
-        """`Tensor.requires_grad_`."""
-        if fake.requires_grad is bool(requires_grad):
-            return fake
-        if id(fake) in self.input_of:
-            raise Break(breaks.EFFECT, "Tensor.requires_grad_ on a tensor from outside")
-        if not requires_grad:
-            raise Break(breaks.INTERNAL, "Tensor.requires_grad_(False) on a tensor that is differentiated")
-        self.run(Tensor.requires_grad_, (fake,), {})
-        self.keys.forget(fake)
-        self.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)
-        self.leaves.append(fake)
-        return fake
 
     def perform(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         state = memory.state()
@@ -391,7 +371,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
             return self.plain(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-        random = self.fakes.drew_random
+        random = self.fakes.drew_random or is_collective(func)
         if keyed is not None and not (self.symbols is not None and self.symbols.has_fresh):
             memory.remember(keyed[0], self.keys, tensors, out, random)
         self.record(func, args, kwargs, out, not random)
@@ -409,12 +389,15 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
-        out = self.run(func, *self.with_wrappers((args, kwargs)))
+        with self.fakes:  # from which a class may learn that nothing is to be sent for real
+            out = self.run(func, *self.with_wrappers((args, kwargs)))
         self.fakes.written = [self.faces.get(id(tensor), tensor) for tensor in self.fakes.written]
         return self.with_faces(out)
 
     def note_random(self, func: Any) -> None:
         """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if torch._C._are_functorch_transforms_active():
+            raise Break(breaks.RANDOM, f"{describe(func)}, within a transform of torch.func around the call")
         if self.fakes.sealed:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.fakes.has_drawn = True
@@ -429,8 +412,7 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
         self.fakes.written.clear()
         with torch._C.DisableTorchFunction():
             try:
-                with self.fakes:
-                    out = self.run_wrapped(func, args, kwargs)
+                out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
                 raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
             self.note_random(func)
@@ -464,6 +446,11 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
             fake_tensor.UnsupportedFakeTensorException,
         ) as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
+        except Exception as error:
+            if is_of_a_fake_kernel(error):
+                said = f"{type(error).__name__}: {error}"
+                raise Break(breaks.FAKE_FAILED, f"{describe(func)}: {said}") from error
+            raise
 
     def refuse(self, func: Any, args: Any) -> None:
         try:
@@ -522,6 +509,8 @@ class Recorder(Overrides, Wrappers, Contexts, Histories, TorchFunctionMode):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
                 self.mutated_at[id(fake)] = place
+        self.check_flags()
+        self.note_versions(written)
         self.refuse_overlap()
         return bool(changed)
 
@@ -565,3 +554,15 @@ def is_plain_result(value: Any) -> bool:
     if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
         return True
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
+
+
+FAKE_KERNELS = torch._library.fake_impl.__file__
+
+
+def is_of_a_fake_kernel(error: BaseException) -> bool:
+    """Whether it comes out of a fake implementation that a user has registered: then it says nothing of what
+    the operator itself does."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_filename != FAKE_KERNELS:
+        at = at.tb_next
+    return at is not None

@@ -320,7 +320,10 @@ class Symbols:
             fake: Any = mode.from_tensor(given, static_shapes=True)
             fake.item_memo = entry.symbol  # what `.item()` gives
             return fake
-        return entry.symbol if entry.symbol is not None else self.fake(mode, entry)
+        if entry.symbol is not None:
+            return entry.symbol
+        fake = self.fake(mode, entry)
+        return fake if fake.requires_grad else fake.requires_grad_(given.requires_grad)
 
     def fake(self, mode: FakeTensorMode, entry: Input) -> FakeTensor:
         """A fake of a tensor with symbols in it."""

@@ -323,6 +323,12 @@ EFFECTIVE = {
 }
 """Modules of C functions that are called each time the program runs -> what they do."""
 
+PARALLEL = {
+    "torch.nn.parallel.distributed": "makes ready for the reduction of gradients",
+    "torch.distributed.fsdp": "gathers parameters, and frees them",
+}
+"""Parts of torch that do something for each call of a module -> what."""
+
 CLOCKS = frozenset({"now", "utcnow", "today"})
 """Class methods of dates that ask what time it is."""
 
@@ -393,6 +399,7 @@ TORCH_PYTHON = (
     "torch._linalg_utils",
     "torch._ops",
     "torch._library",
+    "torch.distributed.tensor.placement_types",
 )
 """Modules of torch in Python that are the functional API, or ask about state; run untouched."""
 

@@ -1,0 +1,207 @@
+"""`framelift.verify(fn)(*args)`: a function plainly and compiled, and what a difference comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from framelift.api.compile import compile, uncompiled
+from framelift.core.errors import WrongResult
+from framelift.runtime.bisecting import weights
+from framelift.runtime.frames import Context
+from framelift.runtime.verifying import Verifier, WrongGraph, verifying
+from framelift.tensors.cloning import as_float64, checkpoint_parameters, clone_inputs, save_rng_state
+from framelift.tensors.comparing import Difference, Rules, difference
+
+
+@dataclass
+class Verification:
+    """What came of it; `str()` is the report."""
+
+    name: str
+    result: Any = field(repr=False)
+    """What the compiled function gave."""
+    difference: Difference | None
+    """In what the compiled function gives, leaves in its arguments, or what gradients come of it."""
+    wrong: WrongGraph | None
+    """The first graph that the backend computes wrongly."""
+    graphs: int
+    checked: int
+    """How many graphs there are, and how many calls of them were checked."""
+
+    @property
+    def ok(self) -> bool:
+        return self.difference is None and self.wrong is None
+
+    def check(self) -> None:
+        """An error if something differs."""
+        if not self.ok:
+            raise WrongResult(str(self))
+
+    def save_script(self, folder: str | Path) -> Path | None:
+        """Writes a script that shows what is wrong, if there is one."""
+        if self.wrong is None or self.wrong.script is None:
+            return None
+        return self.wrong.script.save(folder)
+
+    def __str__(self) -> str:
+        if self.ok:
+            ran = f"{self.graphs} graph(s), {self.checked} call(s) of them checked"
+            return f"{self.name}: compiled, it does what it does otherwise ({ran})"
+        lines = [f"{self.name}: compiled, it does something else"]
+        if self.difference is not None:
+            lines.append(f"  {self.difference}")
+        if self.wrong is not None:
+            lines += [f"  {line}" for line in str(self.wrong).splitlines()]
+            if self.wrong.script is not None:
+                lines.append("  `save_script(folder)` writes a script that shows it")
+        else:
+            lines.append(f"  {CAPTURE.format(self.graphs)}")
+        return "\n".join(lines)
+
+
+CAPTURE = (
+    "each of the {} graph(s) is computed as it should be: what was captured is not what the program does. "
+    "Please report it"
+)
+
+
+@dataclass
+class Ran:
+    """One run of the whole function."""
+
+    result: Any
+    arguments: Any
+    """What became of them: `[0][1]` is the second, `[1]['x']` the one named x."""
+    gradients: list[Any]
+    error: BaseException | None = None
+
+    def compared(self, other: Ran, reference: Ran | None, rules: Rules) -> Difference | None:
+        if str(self.error) != str(other.error) or type(self.error) is not type(other.error):
+            return Difference("", f"it raises {other.error!r} instead of {self.error!r}")
+        for name in ("result", "arguments", "gradients"):
+            known = None if reference is None else getattr(reference, name)
+            found = difference(getattr(self, name), getattr(other, name), known, rules)
+            if found is not None:
+                return dataclasses.replace(found, path=f"{name}{found.path}")
+        return None
+
+
+def verify(
+    fn: Callable[..., Any], *, tol: float | None = None, **settings: Any
+) -> Callable[..., Verification]:
+    """Runs a function or a module plainly and compiled, with copies of the arguments and the same random
+    numbers, and compares results, arguments and gradients; and, as they run, each graph with what the
+    backend made of it. Where a graph differs, the first operation that shows it is looked for.
+
+    `settings` are those of `compile`. `tol` is how far numbers may be apart; by default that goes by their
+    dtype, and what is further apart is judged by a run in double precision. Parameters and buffers of
+    modules that the function uses are put back in between; other things that it changes are changed twice.
+
+    >>> import torch, framelift
+    >>> report = framelift.verify(lambda x: x.sin() * 2, backend="eager")(torch.ones(3))
+    >>> report.ok, report.graphs
+    (True, 1)
+    """
+    plain = uncompiled(fn)
+
+    def run(*args: Any, **kwargs: Any) -> Verification:
+        compiled = compile(plain, **with_same_numbers(settings))
+        context: Context = compiled._framelift_context
+        verifier = Verifier(context)
+        modules = modules_of(plain, (args, kwargs))
+        restore_numbers, restore_modules = save_rng_state(), checkpoint_parameters(*modules)
+        expected = ran(plain, (args, kwargs), modules)
+        restore_modules()
+        restore_numbers()
+        token = verifying.set(verifier)
+        try:
+            found = ran(compiled, (args, kwargs), modules)
+        finally:
+            verifying.reset(token)
+        rules = Rules(tol=tol)
+        apart = expected.compared(found, None, rules)
+        if apart is not None:
+            after = checkpoint_parameters(*modules)
+            restore_modules()
+            restore_numbers()
+            again = ran(plain, (args, kwargs), modules)
+            restore_modules()
+            restore_numbers()
+            apart = expected.compared(found, reference(plain, (args, kwargs)), rules)
+            if expected.compared(again, None, rules) is not None:
+                apart = None  # it is not the same from one time to the next: there is nothing to compare with
+            after()
+        name = getattr(plain, "__qualname__", type(plain).__qualname__)
+        context.forget()
+        return Verification(name, found.result, apart, verifier.wrong, len(verifier.graphs), verifier.checked)
+
+    return run
+
+
+def with_same_numbers(settings: dict[str, Any]) -> dict[str, Any]:
+    """Inductor draws random numbers in its own way unless it is told not to."""
+    if settings.get("backend", "inductor") == "inductor" and settings.get("mode") is None:
+        return {**settings, "options": {"fallback_random": True, **(settings.get("options") or {})}}
+    return settings
+
+
+def ran(fn: Callable[..., Any], inputs: Any, modules: list[torch.nn.Module]) -> Ran:
+    given = clone_inputs(inputs)
+    try:
+        result = fn(*given[0], **given[1])
+    except Exception as error:
+        return Ran(None, clone_inputs(given), [], error)
+    return Ran(clone_inputs(result), clone_inputs(given), gradients(result, given, modules))
+
+
+def gradients(result: Any, given: Any, modules: list[torch.nn.Module]) -> list[Any]:
+    """What comes to arguments and parameters if each element of the result has a weight of its own."""
+    leaves = [x for x in pytree.tree_leaves(given) if isinstance(x, torch.Tensor)]
+    leaves = [x for x in (*leaves, *parameters(modules)) if x.is_leaf and x.requires_grad]
+    ends = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+    if not leaves or not ends:
+        return []
+    try:
+        return list(torch.autograd.grad(ends, leaves, list(map(weights, ends)), allow_unused=True))
+    except RuntimeError as error:  # gone back before, within the function
+        return [str(error).partition("\n")[0]]
+
+
+def parameters(modules: list[torch.nn.Module]) -> list[torch.Tensor]:
+    return list({id(p): p for module in modules for p in module.parameters()}.values())
+
+
+def reference(plain: Any, inputs: Any) -> Ran | None:
+    """The same in double precision, if it can be done in that."""
+    try:
+        doubled = as_float64(plain) if isinstance(plain, torch.nn.Module) else plain
+        return ran(doubled, as_float64(inputs), modules_of(doubled, inputs))
+    except Exception:
+        return None
+
+
+def modules_of(fn: Any, inputs: Any) -> list[torch.nn.Module]:
+    """Those that a function may use: itself, what it is bound to, encloses, names, or is given."""
+    found: list[Any] = [fn, *pytree.tree_leaves(inputs)]
+    if isinstance(fn, types.MethodType):
+        found.append(fn.__self__)
+    inner = getattr(fn, "__func__", fn)
+    if isinstance(inner, types.FunctionType):
+        found += [cell.cell_contents for cell in inner.__closure__ or () if has_contents(cell)]
+        found += [inner.__globals__[name] for name in inner.__code__.co_names if name in inner.__globals__]
+    return list({id(each): each for each in found if isinstance(each, torch.nn.Module)}.values())
+
+
+def has_contents(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False

@@ -1,0 +1,197 @@
+"""What a function is run twice with: copies of its inputs, its random numbers and its parameters.
+
+A copy of several inputs has what they have in common: tensors that share memory still do, an object that is
+there twice is one object. Strides, offsets and `requires_grad` are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+def clone_inputs(inputs: Any) -> Any:
+    """A copy of inputs - tensors, or containers and objects with tensors - that shares nothing with them.
+
+    What can't be copied (a lock, an open file) is the same object in the copy. A tensor that other
+    computations led to is copied as one that nothing led to.
+
+    >>> import torch
+    >>> base = torch.zeros(2, 3, requires_grad=True)
+    >>> (a, b) = clone_inputs((base, base.t()))
+    >>> a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr(), b.stride(), a.requires_grad
+    (True, (1, 3), True)
+    """
+    with torch.no_grad():
+        return Cloning().of(inputs)
+
+
+class Cloning:
+    """One copy; `memo` is that of `copy.deepcopy`, which makes what this does not know."""
+
+    def __init__(self, tensors: Callable[[torch.Tensor], torch.Tensor] | None = None) -> None:
+        self.memo: dict[Any, Any] = {}
+        self.convert = tensors
+        """What becomes of a tensor, if not a copy."""
+
+    def of(self, value: Any) -> Any:
+        if id(value) in self.memo:
+            return self.memo[id(value)]
+        made = self.made(value)
+        self.memo[id(value)] = made
+        self.memo.setdefault(id(self.memo), []).append(value)  # so that its id is not another's meanwhile
+        return made
+
+    def made(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        kind = type(value)
+        if kind is dict:
+            made = self.memo[id(value)] = {}
+            made.update((key, self.of(each)) for key, each in value.items())
+            return made
+        if kind is list:
+            listed = self.memo[id(value)] = []
+            listed.extend(map(self.of, value))
+            return listed
+        if isinstance(value, tuple) and (kind is tuple or hasattr(kind, "_make")):
+            parts = list(map(self.of, value))
+            return tuple(parts) if kind is tuple else kind._make(parts)
+        return self.other(value)
+
+    def other(self, value: Any) -> Any:
+        if isinstance(value, torch.Generator):
+            return value.clone_state()
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
+            made = self.memo[id(value)] = object.__new__(type(value))
+            vars(made).update((name, self.of(each)) for name, each in vars(value).items())
+            return made
+        if isinstance(value, torch.nn.Module):
+            for tensor in (*value.parameters(), *value.buffers()):
+                self.of(tensor)
+        try:
+            return copy.deepcopy(value, self.memo)
+        except Exception:
+            return value
+
+    # ---- tensors
+
+    def tensor(self, value: torch.Tensor) -> torch.Tensor:
+        if self.convert is not None:
+            made = self.convert(value)
+        elif has_storage(value):
+            made = self.on_storage(value)
+        else:
+            made = value.detach().clone()
+        if isinstance(value, torch.nn.Parameter) and not isinstance(made, torch.nn.Parameter):
+            made = torch.nn.Parameter(made, value.requires_grad)
+        else:
+            made.requires_grad_(value.requires_grad and (made.is_floating_point() or made.is_complex()))
+        if value.is_leaf and value.grad is not None:
+            made.grad = self.of(value.grad)
+        for name, each in getattr(value, "__dict__", {}).items():
+            setattr(made, name, copy.copy(each))
+        return made
+
+    def on_storage(self, value: torch.Tensor) -> torch.Tensor:
+        """Where it lies in a copy of its memory, which others may lie in too."""
+        storage = value.untyped_storage()
+        storages = self.memo.setdefault("torch", {})  # where `copy.deepcopy` of a tensor looks
+        if storage._cdata not in storages:
+            storages[storage._cdata] = storage.clone()
+            self.memo.setdefault(id(self.memo), []).append(storage)
+        made = torch.empty(0, dtype=value.dtype, device=value.device)
+        made.set_(storages[storage._cdata], value.storage_offset(), value.size(), value.stride())
+        if value.is_conj():
+            made = made.conj()
+        return torch._neg_view(made) if value.is_neg() else made
+
+
+def has_storage(value: torch.Tensor) -> bool:
+    plain = type(value) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    return plain and value.layout is torch.strided and not value.is_quantized and value.device.type != "meta"
+
+
+def as_float64(inputs: Any) -> Any:
+    """A copy of inputs in which floating-point numbers in tensors have double precision."""
+
+    def wider(value: torch.Tensor) -> torch.Tensor:
+        if not (value.is_floating_point() or value.is_complex()) or value.is_quantized:
+            return value.detach().clone()
+        return value.detach().to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
+
+    with torch.no_grad():
+        return Cloning(wider).of(inputs)
+
+
+# ---- random numbers
+
+
+@contextlib.contextmanager
+def preserve_rng_state() -> Iterator[None]:
+    """Whatever is drawn in the block, afterwards the generators - torch's of all devices, Python's, NumPy's -
+    stand where they stood before.
+
+    >>> import torch
+    >>> with preserve_rng_state():
+    ...     a = torch.rand(2)
+    >>> torch.equal(a, torch.rand(2))
+    True
+    """
+    restore = save_rng_state()
+    try:
+        yield
+    finally:
+        restore()
+
+
+def save_rng_state() -> Callable[[], None]:
+    """Gives what puts the generators back where they stand now."""
+    cpu, python = torch.get_rng_state(), random.getstate()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    numpy = sys.modules.get("numpy.random")
+    drawn = None if numpy is None else numpy.get_state()
+
+    def restore() -> None:
+        torch.set_rng_state(cpu)
+        random.setstate(python)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+        if numpy is not None:
+            numpy.set_state(drawn)
+
+    return restore
+
+
+# ---- parameters
+
+
+def checkpoint_parameters(*modules: torch.nn.Module) -> Callable[[], None]:
+    """Remembers parameters, buffers and gradients of modules; gives a function that puts them back.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(2, 2)
+    >>> before = net.weight.clone()
+    >>> restore = checkpoint_parameters(net)
+    >>> _ = torch.nn.init.zeros_(net.weight)
+    >>> restore()
+    >>> torch.equal(net.weight, before)
+    True
+    """
+    each = {id(t): t for module in modules for t in (*module.parameters(), *module.buffers())}
+    kept = [(t, clone_inputs(t)) for t in each.values()]
+
+    def restore() -> None:
+        with torch.no_grad():
+            for tensor, before in kept:
+                tensor.copy_(before)
+                tensor.grad = None if before.grad is None else before.grad.clone()
+
+    return restore

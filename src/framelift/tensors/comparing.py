@@ -1,0 +1,326 @@
+"""Whether two results are the same, as far as floating-point numbers allow: `framelift.testing.same`.
+
+Structures are gone through together; what is found first is said with its path. Numbers that are not
+floating-point must be equal. Those that are may differ by a tolerance that goes by their dtype; where they
+differ by more, and there is a reference that was computed with float64, what counts is that the result is
+no further from that than the other one is.
+"""
+
+from __future__ import annotations
+
+import cmath
+import collections
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+TOLERANCES = {
+    torch.float64: 1e-9,
+    torch.float32: 1e-4,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.complex128: 1e-9,
+    torch.complex64: 1e-4,
+    torch.complex32: 2e-3,
+}
+"""How far numbers may be apart, absolutely and of their size; others (of 8 bits and less) by `COARSE`."""
+COARSE = 0.125
+FURTHER = {torch.float16: 3.0, torch.bfloat16: 3.0}
+"""How many times as far from the reference a result may be as the other one; 2 where nothing is said."""
+PLAUSIBLE = 0.1
+"""How far a reference may be from what is expected, of its size; beyond it says nothing."""
+COSINE = 0.99
+"""What counts as the same direction."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first thing that is not the same; `str()` says it in a sentence or two."""
+
+    path: str
+    """Where in the results: `[0]['loss']`; empty for all of it."""
+    what: str
+    rmse: float | None = None
+    """The root of the mean square of what tensors differ by, and the largest of it."""
+    largest: float | None = None
+    cosine: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path.removeprefix('.') or 'the result'}: {self.what}"
+
+
+def rmse(expected: torch.Tensor, found: torch.Tensor) -> float:
+    """The root of the mean square of the differences, computed with float64.
+
+    >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+    1.4142135623730951
+    """
+    apart = (as_exact(expected) - as_exact(found)).abs().square()
+    return math.sqrt(apart.mean().item()) if apart.numel() else 0.0
+
+
+def cosine_similarity(expected: torch.Tensor, found: torch.Tensor) -> float:
+    """1 for tensors that point the same way, whatever their lengths.
+
+    >>> cosine_similarity(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))
+    1.0
+    """
+    a, b = (torch.view_as_real(x).flatten() if x.is_complex() else x.flatten() for x in (expected, found))
+    a, b = as_exact(a), as_exact(b)
+    lengths = (a.norm() * b.norm()).item()
+    if not lengths:
+        return 1.0 if torch.equal(a, b) else 0.0
+    return round(a.dot(b).item() / lengths, 12)
+
+
+def as_exact(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def same(
+    expected: Any,
+    found: Any,
+    fp64_ref: Any = None,
+    *,
+    tol: float | None = None,
+    cos_similarity: bool = False,
+    equal_nan: bool = True,
+    exact_dtype: bool = True,
+    exact_stride: bool = False,
+    ignore_non_fp: bool = False,
+) -> bool:
+    """Whether two results are the same: tensors, numbers, arrays, and containers and objects of them.
+
+    `fp64_ref` is the same result computed with float64, to judge by where the two are further apart than
+    `tol` (by default, what `TOLERANCES` says of their dtype). With `cos_similarity` tensors need only point
+    the same way. NaN is the same as NaN unless `equal_nan` is False. dtypes count unless `exact_dtype` is
+    False, strides if `exact_stride` is True; with `ignore_non_fp` only floating-point numbers do.
+
+    >>> import torch
+    >>> same({"loss": torch.tensor(1.0)}, {"loss": torch.tensor(1.00001)})
+    True
+    >>> same([1, torch.tensor([2])], [1, torch.tensor([3])])
+    False
+    """
+    rules = Rules(tol, cos_similarity, equal_nan, exact_dtype, exact_stride, ignore_non_fp)
+    return difference(expected, found, fp64_ref, rules) is None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts; see `same`."""
+
+    tol: float | None = None
+    cos_similarity: bool = False
+    equal_nan: bool = True
+    exact_dtype: bool = True
+    exact_stride: bool = False
+    ignore_non_fp: bool = False
+
+
+def difference(
+    expected: Any, found: Any, fp64_ref: Any = None, rules: Rules | None = None
+) -> Difference | None:
+    """The first thing in which two results differ, None if they are the same."""
+    with torch.no_grad():
+        return Comparing(rules or Rules()).of(expected, found, fp64_ref, "")
+
+
+ATOMS = (str, bytes, bool, int, type(None), torch.dtype, torch.device, type, ModuleType)
+
+
+class Comparing:
+    """One walk through two results, and the reference as far as it has the same structure."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.seen: set[tuple[int, int]] = set()
+
+    def of(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
+        if a is b and not isinstance(a, float):
+            return None
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            return self.tensors(a, b, reference, path)
+        if isinstance(a, (float, complex)) and isinstance(b, type(a)):
+            return self.numbers(a, b, reference, path)
+        if type(a) is not type(b):
+            return Difference(path, f"a {type(b).__name__} instead of a {type(a).__name__}")
+        if isinstance(a, ATOMS):
+            equal = a == b or self.rules.ignore_non_fp
+            return None if equal else Difference(path, f"{b!r:.200} instead of {a!r:.200}")
+        if (id(a), id(b)) in self.seen:
+            return None
+        self.seen.add((id(a), id(b)))
+        return self.parts(a, b, reference, path)
+
+    # ---- structures
+
+    def parts(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
+        if isinstance(a, Mapping):
+            if set(a) != set(b):
+                return Difference(path, f"the keys {list(b)!r:.200} instead of {list(a)!r:.200}")
+            return self.each((a, b, reference), list(a), path, lambda key: f"[{key!r}]")
+        if isinstance(a, (list, tuple, collections.deque)):
+            if len(a) != len(b):
+                return Difference(path, f"{len(b)} elements instead of {len(a)}")
+            return self.each((a, b, reference), range(len(a)), path, lambda n: f"[{n}]")
+        if isinstance(a, (set, frozenset)):
+            return None if a == b else Difference(path, f"{b!r:.200} instead of {a!r:.200}")
+        if isinstance(a, torch.nn.Module):
+            known = reference.state_dict() if isinstance(reference, torch.nn.Module) else None
+            return self.of(a.state_dict(), b.state_dict(), known, f"{path}.state_dict()")
+        if type(a).__module__ == "numpy":
+            return self.arrays(a, b, reference, path)
+        return self.objects(a, b, reference, path)
+
+    def each(self, of: tuple[Any, Any, Any], keys: Any, path: str, name: Any) -> Difference | None:
+        a, b, reference = of
+        for key in keys:
+            known = None
+            if type(reference) is type(a) and len(reference) == len(a):
+                known = reference[key] if not isinstance(a, Mapping) or key in reference else None
+            found = self.of(a[key], b[key], known, path + name(key))
+            if found is not None:
+                return found
+        return None
+
+    def objects(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
+        """By their fields, if there are any; otherwise by what they say of each other."""
+        if dataclasses.is_dataclass(a):
+            names = [field.name for field in dataclasses.fields(a) if hasattr(a, field.name)]
+        else:
+            names = list(getattr(a, "__dict__", ()))
+            compares: Any = type(a).__eq__
+            if not names and compares is not object.__eq__:
+                return None if a == b else Difference(path, f"{b!r:.200} instead of {a!r:.200}")
+        for name in names:
+            at = f"{path}.{name}"
+            if not hasattr(b, name):
+                return Difference(at, "it is missing")
+            found = self.of(getattr(a, name), getattr(b, name), getattr(reference, name, None), at)
+            if found is not None:
+                return found
+        return None
+
+    # ---- numbers
+
+    def numbers(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
+        """Python's."""
+        if cmath.isnan(a) or cmath.isnan(b):
+            equal = cmath.isnan(a) and cmath.isnan(b) and self.rules.equal_nan
+        else:
+            tol = TOLERANCES[torch.float32] if self.rules.tol is None else self.rules.tol
+            equal = cmath.isclose(a, b, rel_tol=tol, abs_tol=tol)
+            if not equal and isinstance(reference, (float, complex)):
+                equal = abs(a - reference) <= PLAUSIBLE * abs(reference) and (
+                    abs(b - reference) <= 2 * abs(a - reference) + tol / 10
+                )
+        return None if equal else Difference(path, f"{b!r} instead of {a!r}")
+
+    def arrays(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
+        if self.rules.exact_dtype and a.dtype != b.dtype:
+            return Difference(path, f"the dtype {b.dtype} instead of {a.dtype}")
+        try:
+            x, y = torch.as_tensor(a), torch.as_tensor(b)
+        except TypeError:  # of strings, of objects
+            return None if (a == b).all() else Difference(path, "its elements differ")
+        known = None
+        if type(reference) is type(a) and reference.shape == a.shape:
+            known = torch.as_tensor(reference)
+        return self.tensors(x, y, known, path)
+
+    def tensors(self, a: torch.Tensor, b: torch.Tensor, reference: Any, path: str) -> Difference | None:
+        for name in facts(a, b, self.rules):
+            x, y = said(a, name), said(b, name)
+            if x != y:
+                return Difference(path, f"the {name} {y} instead of {x}")
+        if a.device.type == "meta":
+            return None
+        if a.layout is not torch.strided or a.is_nested:
+            return self.of_layout(a, b, reference, path)
+        if a.is_quantized:
+            a, b, reference = a.int_repr(), b.int_repr(), None
+        known = reference if isinstance(reference, torch.Tensor) and reference.shape == a.shape else None
+        return self.values(a, b, known, path)
+
+    def of_layout(self, a: torch.Tensor, b: torch.Tensor, reference: Any, path: str) -> Difference | None:
+        if a.is_nested:
+            known = isinstance(reference, torch.Tensor) and reference.is_nested
+            return self.of(a.unbind(), b.unbind(), reference.unbind() if known else None, path)
+        dense = [t.to_dense() if isinstance(t, torch.Tensor) else None for t in (a, b, reference)]
+        return self.tensors(dense[0], dense[1], dense[2], path)  # type: ignore[arg-type]
+
+    def values(
+        self, a: torch.Tensor, b: torch.Tensor, reference: torch.Tensor | None, path: str
+    ) -> Difference | None:
+        if not (a.is_floating_point() or a.is_complex()):
+            if self.rules.ignore_non_fp or torch.equal(a, b.to(a.dtype)):
+                return None
+            wrong = int((a != b).sum())
+            return Difference(path, f"{wrong} of {a.numel()} elements differ")
+        nan = a.isnan()
+        if not torch.equal(nan, b.isnan()):
+            return Difference(path, f"{int(b.isnan().sum())} NaN instead of {int(nan.sum())}, or elsewhere")
+        if not self.rules.equal_nan and bool(nan.any()):
+            return Difference(path, f"{int(nan.sum())} NaN")
+        x, y = (as_exact(t).masked_fill(nan, 0) for t in (a, b))
+        if self.near(x, y, a.dtype, None if reference is None else as_exact(reference).masked_fill(nan, 0)):
+            return None
+        return apart(x, y, path)
+
+    def near(
+        self, a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, reference: torch.Tensor | None
+    ) -> bool:
+        if torch.equal(a, b):
+            return True
+        tol = TOLERANCES.get(dtype, COARSE) if self.rules.tol is None else self.rules.tol
+        if not torch.equal(a.isinf(), b.isinf()) or not torch.equal(a[a.isinf()], b[b.isinf()]):
+            return False
+        if self.rules.cos_similarity:
+            return cosine_similarity(a, b) >= COSINE
+        if torch.allclose(a, b, rtol=tol, atol=tol):
+            return True
+        if reference is None or not is_plausible(reference, a):
+            return False
+        return rmse(reference, b) <= FURTHER.get(dtype, 2.0) * rmse(reference, a) + tol / 10
+
+
+def is_plausible(reference: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether a reference is of the same thing: it may have drawn other random numbers, or branched."""
+    size = rmse(reference, torch.zeros_like(reference))
+    return bool(reference.isfinite().all()) and rmse(reference, expected) <= PLAUSIBLE * size
+
+
+def facts(a: torch.Tensor, b: torch.Tensor, rules: Rules) -> list[str]:
+    """What two tensors must have in common, besides their values."""
+    names = ["layout", "device", "shape"]
+    if rules.exact_dtype:
+        names.append("dtype")
+    if rules.exact_stride and a.layout is torch.strided and b.layout is torch.strided:
+        names.append("strides")
+    return names
+
+
+def said(tensor: torch.Tensor, name: str) -> Any:
+    if name == "strides":  # of a dimension with one element they mean nothing
+        return tuple(s for s, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1)
+    if name == "shape" and tensor.is_nested:
+        return tensor.dim()
+    found = getattr(tensor, name)
+    return tuple(found) if name == "shape" else found
+
+
+def apart(a: torch.Tensor, b: torch.Tensor, path: str) -> Difference:
+    gaps = (a - b).abs().nan_to_num(0.0, posinf=math.inf)
+    wrong, largest = int((a != b).sum()), float(gaps.max())
+    finite = a.isfinite() & b.isfinite()
+    x, y = a[finite], b[finite]
+    distance, cosine = rmse(x, y), cosine_similarity(x, y)
+    how = f"(rmse {distance:.4g}, cosine {cosine:.6g})"
+    text = f"{wrong} of {a.numel()} elements differ, by at most {largest:.4g} {how}"
+    return Difference(path, text, distance, largest, cosine)
