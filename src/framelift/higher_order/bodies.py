@@ -116,6 +116,16 @@ def unchanged_operands(
         recorder.mutated = {**before, **recorder.mutated}
 
 
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """A break in a callable says which one it is in."""
+    try:
+        yield
+    except Break as found:
+        found.context = f"{found.context}, in {what}" if found.context else f"in {what}"
+        raise
+
+
 def at_line(place: Place | None) -> str:
     return f", in line {place.line}: {place.expression}" if place is not None else ""
 
@@ -243,7 +253,9 @@ def traced(
         ):
             for tensor in handed:
                 recorder.handed(tensor)
-            leaves, spec = pytree.tree_flatten(world.for_torch(world.invoke(fn, *args)))
+            with told(what):
+                out = world.for_torch(world.invoke(fn, *args))
+            leaves, spec = pytree.tree_flatten(out)
             found = Traced(operator, role, body, leaves, spec)
             outputs = recorder.argument(fn, tuple(found.leaves if numbers else found.tensors))
             outputs = outputs[0] if bare and outputs else outputs

@@ -40,7 +40,8 @@ def given(world: Any, operator: str, value: Any) -> list[Any]:
     """What an operator takes as a flat sequence."""
     found = world.for_torch(value)
     if not isinstance(found, (tuple, list)):
-        raise Break(breaks.BODIES, f"{operator}: a {type(found).__name__} instead of a tuple of operands")
+        kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
+        raise Break(breaks.BODIES, f"{operator}: a {kind} instead of a tuple of operands")
     return list(found)
 
 

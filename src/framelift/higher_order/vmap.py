@@ -16,9 +16,10 @@ from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import captures, interpret, without_effects
+from framelift.higher_order.bodies import captures, interpret, told, without_effects
 from framelift.tensors.graph import Body
 from framelift.tensors.recorder import Recorder
+from framelift.world.pending import opened
 
 interpret(apis.vmap, torchs._check_randomness_arg)
 
@@ -60,7 +61,7 @@ def serve_vmap(
     settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
         given = tuple([world.for_torch(arg) for arg in args])
-        _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, func)
+        _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
     called = functools.partial(func, **kwargs) if kwargs else func
@@ -84,7 +85,9 @@ def one_of_batch(world: Any, func: Any, leaves: list[Any], dims: list[Any], spec
             if dim is not None:
                 recorder.handed(examples[n])
         with without_effects(world, "a function that torch.vmap maps"):
-            found = world.for_torch(world.invoke(func, *pytree.tree_unflatten(examples, spec)))
+            given = pytree.tree_unflatten(examples, spec)
+            with told("a function that torch.vmap maps"):
+                found = world.for_torch(world.invoke(func, *given))
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, "gradients switched in a function that torch.vmap maps")
