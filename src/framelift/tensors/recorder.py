@@ -105,6 +105,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.input_of: dict[int, int] = {}
         """id of an input's fake -> its place among the inputs."""
         self.mutated: dict[int, FakeTensor] = {}
+        self.mutated_at: dict[int, Place | None] = {}
+        """id of a fake that was changed within a body -> where last."""
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as `kept` has been gone through."""
         self.indexed = 0
@@ -189,6 +191,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if changed or self.fakes.drew_random:
             self.impure.add(node)
         self.name_outputs(out, node)
+        if self.symbols is not None:
+            self.bind(out, node)
         return out
 
     def argument_or_body(self, func: Any, value: Any, bodies: dict[int, torch.fx.Node]) -> Any:
@@ -206,7 +210,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         with torch._C._AutoDispatchBelowAutograd():
             out = self.run(func, args, settings)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            for result in out:
+            for result in tensors_of(out):
                 if result.dtype.is_floating_point or result.dtype.is_complex:
                     _guards.fake_history(result)
         return out
@@ -425,6 +429,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
 
     def note_random(self, func: Any) -> None:
         """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if torch._C._are_functorch_transforms_active():
+            raise Break(breaks.RANDOM, f"{describe(func)}, within a transform of torch.func around the call")
         if self.fakes.sealed:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.fakes.has_drawn = True
@@ -532,10 +538,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         for fake in self.kept[self.indexed :]:
             self.in_storage.setdefault(memory.storage(fake), []).append(fake)
         self.indexed = len(self.kept)
+        place = self.place() if changed and len(self.bodies) > 1 else None
         for where in changed:
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+                self.mutated_at[id(fake)] = place
         self.check_flags()
         self.note_versions(written)
         self.refuse_overlap()
@@ -563,6 +571,12 @@ def gather(value: Any, into: list[torch.Tensor]) -> bool:
     elif type(value) is slice:
         gather((value.start, value.stop, value.step), into)
     return bool(into)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    gather(value, found)
+    return found
 
 
 def is_lookup(index: Any) -> bool:
