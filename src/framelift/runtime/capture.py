@@ -32,6 +32,7 @@ from framelift.core.errors import ConstraintViolated
 from framelift.core.watching import is_kept
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
+from framelift.higher_order import triton_kernels
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
@@ -123,6 +124,7 @@ def capture(
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
     EscapedError where the program raises. It goes no further than `end`."""
     began = time.perf_counter()
+    triton_kernels.prepare()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     catches = True
