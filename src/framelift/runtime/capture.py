@@ -85,6 +85,8 @@ class Captured:
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    run_as_captured: str | None = None
+    """Why no backend is asked to compile the graph, if none is."""
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
@@ -326,6 +328,7 @@ class Trace:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
             }
+        captured.run_as_captured = recorder.run_as_captured
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
