@@ -60,7 +60,7 @@ def test_all_forms_with_groups() -> None:
         y = x * (dist.get_rank(group) + 1)
         dist.broadcast(y, src=dist.get_global_rank(group or dist.group.WORLD, 1), group=group)
         dist.broadcast(x, group_src=0, group=group)
-        parts = [torch.empty_like(x) for _ in range(size)]
+        parts = list(x.new_empty(size, *x.shape).unbind())
         dist.all_gather(parts, x + y, group=group)
         gathered = x.new_empty(size * x.shape[0], *x.shape[1:])
         dist.all_gather_into_tensor(gathered, y, group=group)

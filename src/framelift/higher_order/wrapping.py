@@ -1,12 +1,10 @@
-"""Operators that say something about a function: `strict_mode`, `hints_wrapper`, `nested_compile_region`,
-`trace_wrapped`."""
+"""Operators that say something about a function: `strict_mode`, `hints_wrapper`, `trace_wrapped`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from torch._higher_order_ops.hints_wrap import hints_wrapper
-from torch._higher_order_ops.invoke_subgraph import invoke_subgraph_placeholder, mark_compile_region
 from torch._higher_order_ops.strict_mode import strict_mode, strict_mode_op
 from torch._ops import HigherOrderOperator
 
@@ -17,7 +15,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
 from framelift.world.pending import opened
 
-interpret(strict_mode, mark_compile_region)
+interpret(strict_mode)
 
 
 @captures(strict_mode_op)
@@ -34,12 +32,6 @@ def serve_hints_wrapper(world: Any, body_fn: Any, args: Any, kwargs: Any, hints:
     body = traced(world, "hints_wrapper", "body_fn", body_fn, world.for_torch(args))
     out = record(world, hints_wrapper, [body], lambda bodies, values: (*bodies, values, {}, said))
     return body.result(out)
-
-
-@captures(invoke_subgraph_placeholder)
-def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-    """That it should be compiled once changes nothing about what it does: it is part of the graph."""
-    return world.invoke(func, *args, **kwargs)
 
 
 @serve(HigherOrderOperator.__call__)

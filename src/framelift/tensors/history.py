@@ -172,6 +172,8 @@ class Histories(GraphWriter):
             self.check_outside(nodes, inputs)
             again = {**settings, "grad_outputs": None if given is None else of(given)}
             found = torch.autograd.grad(roots, of(inputs), **again)
+            if not all(grad is None or is_dense(grad) for grad in found):
+                raise Break(breaks.TENSOR_KIND, "a sparse gradient")
             made = {id(grad): self.fake_of(grad) for grad in found if grad is not None}
             shared = self.shared(found)
             self.viewing |= {id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()}

@@ -54,6 +54,9 @@ GUARDED_STATE: dict[type, tuple[str, ...]] = {
 }
 """Parts of it that a guard may ask for."""
 
+NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
+"""Modules of operators, which keep what they were ever asked for."""
+
 
 class Attributes(Door):
     # ---- reading
@@ -259,6 +262,8 @@ class Attributes(Door):
         own = own_dictionary(obj)
         if own is None:
             return DELETED
+        if name not in own and type(obj) in NAMESPACES:
+            native(hasattr, obj, name)
         if name not in own:
             self.guard(view.source, Check.NO_ATTR, name)
             return DELETED
