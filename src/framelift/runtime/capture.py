@@ -47,6 +47,7 @@ from framelift.core.watching import is_kept
 from framelift.guards.filtering import GuardFilter, thinned
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
+from framelift.higher_order import triton_kernels
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
@@ -100,6 +101,8 @@ class Captured:
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    run_as_captured: str | None = None
+    """Why no backend is asked to compile the graph, if none is."""
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
@@ -144,6 +147,7 @@ def capture(
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
     EscapedError where the program raises. It goes no further than `end`."""
     began = time.perf_counter()
+    triton_kernels.prepare()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     catches = True
@@ -364,6 +368,7 @@ class Trace:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
             }
+        captured.run_as_captured = recorder.run_as_captured
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
