@@ -326,6 +326,8 @@ def captured_frame(
         ended: Break | None = found
         found.let_go()
     except EscapedError as error:
+        if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
+            raise error.__cause__ from None
         ended = None
         note.failed = f"the program raised {type(error.__cause__).__name__}"
         log.debug(
