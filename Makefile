@@ -14,8 +14,12 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
+# The browser for `make test-browser`, and what it is called where it is not named.
+CHROMIUM ?=
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
+
 .PHONY: help demo test lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
-  test-torchless test-cpython-torchless setup clean distclean
+  test-browser test-torchless test-cpython-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
@@ -24,6 +28,7 @@ help:
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
+	@echo "make test-browser    the page that explain makes, in a real browser (installs chromium on Debian)"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-cpython    CPython's own tests, interpreted: the share that behaves as natively"
@@ -43,6 +48,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+test-browser: setup
+	@$(FIND_BROWSER)
+	CHROMIUM=$$browser $(BIN)/python -m pytest tests/browser/report_page.py $(TEST)
 
 test-random: setup
 	@$(BIN)/python tests/random_programs.py $(or $(RANDOM_PROGRAMS),--count 5000)
@@ -132,6 +141,19 @@ echo 'int main() {}' | $(CC) -x c -fsyntax-only - 2>/dev/null || \
   $(call SAY,no C compiler ($(CC)): install one such as gcc or name it with CC=...)
 echo 'int main() {}' | $(CXX) -x c++ -std=c++20 -fsyntax-only - 2>/dev/null || \
   $(call SAY,no C++20 compiler ($(CXX)): install one such as g++ or name it with CXX=...)
+endef
+
+# Leaves in $browser a chromium: the one that is named, one that is there, or the one that Debian has.
+define FIND_BROWSER
+find_browser() { command -v $(or $(CHROMIUM),$(BROWSERS)) 2>/dev/null | head -n 1; }
+browser=$$(find_browser || true)
+if [ -z "$$browser" ] && [ -z "$(CHROMIUM)" ] && command -v apt-get >/dev/null; then
+  as_root=$$([ "$$(id -u)" = 0 ] || echo "sudo -n")
+  install() { $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+  install || { $$as_root apt-get update -qq && install; } || true
+  browser=$$(find_browser || true)
+fi
+[ -n "$$browser" ] || $(call SAY,no browser ($(or $(CHROMIUM),$(BROWSERS))): install chromium (Debian: apt-get install chromium) or name one with CHROMIUM=/path/to/chromium.)
 endef
 
 # Leaves in $venv an environment without torch for the version that was found, with the hook built for it.

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import framelift
+from check import capture, entries
 from test_outputs import alike
 
 
@@ -695,3 +696,16 @@ def test_sizes_that_grow_together_are_symbols_although_one_of_them_came_later() 
         expected = step(x, torch.ones(length), mine)
         assert torch.equal(compiled(x, torch.ones(length), theirs), expected)
     assert captures(compiled) == 3
+
+
+def test_a_float_that_is_compared_with_zero_may_vary():
+    def f(x, rate):
+        return x * rate if rate != 0 and not rate < 0 else x - 1
+
+    compiled = capture(f)
+    x = torch.arange(3.0)
+    for rate in (0.9, 0.8, 0.7, 0.6):
+        assert torch.equal(compiled(x, rate), f(x, rate))
+    assert entries(compiled) <= 3
+    for rate in (0.0, -0.0, -0.5, -0.25, float("inf"), float("nan")):
+        torch.testing.assert_close(compiled(x, rate), f(x, rate), equal_nan=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         substitute_in_graph,
     )
     from framelift.api.compile import compile
+    from framelift.api.compiled_autograd import compiled_autograd
     from framelift.api.comptime import comptime
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
@@ -55,6 +56,7 @@ _HOMES = {
     "compile": "framelift.api.compile",
     "compile_records": "framelift.core.records",
     "compile_times": "framelift.core.times",
+    "compiled_autograd": "framelift.api.compiled_autograd",
     "comptime": "framelift.api.comptime",
     "config": "framelift.core.config",
     "counters": "framelift.core.counters",
@@ -93,6 +95,7 @@ __all__ = [
     "compile",
     "compile_records",
     "compile_times",
+    "compiled_autograd",
     "comptime",
     "config",
     "counters",

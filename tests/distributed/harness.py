@@ -36,18 +36,25 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from torch.distributed.device_mesh import DeviceMesh
 
 import framelift
-from check import Comparison, Outcome, compare, copied, entries, run, why_not
+from check import COPIES, Comparison, Outcome, compare, copied, entries, run, why_not
 
 LIMIT = 90.0  # seconds that a test may take on all ranks
 GRACE = 10.0  # seconds that the others have once a rank has failed: they may wait for it
 COLLECTIVE_LIMIT = 30.0  # seconds after which gloo itself gives up
+
+
+COPIES |= dict.fromkeys((dist.ProcessGroup, DeviceMesh), lambda value, memo: value)
+warnings.filterwarnings("ignore", message=".*is deprecated", category=FutureWarning)
+warnings.filterwarnings("ignore", message="c10d::", category=UserWarning)
 
 
 @dataclasses.dataclass
@@ -118,6 +125,8 @@ def same(
         plain, copies = copied((args, {})), copied((args, {}))
         for _ in range(calls):
             expected, found = run(fn, *plain), run(compiled, *copies)
+            if expected.error is not None:
+                raise expected.error
             for outcome in (expected, found):
                 run_backward(outcome)
             compare(expected, found)
@@ -184,9 +193,7 @@ class World:
 
     def __init__(self, size: int) -> None:
         context = torch.multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["framelift", "torch.distributed.tensor", "torch._functorch.aot_autograd"]
-        )
+        context.set_forkserver_preload(["preloaded"])
         self.size = size
         self.folder = tempfile.TemporaryDirectory(prefix="ranks")
         self.tasks = 0
@@ -199,7 +206,8 @@ class World:
                 name=f"rank {rank}",
                 daemon=True,
             )
-            process.start()
+            with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), OMP_NUM_THREADS="1"):
+                process.start()  # the first starts the server too, which has nothing else to find modules by
             theirs.close()
             self.pipes.append(ours)
             self.processes.append(process)

@@ -166,8 +166,22 @@ def entrance(target: Any) -> Callable[..., Any]:
     return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
+def caller() -> Callable[..., Any]:
+    """What calls a target in its context."""
+    if not config.config.compiled_autograd:
+        return _frame.call_in
+
+    def call_in(context: Context, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        from framelift.api.compiled_autograd import compiled_autograd  # which needs `compile`
+
+        with compiled_autograd(**{**context.settings, "fullgraph": False}):
+            return _frame.call_in(context, target, *args, **kwargs)
+
+    return call_in
+
+
 def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:
-    call_in = _frame.call_in
+    call_in = caller()
     target = entrance(fn)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -216,7 +230,7 @@ def of_copy(context: Context) -> Context:
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:
-    call_in = _frame.call_in
+    call_in = caller()
     target = entrance(module)
 
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:

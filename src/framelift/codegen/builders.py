@@ -35,6 +35,7 @@ from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
 from framelift.world.arrays import CYTHON, Array, open_number
+from framelift.world.groups import HELD
 from framelift.world.hashing import may_be_called_again
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
 from framelift.world.plain import is_ours
@@ -365,6 +366,8 @@ TYPES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]
 
 def builder_for(cls: type) -> Builder | None:
     if OPENERS.get(cls) in (open_constant, open_singleton, open_number) or issubclass(cls, TYPES):
+        return build_constant
+    if cls in HELD:
         return build_constant
     if issubclass(cls, (type, types.ModuleType)) or is_ours(cls):
         return None

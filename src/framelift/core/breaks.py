@@ -78,6 +78,11 @@ FORBIDDEN = reason(
     "The function is marked to be called from nowhere that is captured (forbid_in_graph).",
     "Call it outside the compiled function.",
 )
+OTHER_RANK = reason(
+    "break of another rank",
+    'Another rank breaks here, and the ranks are to do the same (config.rank_agreement is "agree").',
+    "See what stands in the way on that rank.",
+)
 ASKED_FOR = reason(
     "break that was asked for",
     "The program calls for the capture to end here.",
@@ -118,6 +123,11 @@ NUMPY = reason(
     "NumPy",
     "torch has no implementation of this that does what NumPy does, down to types, layout and shared memory.",
     "Use the function of torch on tensors, or keep the call outside.",
+)
+DISTRIBUTED = reason(
+    "call of torch.distributed",
+    "The call sets groups up, or talks to other ranks in a way that a graph has no operator for.",
+    "Make groups and meshes outside; docs/distributed.md lists the collectives that are captured.",
 )
 GENERATOR_FRAME = reason(
     "generator as the outermost frame",

@@ -31,6 +31,8 @@ class Option:
     meaning: str
     least: int | None = None
     """For numbers: none below this."""
+    choices: tuple[str, ...] = ()
+    """For texts: only these, if there are any."""
 
 
 OPTIONS = {
@@ -69,6 +71,11 @@ OPTIONS = {
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     ),
+    "compiled_autograd": Option(
+        bool,
+        False,
+        "Whether functions compiled from now on capture the backward passes that are run within them, too.",
+    ),
     "verify_correctness": Option(
         bool,
         False,
@@ -84,6 +91,18 @@ OPTIONS = {
         True,
         "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
         "communication overlap.",
+    ),
+    "rank_agreement": Option(
+        str,
+        "off",
+        "Whether ranks compare what they compile, and fail where it differs, or come to the same result.",
+        choices=("off", "check", "agree"),
+    ),
+    "rank_agreement_timeout": Option(
+        int, 300, "How many seconds a rank waits for what the others have compiled.", least=1
+    ),
+    "rank_agreement_group": Option(
+        str, "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
     ),
     "debug_dir": Option(
         str,
@@ -109,9 +128,13 @@ class Config:
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    compiled_autograd: bool
     verify_correctness: bool
     replay_record_enabled: bool
     optimize_ddp: bool
+    rank_agreement: str
+    rank_agreement_timeout: int
+    rank_agreement_group: str
     debug_dir: str
 
     def __init__(self) -> None:
@@ -197,6 +220,10 @@ def check(name: str, value: Any, where: str = "framelift.config.") -> None:
         raise UserError(f"{where}{name} must be of type {wanted.kind.__name__}, not {wrong}")
     if isinstance(value, int) and wanted.least is not None and value < wanted.least:
         raise UserError(f"{where}{name} must be at least {wanted.least}, not {value}")
+    if wanted.choices and value not in wanted.choices:
+        raise UserError(
+            f"{where}{name} must be one of {', '.join(map(repr, wanted.choices))}, not {value!r:.80}"
+        )
 
 
 config = Config()

@@ -47,6 +47,14 @@ class ConstraintViolationError(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
 
 
+class RanksDisagree(FrameliftError):
+    """Ranks of a distributed program would compile different things, and were not told to agree."""
+
+
+class RankFailed(FrameliftError):
+    """Another rank could not compile what this one has compiled, or did not come to it in time."""
+
+
 class RecompileError(FrameliftError):
     """Something would have to be compiled (again), and that was forbidden."""
 

@@ -68,8 +68,10 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     if cls is MethodType:
         return call(f, fn.__func__, [fn.__self__, *args], kwargs)
     if cls is BuiltinFunctionType and not isinstance(fn.__self__, (ModuleType, type, type(None))):
-        fn, args = builtin_method(fn), [fn.__self__, *args]
-        cls = type(fn)
+        method = builtin_method(fn)
+        if method is not fn:  # what pybind binds its functions to is nothing that they are given
+            fn, args = method, [fn.__self__, *args]
+            cls = type(fn)
     elif cls is BuiltinFunctionType and fn.__name__ in METACLASS_METHODS and isinstance(fn.__self__, type):
         fn, args = getattr(type, fn.__name__), [fn.__self__, *args]
         cls = type(fn)

@@ -35,6 +35,7 @@ ANSWERS: dict[Any, Any] = {
     torch.compiler.is_exporting: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
+    torch.nn.modules.activation._is_make_fx_tracing: False,
     torch._C._get_tracing_state: None,
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
@@ -59,7 +60,7 @@ def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) 
     """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
     recorder: Any = f.world.recorder  # type: ignore[attr-defined]
     given = f.world.for_torch(args)  # type: ignore[attr-defined]
-    return recorder.in_modes or bool(recorder.modes_before) or bool(recorder.overloaded(given, {}))
+    return recorder.in_modes or bool(recorder.overloaded(given, {}))
 
 
 @serve(torch.get_default_device)
@@ -141,6 +142,36 @@ def serve_deep_copy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if not world.recorder.fills_its_memory(tensor) or not world.has_no_attributes(tensor):
         raise Break(breaks.INTERNAL, "a deep copy of a tensor that is part of another, or has attributes")
     return call(f, deep_copy, [tensor, *args[1:]], kwargs)
+
+
+# ---- tensors that are given other memory
+
+
+@serve(torch.Tensor.set_)
+def serve_set(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    given = [opened(arg) for arg in args]
+    if len(given) != 2 or kwargs or not isinstance(given[1], torch.Tensor):
+        return world.call_native(f, torch.Tensor.set_, args, kwargs)
+    return world.set_tensor(*given)
+
+
+@serve(torch.Tensor.resize_)
+def serve_resize(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    tensor, *sizes = world.for_torch(args)
+    if kwargs or not sizes:
+        return world.call_native(f, torch.Tensor.resize_, args, kwargs)
+    return world.recorder.resize(tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes))
+
+
+@serve(torch.Tensor.resize_as_, torch.resize_as_)
+def serve_resize_as(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    given = world.for_torch(args)
+    if len(given) != 2 or kwargs:
+        return world.call_native(f, torch.resize_as_, args, kwargs)
+    return world.recorder.resize(given[0], tuple(given[1].shape))
 
 
 # ---- facts about symbols

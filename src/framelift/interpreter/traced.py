@@ -4,7 +4,9 @@ from framelift.interpreter import (
     random_numbers,
     torch_autograd,
     torch_calls,
+    torch_collectives,
     torch_contexts,
+    torch_distributed,
     torch_numpy,
     torch_optimizers,
     torch_subclasses,
@@ -15,4 +17,4 @@ from framelift.interpreter.tracing import CALLING_BACK, TRACED, TracingMachine
 
 __all__ = ["CALLING_BACK", "TRACED", "TracingMachine"]
 del random_numbers, torch_autograd, torch_calls, torch_contexts, torch_numpy, torch_optimizers
-del torch_subclasses, traced_library, traced_objects
+del torch_collectives, torch_distributed, torch_subclasses, traced_library, traced_objects

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "global_state.h"
 #include "tensor_spec.h"
 
 namespace framelift {
@@ -140,6 +141,17 @@ PyObject* own_attribute(PyTypeObject* type, PyObject* name) {
 #endif
 }
 
+// A property of a class that pybind has made: what gets it is a function of C.
+bool is_bound_property(PyObject* found) {
+  if (!Py_IS_TYPE(found, &PyProperty_Type)) {
+    return false;
+  }
+  PyObject* getter = PyObject_GetAttrString(found, "fget");
+  bool native = getter != nullptr && (PyCFunction_Check(getter) || PyInstanceMethod_Check(getter));
+  Py_XDECREF(getter);
+  return native;
+}
+
 // The descriptor of an attribute that C implements, whatever a Python class derived from there says.
 PyObject* native_descriptor(PyTypeObject* type, PyObject* name) {
   PyObject* mro = type->tp_mro;
@@ -147,8 +159,11 @@ PyObject* native_descriptor(PyTypeObject* type, PyObject* name) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     bool fixed = !PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE) ||
         PyType_HasFeature(base, Py_TPFLAGS_IMMUTABLETYPE);
-    PyObject* found = fixed ? own_attribute(base, name) : nullptr;
-    if (found != nullptr) {
+    PyObject* found = own_attribute(base, name);
+    if (found != nullptr && !fixed && is_bound_property(found)) {
+      return found;
+    }
+    if (found != nullptr && fixed) {
       bool native = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
       return native ? found : nullptr;
     }
@@ -201,6 +216,10 @@ PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
 }
 
+PyObject* access_mode(Operand& operand, Walk&, PyObject*) {
+  return torch_function_mode(operand.number);
+}
+
 PyObject* access_decimal_context(Operand&, Walk& walk, PyObject*) {
   return walk.keep(decimal_context());
 }
@@ -232,6 +251,7 @@ const AccessKind ACCESSES[] = {
     {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
     {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
+    {"MODE", access_mode, OperandKind::INDEX, false},
 };
 
 // ---- checks ----

@@ -46,11 +46,13 @@ def text(data: Data, colours: bool = False, width: int | None = None) -> str:
 
 
 def for_stdout(data: Data) -> str:
-    """As wide and as colourful as what `print` writes to can show."""
+    """As wide and as colourful as what `print` writes to can show; COLUMNS says how wide, if it is set."""
     is_terminal = hasattr(sys.stdout, "isatty") and sys.stdout.isatty()
+    asked = os.environ.get("COLUMNS", "")
+    width = int(asked) if asked.isdecimal() and int(asked) else None
     if not is_terminal:
-        return text(data)
-    width = Console(file=sys.stdout).width
+        return text(data, width=width)
+    width = width or Console(file=sys.stdout).width
     return text(data, colours="NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb", width=width)
 
 
@@ -167,8 +169,13 @@ def entries(data: Data) -> Iterator[RenderableType]:
                 name, str(n), str(entry["hits"]), "\n".join(entry["expects"]), entry["because"] or ""
             )
     yield table
-    for hint in dict.fromkeys(each["suggestion"] for each in data["recompilations"] if each["suggestion"]):
-        yield Padding(Text(hint, "yellow"), (0, 0, 0, 2))
+    failures = [each["failures"][0] for each in data["recompilations"] if each["failures"]]
+    for failure in {(by(each["at"]), each["hint"]): each for each in failures}.values():
+        yield Text.assemble(
+            (failure["cause"], "bold yellow"), f", {by(failure['at'])}" if failure["at"] else ""
+        )
+        yield Padding(Text(failure["reason"], "dim"), (0, 0, 0, 2))
+        yield Padding(Text.assemble(("What to do: ", "green"), failure["hint"]), (0, 0, 0, 2))
 
 
 def guards(data: Data) -> Iterator[RenderableType]:

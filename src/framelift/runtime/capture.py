@@ -25,6 +25,7 @@ from torch.fx.experimental import symbolic_shapes
 
 import framelift.higher_order  # noqa: F401 (whose operators traces serve from then on)
 from framelift import _frame, _guards
+from framelift.bytecode.resume import origin_of
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
 from framelift.core.breaks import (
@@ -33,6 +34,7 @@ from framelift.core.breaks import (
     GENERATOR_FRAME,
     OPERATOR_ERROR,
     SKIPPED,
+    TENSOR_KIND,
     UNRESUMABLE,
     Break,
     CodeName,
@@ -46,9 +48,11 @@ from framelift.guards.filtering import GuardFilter, thinned
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.machine import Machine, Position, decoded
+from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
+from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
+from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
@@ -90,6 +94,8 @@ class Captured:
     ops: list[Any] = field(default_factory=list)
     ended_by: Break | None = None
     """Why it goes no further, if it does not."""
+    ended_at: Position = NOWHERE
+    """In front of which instruction that is."""
     restarts: int = 0
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
@@ -97,6 +103,8 @@ class Captured:
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
+    left: list[Any] = field(default_factory=list)
+    """Contexts of torch's that the region leaves before it runs the graph."""
 
     def rely_on_sizes(self, dynamism: Dynamism) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
@@ -114,7 +122,7 @@ class Captured:
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""
-        self.example_inputs = []
+        self.example_inputs, self.left = [], []
         self.region.outputs = []
         self.symbols = None
 
@@ -128,14 +136,14 @@ def capture(
     arguments: list[Any],
     whole: bool = False,
     dynamism: Dynamism | None = None,
+    end: Ending | None = None,
     guard_filter: GuardFilter | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
-    EscapedError where the program raises."""
+    EscapedError where the program raises. It goes no further than `end`."""
     began = time.perf_counter()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
-    end: Ending | None = None
     catches = True
     while True:
         problem, kind = None, None
@@ -147,7 +155,8 @@ def capture(
             end = trace.earlier_end()
             if end is None:
                 try:
-                    captured = trace.captured(guard_filter)
+                    with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
+                        captured = trace.captured(guard_filter)
                     break
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
@@ -211,6 +220,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if is_kept() else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
         self.recorder.began = switches
         self.world = world = World(self.recorder)
@@ -226,6 +236,8 @@ class Trace:
         pending = [
             Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)
         ]
+        if origin_of(fn.__code__) is not None:
+            world.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.fresh = {value.source for value in pending[packed:]}
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
@@ -343,7 +355,9 @@ class Trace:
         inputs = [recorder.raised_as_input(node, as_input(given)) for node, given, _ in recorder.inputs]
         ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
+        captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
+        captured.left = recorder.left
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
@@ -355,7 +369,8 @@ class Trace:
         return captured
 
 
-SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
+SIGNS = {Asking.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
 
@@ -440,9 +455,11 @@ def guard_program(
     attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
     attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
-        used = [tensor for node, tensor, _ in recorder.inputs if node not in world.number_inputs]
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor

@@ -38,12 +38,15 @@ from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
 from framelift.guards.filtering import GuardFilter
-from framelift.runtime import data_parallel, recompiles, replaying, telling
+from framelift.runtime import agreement, data_parallel, recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
-from framelift.runtime.capture import Captured, EscapedError, capture, check_frame
+from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
+from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
+from framelift.tensors.contexts import outside_of
+from framelift.tensors.torch_state import without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -93,6 +96,8 @@ class Record:
         self.failures = 0
         self.empty = 0
         self.dynamism = Dynamism()
+        self.elsewhere: list[dict[str, Any]] = []
+        """What captures of it on other ranks rely on, if ranks agree."""
         self.number = next(_numbers)
         self.attempts = itertools.count()
         """How often it was tried to compile it: with `number` what a compilation is known by."""
@@ -244,8 +249,8 @@ Replacement = tuple[Any, tuple[Any, ...]]
 def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
     """The frame hook's question. None: run the frame as it is; False: that, and look at nothing below it."""
     context: Context | None = _frame.context()
-    if context is None or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return None  # such hooks would be called for what a trace computes
+    if context is None:
+        return None
     if not stance.compiles():
         refuse(context, fn, arguments)
         return None
@@ -254,8 +259,12 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     record = context.record(fn.__code__)
     if recompiles.has_stopped(context, record, entries_everywhere):
         return None
-    with record.lock:
-        return compiled_meanwhile(record, fn, arguments) or compiled_frame(context, record, fn, arguments)
+    with record.lock, without_saved_tensors_hooks():
+        found = compiled_meanwhile(record, fn, arguments)
+        meetings = agreement.on_each_call()
+        if meetings is not None and not agreement.all_hit(meetings, record, found is not None):
+            found = None
+        return found or compiled_frame(context, record, fn, arguments)
 
 
 def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
@@ -285,7 +294,8 @@ def compiled_frame(
     cache = record.cache
     if _frame.get_cache(code, context) is False:
         return None
-    _frame.set_cache(code, cache, context)
+    if agreement.on_each_call() is None:
+        _frame.set_cache(code, cache, context)  # else each call is looked at, with the other ranks
     full = recompiles.limit_reached(context, record, len(cache), entries_everywhere)
     if full is not None:
         recompiles.stop_at(context, record, full, fn, arguments)
@@ -297,8 +307,9 @@ def compiled_frame(
         for failure in again.by_failure() if context.guard_fail_fn is not None else ():
             context.guard_fail_fn(GuardFail(str(failure), code))  # type: ignore[misc]
     counters["frames"]["total"] += 1
+    told = agreement.told_if_it_fails(agreement.current())
     try:
-        with recorded(context, record) as note, replaying.watched(context, note, fn, arguments):
+        with recorded(context, record) as note, told, replaying.watched(context, note, fn, arguments):
             return captured_frame(context, record, cache, fn, arguments, note)
     except BackendCompilerFailed as error:
         if not config.suppress_errors or context.fullgraph:
@@ -316,34 +327,18 @@ def captured_frame(
     arguments: list[Any],
     note: CompileRecord,
 ) -> Replacement | Literal[False] | None:
-    code = fn.__code__
-    try:
-        check_frame(fn)
-        with _tracing:
-            dynamism = dynamism_of(context, record)
-            captured = capture(fn, arguments, context.fullgraph, dynamism, context.guard_filter_fn)
-    except Break as found:
-        ended: Break | None = found
-        found.let_go()
-    except EscapedError as error:
-        if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
-            raise error.__cause__ from None
-        ended = None
-        note.failed = f"the program raised {type(error.__cause__).__name__}"
-        log.debug(
-            "%s raised while captured; it runs as plain Python", code.co_qualname, exc_info=error.__cause__
+    outcome = traced(context, record, fn, arguments, note)
+    meetings = agreement.current()
+    if meetings is not None:
+        outcome = agreement.settled(
+            meetings, record, outcome, lambda end: traced(context, record, fn, arguments, note, end)
         )
-    except UserError:  # of what the user has given to `compile`
-        raise
-    except Exception as error:
-        ended = faults.as_break(error)
-    else:
-        note_captured(note, captured)
-        return run_captured(context, record, cache, fn, arguments, captured, note)
-    # outside the handler: what is raised from here on has nothing to do with how the trace ended
-    if ended is not None:
-        note_failed(note, ended)
-        broken(context, record, ended, note)
+    if isinstance(outcome, Captured):
+        note_captured(note, outcome)
+        return run_captured(context, record, cache, fn, arguments, outcome, note)
+    if outcome is not None:
+        note_failed(note, outcome)
+        broken(context, record, outcome, note)
         return None
     record.failures += 1
     if record.failures >= FAILURE_LIMIT:
@@ -353,15 +348,45 @@ def captured_frame(
     return False if context.fullgraph else None
 
 
+def traced(
+    context: Context,
+    record: Record,
+    fn: FunctionType,
+    arguments: list[Any],
+    note: CompileRecord,
+    end: Ending | None = None,
+) -> Captured | Break | None:
+    """What comes of a trace; None: the program raised, and the frame runs plainly."""
+    try:
+        check_frame(fn)
+        with _tracing:
+            dynamism = dynamism_of(context, record)
+            return capture(fn, arguments, context.fullgraph, dynamism, end, context.guard_filter_fn)
+    except Break as found:
+        found.let_go()
+        return found
+    except EscapedError as error:
+        if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
+            raise error.__cause__ from None
+        note.failed = f"the program raised {type(error.__cause__).__name__}"
+        log.debug("%s raised while captured; it runs as plain Python", record.name, exc_info=error.__cause__)
+        return None
+    except UserError:  # of what the user has given to `compile`
+        raise
+    except Exception as error:
+        return faults.as_break(error)
+
+
 def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     """What earlier captures say about which sizes change; nothing to say the first time, unless asked to."""
+    known = [*(compiled.captured.program.relied_on for compiled in record.compiled), *record.elsewhere]
     mode = context.dynamic
     if mode is None and not config.assume_static_by_default:
         mode = True
-    if mode is None and not (record.compiled and config.automatic_dynamic_shapes):
+    if mode is None and not (known and config.automatic_dynamic_shapes):
         return None
     record.dynamism.mode = mode
-    record.dynamism.learn(compiled.captured.program.relied_on for compiled in record.compiled)
+    record.dynamism.learn(known)
     return record.dynamism
 
 
@@ -428,6 +453,8 @@ def run_captured(
         return False if context.fullgraph else None
     telling.graph(note, captured)
     compiled = compile_captured(context, record, captured, note)
+    if (meetings := agreement.current()) is not None:
+        agreement.all_compiled(meetings, record)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
     inputs = captured.program.native.collect(fn, arguments)
@@ -502,7 +529,9 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
         plain = original(captured.graph, context)
         progress.tell(note, "backend")
         try:
-            graph = verified(plain, compiled_graph(context, captured), examined(context), note)
+            with outside_of(captured.left):
+                made = compiled_graph(context, captured)
+            graph = verified(plain, made, examined(context), note)
         except BackendCompilerFailed:
             counters["backend_failures"][context.backend_name] += 1
             raise
@@ -530,10 +559,11 @@ def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
 
     graph, inputs = captured.graph, captured.example_inputs
     assert graph is not None
+    naming = naming_collectives(graph, captured.fn_name)
     ddp, made = data_parallel.active(), None
     if ddp is not None:
         made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)
-    return made or compile_part(graph, inputs)
+    return naming(made or compile_part(graph, inputs))
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:

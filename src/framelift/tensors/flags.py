@@ -111,10 +111,10 @@ class Flags(Histories):
         """What a graph is given for an input that is made a leaf before."""
         return given.detach().requires_grad_() if node in self.raised.values() else given
 
-    def check_flags(self, changed: list[Tensor]) -> None:
+    def check_flags(self) -> None:
         """What is written to a tensor that was detached has no way to its history."""
-        for fake in changed:
-            if id(fake) in self.flagged and not fake.is_leaf:
+        for found in self.flagged.values():
+            if not found.fake.is_leaf:
                 raise Break(breaks.EFFECT, "a tensor that is no leaf any more, after Tensor.requires_grad_")
 
     def prepare(self, outputs: list[Any]) -> None:

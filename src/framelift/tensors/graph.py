@@ -59,6 +59,8 @@ class Body:
     """Placeholder, what it stands for, and the node of that in the graph around."""
     own: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself hands over."""
+    is_region: bool = False
+    """Whether nobody differentiates or repeats it but a compiler, which knows how to."""
     placed: int = 0
     """How many placeholders it ever had."""
 
@@ -122,11 +124,17 @@ class GraphWriter:
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
         self.inputs: list[tuple[torch.fx.Node, Any, Any]] = []
-        """Node, what comes in, and what stands for it: tensors, and numbers that are symbols."""
+        """Node, what comes in, and what stands for it: tensors, numbers that are symbols, some objects."""
+        self.objects: dict[int, torch.fx.Node] = {}
+        """id of an object of the program's that the graph is given as it is -> its placeholder."""
         self.impure: set[torch.fx.Node] = set()
         """Nodes that are kept even if nobody uses what they give."""
         self.classes: dict[int, type] = {}
+        self.displaced: set[int] = set()
+        """Inputs that require grad, and lie in other memory by now."""
         self.calls = 0
+        self.regions: dict[Any, str] = {}
+        """What a nested compile region does -> the name that all calls of it go by."""
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
 
@@ -168,10 +176,14 @@ class GraphWriter:
         body = self.bodies[depth]
         found = body.nodes.get(id(fake))
         if found is None and depth:
+            self.check_displaced("an operator", fake)
             around = self.lifted(fake, depth - 1)
             if around is not None:
                 found = body.nodes[id(fake)] = self.operand(body, fake, around)
         return found
+
+    def check_displaced(self, func: Any, fake: FakeTensor) -> None:
+        """Breaks if a call would be differentiated up to what is not in its place any more."""
 
     def operand(self, body: Body, value: Any, around: torch.fx.Node) -> torch.fx.Node:
         made = body.placeholder([*body.own, *(node for node, _, _ in body.operands)])
@@ -187,6 +199,19 @@ class GraphWriter:
         node.meta["example_value"] = fake
         self.know(fake, node)
         return fake
+
+    def dissolve(self, body: Body) -> None:
+        """What a body does is done by the graph around it, in which calls are recorded again."""
+        there = {node: around for node, _, around in body.operands}
+        for node in body.graph.nodes:
+            if node.op == "get_attr":
+                there[node] = self.add_module("body", body.modules[str(node.target)])
+            elif node.op != "placeholder":
+                there[node] = self.graph.node_copy(node, there.__getitem__)
+                if node in self.impure:
+                    self.impure.add(there[node])
+        self.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in self.nodes})
+        self.terms.update({term: there[node] for term, node in body.terms.items() if term not in self.terms})
 
     def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
         """A body, as an argument of a call."""
@@ -304,9 +329,13 @@ class GraphWriter:
             node = self.node_of(value)
             if node is None:
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
+            if self.displaced:
+                self.check_displaced(func, value)
             return node
         if cls in memory.ATOMS or cls is bytes:
             return value
+        if self.objects and id(value) in self.objects:
+            return self.objects[id(value)]
         if cls is tuple or cls is list:
             return cls([self.argument(func, v) for v in value])
         if cls is torch.Size:
@@ -329,7 +358,7 @@ class GraphWriter:
                 return make(plain, value)
         if cls is type and value in DTYPES:
             return DTYPES[value]
-        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
+        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type", "OpOverload"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
 
@@ -339,6 +368,16 @@ class GraphWriter:
         if self.symbols is None:
             self.symbols = Symbols(self.place)
         return self.symbols
+
+    def take(self, value: Any) -> bool:
+        """Whether an object that is no tensor, and that backends know, is an input of the graph now."""
+        if id(value) not in self.objects:
+            if len(self.bodies) > 1:
+                return False
+            node = self.objects[id(value)] = self.placeholder()
+            node.meta["example_value"] = value
+            self.inputs.append((node, value, value))
+        return True
 
     def number(self, value: int | float) -> Any:
         """A number becomes a placeholder."""

@@ -26,7 +26,7 @@ from framelift.core.breaks import Break
 from framelift.tensors import memory
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.graph import GraphWriter, as_input
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import TorchState, plain_engine
 
 Tensor = torch.Tensor
 
@@ -74,6 +74,7 @@ class Histories(GraphWriter):
             raise Break(breaks.INTERNAL, "gradients within a function that an operator is given")
         with self.real_histories():
             self.began.restore()
+            torch.set_anomaly_enabled(False)  # there are no values to look at
             for node in self.graph.nodes:
                 if node not in self.again:
                     self.again[node] = self.run_again(node)
@@ -83,7 +84,13 @@ class Histories(GraphWriter):
     def real_histories(self) -> Iterator[None]:
         written, random = self.fakes.written, self.fakes.drew_random
         try:
-            with self.fakes, torch._C.DisableTorchFunction(), TorchState(), set_multithreading_enabled(False):
+            with (
+                self.fakes,
+                torch._C.DisableTorchFunction(),
+                TorchState(),
+                set_multithreading_enabled(False),
+                plain_engine(),
+            ):
                 yield
         finally:
             self.fakes.written, self.fakes.drew_random = written, random
@@ -93,6 +100,8 @@ class Histories(GraphWriter):
             return self.input_again(node)
         if node.op == "get_attr":
             return self.modules[str(node.target)]
+        if node.target is torch.set_anomaly_enabled:
+            return None
         if node.target is grad_mode._enter_inference_mode or "unbacked_bindings" in node.meta:
             raise Break(breaks.INTERNAL, f"gradients after {node.target}")
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.again.__getitem__)
@@ -102,6 +111,8 @@ class Histories(GraphWriter):
 
     def input_again(self, node: torch.fx.Node) -> Any:
         value = next(value for place, value, _ in self.inputs if place is node)
+        if id(value) in self.objects:
+            return value
         entry = None
         if self.symbols is not None:
             entry = next((entry for entry in self.symbols.inputs if entry.node is node), None)
@@ -146,6 +157,8 @@ class Histories(GraphWriter):
         """`torch.autograd.grad`, recorded."""
         if self.redrawn is not None:  # AOTAutograd sees to that only between a graph and its backward graph
             raise Break(breaks.RANDOM, f"gradients through {self.redrawn}, which draws random numbers")
+        if torch.is_anomaly_enabled():
+            raise Break(breaks.DATA_DEPENDENT_VALUE, "gradients in anomaly mode, which looks at all of them")
         self.live_again()
         of: Any = lambda values: [v if v is None else self.again[self.nodes[id(v)]] for v in values]
         given = settings.get("grad_outputs")
@@ -155,6 +168,8 @@ class Histories(GraphWriter):
             self.check_outside(nodes, inputs)
             again = {**settings, "grad_outputs": None if given is None else of(given)}
             found = torch.autograd.grad(roots, of(inputs), **again)
+            if not all(grad is None or is_dense(grad) for grad in found):
+                raise Break(breaks.TENSOR_KIND, "a sparse gradient")
             made = {id(grad): self.fake_of(grad) for grad in found if grad is not None}
             shared = self.shared(found)
             self.viewing |= {id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()}

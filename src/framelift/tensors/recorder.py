@@ -9,13 +9,16 @@ recorder does not know is an unguarded read: a break, never baked in.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import operator
 from collections.abc import Callable
 from types import GetSetDescriptorType, MethodWrapperType
 from typing import Any
 
 import torch
 import torch.fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import HigherOrderOperator
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -29,22 +32,27 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
+from framelift.tensors.displaced import Displaced
 from framelift.tensors.fakes import Fakes, of_a_fake_kernel
-from framelift.tensors.flags import Flags
 from framelift.tensors.functions import (
     EFFECTS,
     GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    OPERATORS,
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
     SCALED,
     SPARSE_FACTS,
+    element,
+    has_effects,
+    is_collective,
     is_custom,
     is_foreign,
     modern,
+    overload_of,
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, describe
@@ -76,7 +84,10 @@ FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
 
 
-class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
+INDEXING = (operator.getitem, Tensor.__getitem__)
+
+
+class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     """What torch does in one trace."""
 
     def __init__(
@@ -97,6 +108,8 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
         self.arrays = 0
         """How many of the inputs are arrays of NumPy's."""
+        self.indexing: Any = None
+        """What is recorded for `tensor[index]` where an index without dimensions stands for many."""
 
     # ---- the time that a trace takes
 
@@ -107,15 +120,12 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         self.device_before = devices.CURRENT_DEVICE
         self.grad_before = torch.is_grad_enabled()
         self.state = memory.state()
-        for mode in self.modes_before:
-            if type(mode) is not devices.DeviceContext:
-                raise Break(
-                    breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call"
-                )
+        for number, mode in enumerate(self.modes_before):
+            self.meet_mode(number, mode)
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
-        super().__enter__()
+        self.enter_beneath_modes()
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -176,6 +186,8 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         return out
 
     def argument_or_body(self, func: Any, value: Any, bodies: dict[int, torch.fx.Node]) -> Any:
+        if type(value) is tuple:
+            return tuple([self.argument_or_body(func, item, bodies) for item in value])
         return bodies.get(id(value)) or self.argument(func, value)
 
     def run_operator(self, func: Any, args: Any, settings: dict[str, Any]) -> Any:
@@ -251,12 +263,12 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         """The result of a torch function on fakes, recorded."""
         if self.overriding and self.overloaded(args, kwargs):
             return func(*args, **kwargs)  # torch says by which name it goes
+        if self.in_modes:
+            return func(*args, **kwargs)  # which comes first
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if self.in_modes:
-            return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -264,17 +276,36 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
-            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
-        # the innermost mode around the call comes first; the program's own have had their turn
-        device = self.modes_before[-1].device if self.modes_before else None
-        if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
-            kwargs = {**kwargs, "device": device}
+            func = SCALED[func]
+        if type(func) in OPERATORS and has_effects(func):
+            return self.record_effect(func, args, kwargs)
+        if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
+            return self.look_up(*args)
         with torch._C.DisableTorchFunction():
             if func is Tensor.requires_grad_:
                 return self.require_grad(*args, **kwargs)
             out = self.perform(func, args, kwargs)
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
+        return out
+
+    def record_effect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """An operator whose effect must happen each time the graph runs, and not now."""
+        out = None
+        with torch._C.DisableTorchFunction(), self.fakes:
+            if overload_of(func)._schema.returns:
+                out = self.run(func, args, kwargs)
+        self.note_random(func)
+        self.record(func, args, kwargs, out, pure=False)
+        return out
+
+    def look_up(self, tensor: Any, index: Any) -> Any:
+        """`tensor[index]` for each of many: no number is looked up."""
+        places = index if isinstance(index, tuple) else (index,)
+        with torch._C.DisableTorchFunction(), self.fakes:
+            out = self.run(element, (tensor, *places), {})
+        given = (tensor, *places) if self.indexing is element else (tensor, index)
+        self.record(self.indexing, given, {}, out, pure=True)
         return out
 
     def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -336,7 +367,7 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
             return self.plain(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-        random = self.fakes.drew_random
+        random = self.fakes.drew_random or is_collective(func)
         if keyed is not None and not (self.symbols is not None and self.symbols.has_fresh):
             memory.remember(keyed[0], self.keys, tensors, out, random)
         self.record(func, args, kwargs, out, not random)
@@ -354,7 +385,8 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
-        out = self.run(func, *self.with_wrappers((args, kwargs)))
+        with self.fakes:  # from which a class may learn that nothing is to be sent for real
+            out = self.run(func, *self.with_wrappers((args, kwargs)))
         self.fakes.written = [self.faces.get(id(tensor), tensor) for tensor in self.fakes.written]
         return self.with_faces(out)
 
@@ -374,8 +406,7 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         self.fakes.written.clear()
         with torch._C.DisableTorchFunction():
             try:
-                with self.fakes:
-                    out = self.run_wrapped(func, args, kwargs)
+                out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
                 raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
             self.note_random(func)
@@ -391,8 +422,11 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
         return out
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
+        dispatcher = enable_python_dispatcher() if self.symbols is not None else contextlib.nullcontext()
         try:
-            return func(*args, **kwargs)
+            with dispatcher:
+                return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
             branch = getattr(func, "__name__", "") == "__bool__"
             kind = breaks.DATA_DEPENDENT_BRANCH if branch else breaks.DATA_DEPENDENT_VALUE
@@ -467,7 +501,8 @@ class Recorder(Overrides, Wrappers, Contexts, Flags, TorchFunctionMode):
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
-        self.check_flags(written)
+        self.check_flags()
+        self.note_versions(written)
         self.refuse_overlap()
         return bool(changed)
 
@@ -493,6 +528,12 @@ def gather(value: Any, into: list[torch.Tensor]) -> bool:
     elif type(value) is slice:
         gather((value.start, value.stop, value.step), into)
     return bool(into)
+
+
+def is_lookup(index: Any) -> bool:
+    """Whether each place of an index is a tensor or a number."""
+    places = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(place, (Tensor, int, torch.SymInt)) for place in places)
 
 
 def is_plain_result(value: Any) -> bool:

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 c = torch._C
 
+autograd: Any = c._autograd
+
+
+def disable_saved_tensors_hooks(message: str | None) -> None:
+    """Whether hooks on saved tensors are an error, and what it says; None: they are not."""
+    if message is None:
+        autograd._saved_tensors_hooks_enable()
+    else:
+        autograd._saved_tensors_hooks_disable(message)
+
+
+@contextlib.contextmanager
+def without_saved_tensors_hooks() -> Iterator[None]:
+    """Hooks on saved tensors are not called for what a trace, or a compiler, computes."""
+    hooks = []
+    while (top := autograd._top_saved_tensors_default_hooks(True)) is not None:
+        hooks.append(top)
+        autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
 SETTERS: dict[Any, Callable[[], tuple[Any, ...]]] = {
     c._set_grad_enabled: lambda: (torch.is_grad_enabled(),),
     torch.set_default_dtype: lambda: (torch.get_default_dtype(),),
     torch.set_anomaly_enabled: lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+    disable_saved_tensors_hooks: lambda: (autograd._saved_tensors_hooks_get_disabled_error_message(),),
     c._set_sdp_use_flash: lambda: (c._get_flash_sdp_enabled(),),
     c._set_sdp_use_mem_efficient: lambda: (c._get_mem_efficient_sdp_enabled(),),
     c._set_sdp_use_math: lambda: (c._get_math_sdp_enabled(),),
@@ -51,3 +78,15 @@ class TorchState:
 
     def __exit__(self, *raised: Any) -> None:
         self.restore()
+
+
+@contextlib.contextmanager
+def plain_engine() -> Iterator[None]:
+    """Gradients are computed by autograd's engine itself, even where backward passes are captured: this is
+    torch's own switch for that (see `api/compiled_autograd.py`), which is part of the engine."""
+    engine = torch._C._dynamo.compiled_autograd
+    before = engine.set_autograd_compiler(None, False)
+    try:
+        yield
+    finally:
+        engine.set_autograd_compiler(*before)

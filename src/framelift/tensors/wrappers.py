@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
@@ -57,5 +58,8 @@ class Wrappers:
         return pytree.tree_map_only(is_traceable_wrapper_subclass, self.face_of, value)
 
     def parts_of(self, face: FakeTensor) -> list[str]:
-        """The names of what a wrapper holds."""
-        return self.behind[id(face)].__tensor_flatten__()[0]
+        """The names of the tensors that a wrapper holds."""
+        wrapper = self.behind[id(face)]
+        with torch._C.DisableTorchFunction():
+            names = wrapper.__tensor_flatten__()[0]
+            return [name for name in names if isinstance(getattr(wrapper, name), torch.Tensor)]

@@ -21,6 +21,10 @@ MARKS: dict[str, Control] = {}
 """Attribute that torch sets on a function -> the same."""
 
 
+NAMED: dict[tuple[str, str], Control] = {}
+"""Module and name of what belongs to torch's own compiler, which is not imported for its sake -> the same."""
+
+
 def control(fn: Any, what: Control) -> None:
     if id(fn) not in CONTROLS:
         weakref.finalize(fn, CONTROLS.pop, id(fn), None)
@@ -30,5 +34,7 @@ def control(fn: Any, what: Control) -> None:
 def control_of(fn: Any) -> Control | None:
     found = CONTROLS.get(id(fn))
     if found is None and type(fn) is FunctionType and fn.__dict__:
-        return next((what for mark, what in MARKS.items() if mark in fn.__dict__), None)
+        found = next((what for mark, what in MARKS.items() if mark in fn.__dict__), None)
+    if found is None and type(fn) in (FunctionType, type):
+        return NAMED.get((fn.__module__, fn.__name__))
     return found

@@ -24,6 +24,7 @@ from framelift.world.licence_tables import (
     EFFECTIVE,
     MOVING,
     PAIRS,
+    PARALLEL,
     PURE_BUILTINS,
     PURE_MODULES,
     PURE_TYPES,
@@ -210,6 +211,11 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Refusal(breaks.EFFECT, describe(fn))
     if fn in TORCH_TOP or fn in TORCH_QUERIES or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
+    for part, does in PARALLEL.items():
+        if policy.within(module, (part,)):
+            return Refusal(breaks.EFFECT, f"{describe(fn)} ({does})")
+    if policy.within(module, ("torch.distributed",)):
+        return Refusal(breaks.DISTRIBUTED, describe(fn))
     if top in ("re", "sre_compile", "sre_parse", "typing", "_strptime"):
         return Licence(Looks.DEEP, "pure, with a cache of its own")
     if top in policy.EFFECTS:

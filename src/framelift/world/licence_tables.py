@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from framelift.core import breaks
 from framelift.core.breaks import Reason
@@ -298,9 +297,6 @@ REFUSED: dict[Any, Refusal] = {
         getattr(torch.Generator, name): Refusal(breaks.RANDOM, f"torch.Generator.{name}")
         for name in ("seed", "initial_seed", "manual_seed", "get_state", "set_state", "clone_state")
     },
-    DistributedDataParallel.forward: Refusal(
-        breaks.EFFECT, "DistributedDataParallel.forward, which makes its reducer ready for gradients"
-    ),
     type.__subclasses__: Refusal(breaks.UNLICENSED_CALL, "type.__subclasses__"),
     typing.get_type_hints: Refusal(breaks.UNLICENSED_CALL, "typing.get_type_hints"),
     **{
@@ -326,6 +322,12 @@ EFFECTIVE = {
     "_warnings": "shows or raises warnings",
 }
 """Modules of C functions that are called each time the program runs -> what they do."""
+
+PARALLEL = {
+    "torch.nn.parallel.distributed": "makes ready for the reduction of gradients",
+    "torch.distributed.fsdp": "gathers parameters, and frees them",
+}
+"""Parts of torch that do something for each call of a module -> what."""
 
 CLOCKS = frozenset({"now", "utcnow", "today"})
 """Class methods of dates that ask what time it is."""
@@ -397,6 +399,7 @@ TORCH_PYTHON = (
     "torch._linalg_utils",
     "torch._ops",
     "torch._library",
+    "torch.distributed.tensor.placement_types",
 )
 """Modules of torch in Python that are the functional API, or ask about state; run untouched."""
 

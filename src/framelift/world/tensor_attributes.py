@@ -10,16 +10,19 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors.displaced import set_data
 from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
 from framelift.tensors.recorder import METADATA
 from framelift.world.attributes import Attributes
+from framelift.world.groups import DESCRIBED, IDENTICAL
 from framelift.world.guard import Check
 from framelift.world.pending import opened
 from framelift.world.source import Access
 from framelift.world.views import DELETED, View, own_dictionary
 
 native = _frame.native
+Tensor = torch.Tensor
 
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
 UNGUARDED_OF_INPUTS |= {"retains_grad", "output_nr", "_post_accumulate_grad_hooks"}
@@ -35,6 +38,8 @@ class TensorAttributes(Attributes):
             own = self.subclass_attr(fake, cls, name)
             if own is not MISSING:
                 return own
+        if name in METADATA and self.recorder.in_modes:
+            return native(getattr, fake, name)  # torch asks these
         if name in METADATA:
             self.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
@@ -93,6 +98,8 @@ class TensorAttributes(Attributes):
 
     def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
+        if id(fake) in self.recorder.behind and name in DESCRIBED.get(cls, ()):
+            return self.description(fake, name)
         if id(fake) in self.recorder.behind and name in self.recorder.parts_of(fake):
             return self.recorder.part(fake, name)
         found = self.class_attribute(cls, name)
@@ -105,6 +112,14 @@ class TensorAttributes(Attributes):
             if own is not MISSING:
                 return own
         return self.bound(found, fake, cls, name)
+
+    def description(self, fake: Any, name: str) -> Any:
+        """What a tensor around others says of itself, which is guarded where that one comes from outside."""
+        with torch._C.DisableTorchFunction():
+            found = getattr(self.recorder.behind[id(fake)], name)
+        if type(found) in IDENTICAL:
+            return self.load(found, self.root.constant(found, name))
+        return found
 
     def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
         if name == "grad":
@@ -127,7 +142,11 @@ class TensorAttributes(Attributes):
         if name == "requires_grad" and type(opened(value)) is bool:
             self.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
-        if name == "grad":
+        if name == "data":
+            value = self.recorder.displace(fake, opened(value), "Tensor.data = ...", set_data)
+            if id(fake) not in self.recorder.input_of:
+                return
+        elif name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:
             self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
@@ -138,6 +157,14 @@ class TensorAttributes(Attributes):
             self.recorder.attributes.setdefault(id(fake), {})[name] = value
         else:
             self.tensor_view(at).write(name, value)
+
+    def set_tensor(self, fake: Any, other: Any) -> Any:
+        """`Tensor.set_`."""
+        at = self.recorder.input_of.get(id(fake))
+        alias = self.recorder.displace(fake, other, "Tensor.set_", Tensor.set_)
+        if at is not None:
+            self.tensor_view(at).write("set_", alias)
+        return fake
 
     def check_grad(self, fake: Any, value: Any) -> None:
         """`Tensor.grad` takes what could be a gradient of the tensor; of others torch says why not."""
