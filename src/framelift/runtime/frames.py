@@ -314,8 +314,8 @@ def compiled_frame(
     except BackendCompilerFailed as error:
         if not config.suppress_errors or context.fullgraph:
             raise
-        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, error)
-        skip(context, record, str(error))
+        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, why := str(error))
+        skip(context, record, why)
         return None
 
 
