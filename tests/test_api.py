@@ -226,7 +226,7 @@ def test_fullgraph_says_what_where_why_and_what_to_do() -> None:
     for part in (
         "run-time effect: print",
         "Why:",
-        "What to do:",
+        "Hint:",
         __file__,
         "inner(x + 1)",
         'print("side effect")',
