@@ -216,6 +216,16 @@ def test_a_capture_that_is_wrong_is_told_apart() -> None:
     )
 
 
+def test_a_function_that_is_not_compiled_is_no_wrong_result() -> None:
+    def failing(graph: Graph, inputs: list[Any]) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(framelift.exc.BackendCompilerFailed):
+        framelift.verify(program, backend=failing)(X)
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.verify(program, backend="eager", fullgraph=True)(X)
+
+
 # ---- right ones
 
 

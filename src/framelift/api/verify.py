@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from framelift.api.compile import compile, uncompiled
-from framelift.core.errors import WrongResult
+from framelift.core.errors import FrameliftError, WrongResult
 from framelift.runtime.bisecting import weights
 from framelift.runtime.frames import Context
 from framelift.runtime.verifying import Verifier, WrongGraph, verifying
@@ -128,6 +128,8 @@ def verify(
             found = ran(compiled, (args, kwargs), modules)
         finally:
             verifying.reset(token)
+        if isinstance(found.error, FrameliftError) and expected.error is None:
+            raise found.error  # it is not compiled at all
         rules = Rules(tol=tol)
         apart = expected.compared(found, None, rules)
         if apart is not None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PHASES = {"trace": "tracing", "backend": "compiling the graph", "backward": "compiling the backward graph"}
 
+DELAY = 0.3
+"""What takes no longer than that is not worth a line: to write one is to disturb what stands there."""
+
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
@@ -43,6 +46,7 @@ class Progress:
         self.active: list[tuple[CompileRecord, Phase, float]] = []
         self.count = 0
         self.live: Any = None
+        self.waiting: threading.Timer | None = None
         self.lock = threading.RLock()
 
     def hear(self, note: CompileRecord, phase: Phase) -> None:
@@ -53,15 +57,20 @@ class Progress:
                 self.count += 1
             else:
                 self.active.append((note, phase, began))
-            if self.active:
-                self.start()
-            else:
+            if not self.active:
                 self.stop()
+            elif self.live is None and self.waiting is None:
+                self.waiting = threading.Timer(DELAY, self.start)
+                self.waiting.daemon = True
+                self.waiting.start()
 
     def start(self) -> None:
         from rich.live import Live
 
-        if self.live is None:
+        with self.lock:
+            self.waiting = None
+            if self.live is not None or not self.active:
+                return
             # neither stream is touched: what the program prints goes where it would have gone
             self.live = Live(
                 self,
@@ -76,6 +85,9 @@ class Progress:
     def stop(self) -> None:
         with self.lock:
             live, self.live = self.live, None
+            waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.cancel()
         if live is not None:
             live.stop()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-ATOMS = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device)
+ATOMS: tuple[type, ...] = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device)
 ATOMS += (type, ModuleType, FunctionType)
 
 
