@@ -56,7 +56,7 @@ class Progress:
             if phase == "done":
                 self.count += 1
             else:
-                self.active.append((note, phase, began))
+                self.active = [*self.active, (note, phase, began)]
             if not self.active:
                 self.stop()
             elif self.live is None and self.waiting is None:
@@ -94,13 +94,14 @@ class Progress:
     def __rich__(self) -> Text:
         from rich.text import Text
 
-        with self.lock:
-            return Text(self.line(), no_wrap=True, overflow="ellipsis", style="dim")
+        # without the lock: whoever holds it may be waiting for what is shown to be finished
+        return Text(self.line(), no_wrap=True, overflow="ellipsis", style="dim")
 
     def line(self) -> str:
-        if not self.active:
+        active = self.active  # another list each time
+        if not active:
             return ""
-        note, phase, began = self.active[-1]
+        note, phase, began = active[-1]
         seconds = time.perf_counter() - began
         what = f"{note.name} ({note.filename}:{note.line})"
         before = f"; {self.count} before it" if self.count else ""
