@@ -163,7 +163,8 @@ def entrance(target: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 
-    code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
+    name = getattr(target, "__name__", type(target).__name__)
+    code = call.__code__.replace(co_name=name, co_qualname=name)
     scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
     return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 

@@ -314,8 +314,8 @@ def compiled_frame(
     except BackendCompilerFailed as error:
         if not config.suppress_errors or context.fullgraph:
             raise
-        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, error)
-        skip(context, record, str(error))
+        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, why := str(error))
+        skip(context, record, why)
         return None
 
 
@@ -366,6 +366,8 @@ def traced(
         found.let_go()
         return found
     except EscapedError as error:
+        if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
+            raise error.__cause__ from None
         note.failed = f"the program raised {type(error.__cause__).__name__}"
         log.debug("%s raised while captured; it runs as plain Python", record.name, exc_info=error.__cause__)
         return None

@@ -33,7 +33,7 @@ from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
 from framelift.tensors.displaced import Displaced
-from framelift.tensors.fakes import Fakes
+from framelift.tensors.fakes import Fakes, of_a_fake_kernel
 from framelift.tensors.functions import (
     EFFECTS,
     GIVING_UP,
@@ -482,10 +482,10 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         ) as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:
-            if is_of_a_fake_kernel(error):
-                said = f"{type(error).__name__}: {error}"
-                raise Break(breaks.FAKE_FAILED, f"{describe(func)}: {said}") from error
-            raise
+            reason = of_a_fake_kernel(error)
+            if reason is None:
+                raise
+            raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
 
     def refuse(self, func: Any, args: Any) -> None:
         try:
@@ -603,15 +603,3 @@ def is_plain_result(value: Any) -> bool:
     if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
         return True
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
-
-
-FAKE_KERNELS = torch._library.fake_impl.__file__
-
-
-def is_of_a_fake_kernel(error: BaseException) -> bool:
-    """Whether it comes out of a fake implementation that a user has registered: then it says nothing of what
-    the operator itself does."""
-    at = error.__traceback__
-    while at is not None and at.tb_frame.f_code.co_filename != FAKE_KERNELS:
-        at = at.tb_next
-    return at is not None
