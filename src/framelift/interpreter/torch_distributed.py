@@ -49,8 +49,13 @@ def known(world: Any, value: Any) -> Any:
     return value
 
 
+def unwrapped(function: Any) -> Any:
+    """Without what is around a method: pybind's, of Python 3.12, has no hash."""
+    return getattr(function, "__func__", function)
+
+
 def serve_facts(*functions: Any) -> None:
-    for function in functions:
+    for function in map(unwrapped, functions):
         serve(function)(lambda f, args, kwargs, fn=function: fact(f, fn, args, kwargs))
 
 
@@ -68,9 +73,7 @@ def getters(cls: type, *names: str) -> list[Any]:
 def own_functions(owner: Any, *names: str) -> list[Any]:
     """Those of the names that this version of torch has."""
     found = [vars(owner).get(name) for name in names]
-    return [
-        one.__func__ if type(one) in (staticmethod, classmethod) else one for one in found if one is not None
-    ]
+    return [unwrapped(one) for one in found if one is not None]
 
 
 def know_tensors() -> None:
@@ -87,7 +90,7 @@ if dist.is_available():
     from torch.distributed.device_mesh import DeviceMesh
     from torch.utils._typing_utils import not_none
 
-    serve_facts(dist.ProcessGroup.rank, dist.ProcessGroup.size, dist.ProcessGroup.name)
+    serve_facts(*own_functions(dist.ProcessGroup, "rank", "size", "name"))
     interpret(
         *own_functions(c10d, "get_rank", "get_world_size", "get_group_rank", "get_global_rank"),
         *own_functions(c10d, "get_process_group_ranks", "get_backend", "get_backend_config", "get_pg_count"),

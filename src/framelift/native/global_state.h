@@ -21,15 +21,13 @@ class GlobalState {
   // "name: expected X, found Y" for each item that changed.
   std::vector<std::string> diff() const;
 
-  int traverse(visitproc visit, void* arg);
+  int traverse(visitproc, void*) { return 0; }
 
  private:
-  // One torch function mode: a default device by its device, any other by identity.
+  // One torch function mode: a default device by its device. What any other one is has guards of its own.
   struct Mode {
-    PyRef mode;
+    std::string name;
     std::optional<c10::Device> device;
-
-    bool is(PyObject* found) const;
   };
 
   bool modes_hold() const;
@@ -38,6 +36,9 @@ class GlobalState {
   std::vector<int64_t> values_;
   std::vector<Mode> modes_;
 };
+
+// The torch function mode that was entered so manieth, borrowed; nullptr where there are fewer.
+PyObject* torch_function_mode(int64_t index);
 
 bool add_global_state_type(PyObject* module);
 PyObject* text_list(const std::vector<std::string>& lines);
