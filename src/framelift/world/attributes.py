@@ -91,8 +91,9 @@ class Attributes(Door):
             getattribute = self.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType:
                 has_getattr = self.class_attribute(cls, "__getattr__") is not MISSING
-                if type(found) is property and type(found.fget) is FunctionType and not has_getattr:
-                    return self.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
+                getter = found.fget if type(found) is property and not has_getattr else None
+                if type(getter) is FunctionType and self.interprets(getter):
+                    return self.invoke(getter, obj)  # not by C, to which symbols would be numbers
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
             self.special_of_c(cls, "__getattr__")
