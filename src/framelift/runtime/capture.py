@@ -44,7 +44,7 @@ from framelift.tensors.torch_state import TorchState
 from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
-from framelift.world.guard import Check
+from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.pending import Pending
 from framelift.world.source import Source
 from framelift.world.variables import variables
@@ -119,9 +119,10 @@ def capture(
     whole: bool = False,
     dynamism: Dynamism | None = None,
     end: Ending | None = None,
+    pack: Pack | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
-    EscapedError where the program raises. It goes no further than `end`."""
+    EscapedError where the program raises. It goes no further than `end`; `pack` is shown what it is of."""
     began = time.perf_counter()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
@@ -129,6 +130,7 @@ def capture(
     while True:
         problem, kind = None, None
         with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism, catches) as trace:
+            trace.pack = pack
             trace.run()
             ran = time.perf_counter()
             if trace.ended_by is not None and whole:
@@ -172,6 +174,19 @@ def birth(
         again.machine.watch = again.finder(kind, problem)
         again.run()
         return Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
+
+
+class Contents(NamedTuple):
+    """All that a capture is made of, while the program's objects are still in it."""
+
+    trace: Trace
+    region: Region
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    storages: tuple[tuple[int, ...], tuple[int, ...]] | None
+
+
+Pack = Callable[[Contents], None]
 
 
 class Ending(NamedTuple):
@@ -220,6 +235,7 @@ class Trace:
         world.fresh = {value.source for value in pending[packed:]}
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
         self.result: Any = None
+        self.pack: Pack | None = None
         self.disturbed = False
         """Whether the instruction that could not be captured had already changed something."""
 
@@ -311,7 +327,10 @@ class Trace:
         except Break as found:
             found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
             raise
-        program = guard_program(self.world, region, self.state)
+        guards, facts, storages = all_guards(self.world, region)
+        if self.pack is not None:
+            self.pack(Contents(self, region, guards, facts, storages))
+        program = build(guards, facts, self.state, region.inputs, storages)
         module = None
         if region.has_graph:
             module = graph_module(recorder.graph, recorder.modules)
@@ -402,8 +421,10 @@ def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
 
 
-def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
-    """The guards of everything the trace read, and the walk that collects the region's inputs."""
+def all_guards(
+    world: World, region: Region
+) -> tuple[list[Guard], list[ClassGuard], tuple[tuple[int, ...], tuple[int, ...]] | None]:
+    """The guards of everything the trace read, and which inputs of the region share memory."""
     for fn in world.inlined.values():
         world.guard(world.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
     world.guard_sighted(region.inputs)
@@ -424,8 +445,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
         for (name, _), tensor in recorder.facts.items():
             check, answer = FACTS[name]
             world.guard(world.known[id(tensor)].source, check, answer(tensor))
-    guards = list(world.guards.values())
-    return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
+    return list(world.guards.values()), list(world.class_guards.values()), storages
 
 
 def is_changed_tensor(view: View) -> bool:
