@@ -241,7 +241,7 @@ def test_it_goes_with_ddp_and_with_agreement() -> None:
 
 
 def test_code_is_told_apart_by_what_it_does() -> None:
-    from framelift.runtime.capture_once import digest
+    from framelift.runtime.parcels import digest
 
     def one(x: float) -> float:
         return x + 1.0
