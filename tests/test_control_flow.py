@@ -72,7 +72,10 @@ class Plain:
             init, out = combine_fn(init, pytree.tree_unflatten(one, spec))
             outputs.append(out)
         outputs = outputs[::-1] if reverse else outputs
-        return init, pytree.tree_map(lambda *parts: torch.stack(parts, dim), *outputs)
+        along = (
+            dim if torch.__version__ >= (2, 13) else 0
+        )  # torch 2.11 stacks along the first whatever is asked
+        return init, pytree.tree_map(lambda *parts: torch.stack(parts, along), *outputs)
 
     @staticmethod
     def associative_scan(combine_fn: Any, xs: Any, dim: int, reverse: bool = False, **mode: Any) -> Any:

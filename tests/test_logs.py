@@ -256,6 +256,8 @@ def test_the_directory_can_be_given_by_the_environment(tmp_path: Path) -> None:
     assert len(list((tmp_path / "debug").glob("run_*/*/graph.txt"))) == 3
     (times,) = (tmp_path / "debug").glob("run_*/compile_times.txt")
     assert times.read_text().startswith("phase ") and "program" in times.read_text()
+    rows = times.with_suffix(".csv").read_text().splitlines()
+    assert rows[0].startswith("compile_id,kind,name,file,line,trace,") and len(rows) == 4
 
 
 # ---- torch's structured trace

@@ -71,6 +71,8 @@ ACCESS_REGISTRATIONS: Final[int]
 """None: how often a class was registered with an abstract base class (`abc.get_cache_token()`)."""
 ACCESS_DECIMAL_CONTEXT: Final[int]
 """None: the text of the thread's context of decimal numbers, without its flags (`decimal.getcontext()`)."""
+ACCESS_MODE: Final[int]
+"""int: the torch function mode that was entered so manieth."""
 
 # Checks, with their operands.
 

@@ -375,6 +375,13 @@ def test_registrations():
     assert value(None) == before + 1
 
 
+def test_modes_by_their_number():
+    with Mode() as first, Mode() as second:
+        assert reach(g.ACCESS_MODE, 0)(None) is first
+        assert reach(g.ACCESS_MODE, 1)(None) is second
+        assert reach(g.ACCESS_MODE, 2)(None) is None
+
+
 def test_facts_about_tensors():
     leaf = torch.ones(4, requires_grad=True)
     assert check(g.CHECK_LEAF, True)(leaf) and not check(g.CHECK_LEAF, True)(leaf * 2)
@@ -1025,15 +1032,18 @@ def test_global_state(line):
         assert case.holds() and state.diff() == []
 
 
-def test_a_mode_is_the_one_it_was_and_a_device_is_any_of_that_device():
-    first, second = Mode(), Mode()
-    with first:
+def test_modes_are_counted_and_a_device_is_any_of_that_device():
+    with Mode():
         state = g.GlobalState()
         case = Case(state=state)
         assert case.holds()
-    with second:
-        assert state.diff() == ["torch function modes: expected [Mode], found [Mode]"]
+    with Mode():
+        assert state.diff() == []  # which one it is has guards of its own
+    with Mode(), Mode():
+        assert state.diff() == ["torch function modes: expected [Mode], found [Mode, Mode]"]
         assert not case.holds()
+    with torch.device("cpu"):
+        assert state.diff() == ["torch function modes: expected [Mode], found [device cpu]"]
     with torch.device("cpu"):
         case = Case(state=g.GlobalState())
     with torch.device("cpu"):

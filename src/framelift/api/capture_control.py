@@ -12,8 +12,10 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
+from framelift.codegen.builders import BUILDERS, build_instance
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.on_break import STATE
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import TRACED, interpreted
@@ -184,6 +186,62 @@ def graph_break(reason: str = "") -> None:
     """The capture ends here, and goes on after it; without a capture nothing happens."""
 
 
+def skip_frame(msg: str = "") -> None:
+    """The function that calls it runs as plain Python, and what that calls is captured on its own."""
+
+
+class error_on_graph_break:
+    """In a block, or a decorated function, breaks are errors (True) or not (False), as with `fullgraph` but
+    for a part of what is compiled. With `fullgraph=True` they are errors everywhere. It counts when something
+    is captured: what is there already is not captured again for it.
+
+    >>> import torch, framelift
+    >>> @framelift.compile(backend="eager")
+    ... def f(x):
+    ...     print("this may break")
+    ...     with framelift.error_on_graph_break(True):
+    ...         return x.sin() + 1
+    >>> f(torch.zeros(2))
+    this may break
+    tensor([1., 1.])
+    """
+
+    def __init__(self, error_on_graph_break: bool) -> None:
+        if error_on_graph_break is not True and error_on_graph_break is not False:
+            raise TypeError("error_on_graph_break takes True or False")
+        self.error = error_on_graph_break
+        self.before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.before.append(STATE.error)
+        STATE.error = self.error
+
+    def __exit__(self, *raised: object) -> None:
+        STATE.error = self.before.pop()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        _frame.set_decision(within.__code__, _frame.LOOK, _frame.INTERPRET)  # type: ignore[attr-defined]
+        return within
+
+
+for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, error_on_graph_break.__exit__):
+    _frame.set_decision(_method.__code__, _frame.SKIP, _frame.INTERPRET)
+
+BUILDERS[error_on_graph_break] = build_instance
+
+
+def serve_skip_frame(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    (why,) = (*args, *kwargs.values()) or ("",)
+    world: Any = f.world
+    world.skips = f is world.outermost
+    raise Break(breaks.SKIPPED, str(opened(why)))
+
+
 def serve_comptime(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (fn,) = (*args, *kwargs.values())
     with torch._C.DisableTorchFunction():
@@ -197,3 +255,4 @@ def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None
 
 TRACED[comptime] = serve_comptime
 TRACED[graph_break] = serve_graph_break
+TRACED[skip_frame] = serve_skip_frame

@@ -28,6 +28,7 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
+from framelift.tensors.contexts import enter, leave, leave_statements, put_modes_aside, put_modes_back
 from framelift.tensors.displaced import set_memory
 from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState
@@ -109,11 +110,11 @@ def generate(
 ) -> Region:
     """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
     writes = world.writes()
-    world.recorder.check_modes()
+    world.recorder.settle_modes()
+    world.recorder.close_contexts()
     late: frozenset[int] = frozenset()
     if stopping is not None:
         result = stopping.values()
-        world.recorder.close_contexts()
     while True:
         try:
             return write(world, name, result, writes, switches, stopping, Rebuild(world, late))
@@ -137,11 +138,14 @@ def write(
     returned = r.value(result)  # an iterator has its place in what a container holds by then
     for setter, args in switches.changed().items():
         r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
+    for manager in recorder.ranges_left:
+        r.say(f"{r.constant(leave)}({r.value(manager)})")
+    for mode in recorder.modes_open:
+        r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
+    for manager in recorder.open:
+        r.say(f"{r.constant(enter)}({r.value(manager)})")
+    left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.left]
     if stopping is not None:
-        for mode in recorder.modes_open:
-            r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
-        for manager, _ in recorder.unfinished:
-            r.say(f"{r.value(manager)}.__enter__()")
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
     recorder.prepare(outputs)
@@ -158,21 +162,19 @@ def write(
         call = f"graph({', '.join(given)})"
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
-        if recorder.throws_switches:
-            # a graph that raises in the middle leaves its `with torch.no_grad()` behind
-            restore = f"    {r.own(switches)}.restore()"
-            body += ["try:", f"    {run}", "except BaseException:", restore, "    raise"]
-        else:
-            body.append(run)
+        body += running(run, world, switches, r)
         for target, output in r.outputs.values():
             if id(output) in recorder.ended:
                 body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
             elif id(output) in recorder.retained:
                 body.append(f"{target}.retain_grad()")
+    elif recorder.modes_kept < len(recorder.modes_before):
+        modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes_kept}]"
+        body.append(f"{r.constant(put_modes_back)}({modes})")
     body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in recorder.raised]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
-    body = [*r.draws(late=False), *reads, *body, *r.draws(late=True)]
+    body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]
@@ -180,6 +182,32 @@ def write(
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<framelift region {next(_numbers)} of {name}>"
     return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+
+
+def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
+    """The statements that run the graph: without the modes around the call, which are in it already. One that
+    raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone, and the `with`
+    statements that were open then are left."""
+    recorder = world.recorder
+    before, undo, after = [], [], []
+    if recorder.modes_before:
+        before.append(f"modes = {r.constant(put_modes_aside)}()")
+        undo.append(f"{r.constant(put_modes_back)}(modes)")
+        after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes_kept}])")
+    if recorder.throws_switches:
+        began = r.own(switches)
+        if recorder.left:  # which switches things too, and is not undone
+            began = "switches"
+            before.append(f"{began} = {r.constant(TorchState)}()")
+        undo.append(f"{began}.restore()")
+    left = {id(manager) for manager in recorder.left}
+    exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
+    if exits:
+        undo.append(f"{r.constant(leave_statements)}(error, {', '.join(exits)})")
+    if not undo:
+        return [run]
+    failing = [f"    {line}" for line in (*undo, "raise")]
+    return [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
 
 
 # ---- writes

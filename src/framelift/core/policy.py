@@ -80,6 +80,8 @@ INLINED = (
     "torch.distributed.tensor._api",
     "torch.distributed.tensor.parallel",
     "torch.__future__",
+    "torch._dynamo.external_utils",  # what a captured backward pass calls
+    "torch._dynamo._trace_wrapped_higher_order_op",
     "torch._higher_order_ops.associative_scan",
     "torch._higher_order_ops.cond",
     "torch._higher_order_ops.map",

@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import fresh, traced
+from framelift.higher_order.bodies import fresh, interpret, traced
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, interpreted, serve
 from framelift.world.pending import opened
@@ -27,6 +27,9 @@ Tensor = torch.Tensor
 def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
     """What the graph holds: the hook's operands are those that it uses from around it."""
     tensor.register_hook(lambda grad: hook(grad, *operands))
+
+
+interpret(hook_gradient)  # whose hook a captured backward pass calls
 
 
 @contextlib.contextmanager

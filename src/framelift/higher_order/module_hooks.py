@@ -113,6 +113,10 @@ def without_inputs(module: Any, hooks: Any, grads: Any, grad_outputs: Any, place
 
 
 interpret(through_pre_hooks, through_hooks, without_inputs)
+# what torch's class registers with autograd, which a captured backward pass calls
+interpret(BackwardHook._set_user_hook, BackwardHook.setup_output_hook)
+interpret(BackwardHook._pack_with_none, BackwardHook._unpack_none)
+interpret(HookOfBodies.call_before, HookOfBodies.call_after, placed)
 
 
 # ---- what a trace has

@@ -35,6 +35,7 @@ ANSWERS: dict[Any, Any] = {
     torch.compiler.is_exporting: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
+    torch.nn.modules.activation._is_make_fx_tracing: False,
     torch._C._get_tracing_state: None,
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
@@ -59,7 +60,7 @@ def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) 
     """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
     recorder: Any = f.world.recorder  # type: ignore[attr-defined]
     given = f.world.for_torch(args)  # type: ignore[attr-defined]
-    return recorder.in_modes or bool(recorder.modes_before) or bool(recorder.overloaded(given, {}))
+    return recorder.in_modes or bool(recorder.overloaded(given, {}))
 
 
 @serve(torch.get_default_device)

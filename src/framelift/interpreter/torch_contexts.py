@@ -8,11 +8,14 @@ import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
 from torch.autograd.profiler import record_function
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
+from framelift.tensors.contexts import Entered, InState, WithoutAutocast
 from framelift.tensors.torch_state import SETTERS, autograd, disable_saved_tensors_hooks
 from framelift.world.pending import opened
 
@@ -36,10 +39,38 @@ def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]
     return None
 
 
-@serve(autocast_mode.autocast.__exit__, torch.inference_mode.__exit__, record_function.__exit__)
-def serve_exit_context(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    f.world.recorder.exit_context(opened(args[0]))  # type: ignore[attr-defined]
-    return None
+@serve(autocast_mode.autocast.__exit__)
+def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager, recorder = opened(args[0]), f.world.recorder  # type: ignore[attr-defined]
+    if recorder.is_open(manager):
+        recorder.exit_context(manager)
+        return False
+    names = ("device", "prev", "prev_fastdtype", "prev_cache_enabled")
+    device, *_ = (opened(f.world.load_attr(manager, name)) for name in names)
+    now = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+    settings = (*now, torch.is_autocast_cache_enabled())
+    enter = autocast_mode._enter_autocast
+    recorder.exit_outside(manager, WithoutAutocast(manager), enter, settings)
+    return False
+
+
+@serve(torch.inference_mode.__exit__)
+def serve_exit_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager, world = opened(args[0]), f.world
+    recorder: Any = world.recorder  # type: ignore[attr-defined]
+    if recorder.is_open(manager):
+        return recorder.exit_context(manager)
+    held = opened(world.load_attr(manager, "_inference_mode_context"))
+    if type(held) is not Entered:
+        raise Break(breaks.EFFECT, "leaving an inference mode that was entered outside")
+    without = InState(*(opened(world.load_attr(held, name)) for name in ("inference", "grad")))
+    settings = (torch.is_inference_mode_enabled(),)
+    return recorder.exit_outside(manager, without, grad_mode._enter_inference_mode, settings)
+
+
+@serve(record_function.__exit__)
+def serve_exit_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.recorder.exit_range(opened(args[0]))  # type: ignore[attr-defined]
 
 
 @serve(record_function.__enter__)
@@ -49,18 +80,26 @@ def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return manager
 
 
-@serve(torch.device.__enter__)
-def serve_enter_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    f.world.recorder.devices_entered += 1  # type: ignore[attr-defined]
-    return f.world.call_native(f, torch.device.__enter__, args, kwargs)
+# ---- torch function modes
+
+
+@serve(TorchFunctionMode.__enter__, torch.overrides._push_mode)
+def serve_enter_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    mode, world = opened(args[0]), f.world
+    if type(mode) is not DeviceContext:
+        world.check_mode(mode)  # type: ignore[attr-defined]
+    world.recorder.push_mode(mode)  # type: ignore[attr-defined]
+    return mode
+
+
+@serve(TorchFunctionMode.__exit__)
+def serve_exit_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
 
 
 @serve(torch.device.__exit__)
 def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if not f.world.recorder.devices_entered:  # type: ignore[attr-defined]
-        raise Break(breaks.EFFECT, "leaving a device that was entered outside")
-    f.world.recorder.devices_entered -= 1  # type: ignore[attr-defined]
-    return f.world.call_native(f, torch.device.__exit__, args, kwargs)
+    return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
 
 
 # ---- other switches

@@ -12,6 +12,7 @@ import types
 import weakref
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
@@ -180,6 +181,8 @@ def serve_len(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return told_what_is_wrong(len, args, kwargs)
     value = opened(args[0])
     if type(value) is FakeTensor:
+        if f.world.recorder.in_modes:  # type: ignore[attr-defined]
+            return f.world.recorder.call(torch.Tensor.__len__, (value,), {})  # type: ignore[attr-defined]
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]

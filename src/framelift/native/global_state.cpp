@@ -183,8 +183,8 @@ std::string show_mode(PyObject* mode) {
 
 }  // namespace
 
-bool GlobalState::Mode::is(PyObject* found) const {
-  return device ? device_of(found) == device : found == mode.get();
+PyObject* torch_function_mode(int64_t index) {
+  return index < at::impl::PythonTorchFunctionTLS::stack_len() ? mode_at(index) : nullptr;
 }
 
 GlobalState::GlobalState() {
@@ -192,7 +192,7 @@ GlobalState::GlobalState() {
     values_.push_back(item.read());
   }
   for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
-    modes_.push_back({PyRef::borrow(mode_at(i)), device_of(mode_at(i))});
+    modes_.push_back({show_mode(mode_at(i)), device_of(mode_at(i))});
   }
 }
 
@@ -200,7 +200,7 @@ bool GlobalState::modes_hold() const {
   int64_t length = at::impl::PythonTorchFunctionTLS::stack_len();
   bool same = length == static_cast<int64_t>(modes_.size());
   for (int64_t i = 0; same && i < length; ++i) {
-    same = modes_[i].is(mode_at(i));
+    same = modes_[i].device == device_of(mode_at(i));
   }
   return same;
 }
@@ -208,19 +208,12 @@ bool GlobalState::modes_hold() const {
 std::string GlobalState::modes_diff() const {
   std::string expected, found;
   for (const Mode& each : modes_) {
-    expected += (expected.empty() ? "" : ", ") + show_mode(each.mode.get());
+    expected += (expected.empty() ? "" : ", ") + each.name;
   }
   for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
     found += (found.empty() ? "" : ", ") + show_mode(mode_at(i));
   }
   return "torch function modes: expected [" + expected + "], found [" + found + "]";
-}
-
-int GlobalState::traverse(visitproc visit, void* arg) {
-  for (const Mode& each : modes_) {
-    Py_VISIT(each.mode.get());
-  }
-  return 0;
 }
 
 bool GlobalState::holds() const {

@@ -24,15 +24,13 @@ class GlobalState {
   // All of it as text, to compare with another process's.
   std::vector<std::string> texts() const;
 
-  int traverse(visitproc visit, void* arg);
+  int traverse(visitproc, void*) { return 0; }
 
  private:
-  // One torch function mode: a default device by its device, any other by identity.
+  // One torch function mode: a default device by its device. What any other one is has guards of its own.
   struct Mode {
-    PyRef mode;
+    std::string name;
     std::optional<c10::Device> device;
-
-    bool is(PyObject* found) const;
   };
 
   bool modes_hold() const;
@@ -41,6 +39,9 @@ class GlobalState {
   std::vector<int64_t> values_;
   std::vector<Mode> modes_;
 };
+
+// The torch function mode that was entered so manieth, borrowed; nullptr where there are fewer.
+PyObject* torch_function_mode(int64_t index);
 
 bool add_global_state_type(PyObject* module);
 PyObject* text_list(const std::vector<std::string>& lines);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "global_state.h"
 #include "tensor_spec.h"
 
 namespace framelift {
@@ -215,6 +216,10 @@ PyObject* access_registrations(Operand&, Walk& walk, PyObject*) {
   return walk.keep(count_registrations());
 }
 
+PyObject* access_mode(Operand& operand, Walk&, PyObject*) {
+  return torch_function_mode(operand.number);
+}
+
 PyObject* access_decimal_context(Operand&, Walk& walk, PyObject*) {
   return walk.keep(decimal_context());
 }
@@ -246,6 +251,7 @@ const AccessKind ACCESSES[] = {
     {"BYTES", access_bytes, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
     {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
+    {"MODE", access_mode, OperandKind::INDEX, false},
 };
 
 // ---- checks ----

@@ -7,6 +7,7 @@ registered here, by users, and by packages that offer backends to torch under it
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib.metadata
 import threading
@@ -19,6 +20,7 @@ import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.core import progress
@@ -131,9 +133,33 @@ def in_tracing_context(backend: Backend) -> Backend:
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
         with _torch_compilers, tracing(TracingContext(mode)):
-            return backend(graph, inputs, **options)
+            return backend(without_inference_mode(graph), inputs, **options)
 
     return compile_in_context
+
+
+def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
+    and what its graphs give are ordinary tensors anyway."""
+    if not any(node.target in INSTEAD for node in graph.graph.nodes):
+        return graph
+    copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for node in copied.graph.nodes:
+        node.target = INSTEAD.get(node.target, node.target)
+    copied.recompile()
+    return copied
+
+
+def enter_no_grad(mode: bool) -> bool:
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(not mode)
+    return before
+
+
+INSTEAD: dict[Any, Any] = {
+    grad_mode._enter_inference_mode: enter_no_grad,
+    grad_mode._exit_inference_mode: torch._C._set_grad_enabled,
+}
 
 
 def static_fakes(mode: FakeTensorMode, inputs: list[Any]) -> list[Any]:

@@ -21,15 +21,30 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+from torch.fx.experimental import symbolic_shapes
 
 import framelift.higher_order  # noqa: F401 (whose operators traces serve from then on)
 from framelift import _frame, _guards
+from framelift.bytecode.resume import origin_of
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
-from framelift.core.errors import ConstraintViolated
+from framelift.core.breaks import (
+    DISABLED,
+    EFFECT,
+    GENERATOR_FRAME,
+    OPERATOR_ERROR,
+    SKIPPED,
+    TENSOR_KIND,
+    UNRESUMABLE,
+    Break,
+    CodeName,
+    Place,
+)
+from framelift.core.errors import ConstraintViolationError
+from framelift.core.on_break import STATE
+from framelift.core.sentinels import MISSING
 from framelift.core.watching import is_kept
+from framelift.guards.filtering import GuardFilter, thinned
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.interpreter.frame import Frame
@@ -37,6 +52,7 @@ from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
 from framelift.interpreter.torch_distributed import know_tensors
 from framelift.interpreter.traced import CALLING_BACK, TracingMachine
+from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
@@ -45,7 +61,7 @@ from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check, ClassGuard, Guard
-from framelift.world.pending import Pending
+from framelift.world.pending import Pending, opened
 from framelift.world.source import Source
 from framelift.world.variables import variables
 from framelift.world.views import View
@@ -87,15 +103,17 @@ class Captured:
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
+    left: list[Any] = field(default_factory=list)
+    """Contexts of torch's that the region leaves before it runs the graph."""
 
     def rely_on_sizes(self, dynamism: Dynamism) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
         if self.symbols is not None:
             try:
                 reads, facts = self.symbols.facts()
-            except ConstraintViolationError as error:
+            except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
-                raise ConstraintViolated(f"{self.fn_name}: {why}\n{REMEDY}") from None
+                raise ConstraintViolationError(f"{self.fn_name}: {why}\n{REMEDY}") from None
             self.program.set_shapes(self.symbol_sources, reads, checkable(reads, facts, self.symbols))
             for read in (definite(fact, reads) for fact in facts):
                 if read is not None:
@@ -104,7 +122,7 @@ class Captured:
 
     def release(self) -> None:
         """Lets go of tensors and fakes once the backend has seen them."""
-        self.example_inputs = []
+        self.example_inputs, self.left = [], []
         self.region.outputs = []
         self.symbols = None
 
@@ -119,6 +137,7 @@ def capture(
     whole: bool = False,
     dynamism: Dynamism | None = None,
     end: Ending | None = None,
+    guard_filter: GuardFilter | None = None,
     pack: Pack | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
@@ -133,12 +152,13 @@ def capture(
             trace.pack = pack
             trace.run()
             ran = time.perf_counter()
-            if trace.ended_by is not None and whole:
+            if trace.ended_by is not None and (whole or trace.must_not_end_here()):
                 raise trace.ended_by
             end = trace.earlier_end()
             if end is None:
                 try:
-                    captured = trace.captured()
+                    with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
+                        captured = trace.captured(guard_filter)
                     break
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
@@ -231,9 +251,12 @@ class Trace:
         pending = [
             Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)
         ]
+        if origin_of(fn.__code__) is not None:
+            world.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.fresh = {value.source for value in pending[packed:]}
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
+        world.outermost = self.frame
         self.result: Any = None
         self.pack: Pack | None = None
         self.disturbed = False
@@ -263,11 +286,25 @@ class Trace:
         if world.lost:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
+    def must_not_end_here(self) -> bool:
+        """Whether the frame as a whole is not to be captured, or the program wants no break."""
+        assert self.ended_by is not None
+        if self.world.skips:
+            return True
+        view = next((view for view in self.world.views.values() if view.outside is STATE), None)
+        found = MISSING if view is None else view.get("error")
+        self.ended_by.is_error = bool(STATE.error if found is MISSING else opened(found))
+        return self.ended_by.is_error
+
     def earlier_end(self) -> Ending | None:
         """Where it should have ended, if not where it did."""
         if self.ended_by is None or self.machine.stopped is None:
             return None
         frames = chain(self.machine.stopped)
+        if self.ended_by.reason is SKIPPED:  # its caller breaks, and it is looked at on its own
+            called = None if self.disturbed else frames[-1].called_at
+            at = self.machine.stopped_at if called is None else Position(*called)
+            return Ending(at, Break(DISABLED, self.ended_by.context))
         while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
             at = Position(*frames.pop().called_at)
             if not policy.is_library(policy.module_name(frames[-1].func)):
@@ -317,7 +354,7 @@ class Trace:
 
         return find
 
-    def captured(self) -> Captured:
+    def captured(self, guard_filter: GuardFilter | None = None) -> Captured:
         fn, recorder = self.fn, self.recorder
         if self.ended_by is not None and self.machine.stopped is None:
             raise self.ended_by  # before it began
@@ -330,6 +367,7 @@ class Trace:
         guards, facts, storages = all_guards(self.world, region)
         if self.pack is not None:
             self.pack(Contents(self, region, guards, facts, storages))
+        guards = thinned(guards, guard_filter, region.inputs)
         program = build(guards, facts, self.state, region.inputs, storages)
         module = None
         if region.has_graph:
@@ -339,6 +377,7 @@ class Trace:
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
+        captured.left = recorder.left
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
@@ -350,7 +389,8 @@ class Trace:
         return captured
 
 
-SIGNS = {Recorder.__torch_function__.__code__, TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
+SIGNS = {Asking.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
 
@@ -438,6 +478,8 @@ def all_guards(
         used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor

@@ -1,7 +1,7 @@
 """Captures as data: packed where they are made, unpacked on another rank.
 
-Names stand for what both ranks have: classes, functions, modules, operators, class attributes. All else must be
-plain values; `Packer` lets nothing through of which it does not know that it means the same there.
+Names stand for what both ranks have: classes, functions, modules, operators, class attributes. All else must
+be plain values; `Packer` lets nothing through of which it does not know that it means the same there.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 import torch.fx
-from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
 from framelift.core import breaks
@@ -19,70 +20,167 @@ from framelift.tensors.graph import GraphWriter
 from framelift.tensors.torch_state import SETTERS
 
 
+class Switched(NamedTuple):
+    """A context that the program is in, and was not in before; or the other way round."""
+
+    manager: Any
+    """The program's own."""
+    node: torch.fx.Node | None
+    """What enters it in the graph, unless it means nothing to that."""
+    entered: Any
+    """What stands for the manager, or for its absence, while tracing."""
+    left: bool = False
+    """It was entered before the call, and is left."""
+
+
+class Asking(TorchFunctionMode):
+    """Is on torch's stack in a trace for a mode of the program's, whose handler is interpreted."""
+
+    def __init__(self, mode: Any, ask: Callable[..., Any]) -> None:
+        super().__init__()
+        self.mode = mode
+        self.ask = ask
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.ask(self.mode, func, args, kwargs)
+
+
 class Contexts(GraphWriter):
     """The part of a recorder that knows of these."""
 
     state: tuple[Any, ...]
     modes_before: list[Any]
     device_before: Any
+    grad_before: bool
     collecting: bool
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.contexts: list[tuple[Any, torch.fx.Node | None, Any]] = []
-        """Contexts that are open: the program's manager, the node that enters it - unless it means nothing to
-        a graph - and what stands for the manager while tracing."""
-        self.devices_entered = 0
-        """How often the program is in a `with torch.device(...)` of its own."""
-        self.unfinished: list[tuple[Any, torch.fx.Node | None]] = []
-        """Those that were open when the trace ended."""
+        self.contexts: list[Switched] = []
+        self.unfinished: list[Switched] = []
+        """Those that were open, or left, when the trace ended."""
+        self.ranges_left: list[Any] = []
+        """Ranges for the profiler from before the call that the program has left."""
+        self.modes_kept = 0
+        """How many of the modes from before the call the program is still in at its end."""
         self.modes_open: list[Any] = []
-        """The modes among those: `with torch.device(...)` pushes one."""
+        """Those that it has entered and is still in."""
+        self.meet_mode: Callable[[int, Any], None] = lambda number, mode: None
+        """Makes sure that a mode from before the call can be traced."""
+        self.ask_mode: Callable[..., Any] = lambda mode, *args: NotImplemented
+        """Calls the `__torch_function__` of a mode, as the program would."""
+
+    # ---- torch function modes
 
     @property
     def in_modes(self) -> bool:
-        """Whether the program has entered a torch function mode of its own."""
-        return torch._C._len_torch_function_stack() > 1 + len(self.modes_before)
+        """Whether a torch function mode comes before the recorder."""
+        return torch._C._len_torch_function_stack() > 1
 
-    def leave_contexts(self) -> None:
-        with torch._C.DisableTorchFunction():
-            for _, node, entered in reversed(self.contexts):
-                if node is not None:
-                    CONTEXTS[node.target](entered)
-        self.unfinished = [(manager, node) for manager, node, _ in self.contexts]
-        self.contexts.clear()
+    def enter_beneath_modes(self) -> None:
+        """Modes from around the call come first, as they would without the trace; what they call in the end
+        is recorded."""
+        put_modes_aside()
+        _push_mode(self)
+        for mode in self.modes_before:
+            self.push_mode(mode)
+
+    def push_mode(self, mode: Any) -> None:
+        _push_mode(mode if type(mode) is devices.DeviceContext else Asking(mode, self.ask_mode))
+
+    def pop_mode(self) -> None:
+        if not self.in_modes:
+            raise Break(breaks.EFFECT, "another order of torch function modes")
+        _pop_mode()
 
     def leave_modes(self) -> None:
         self.modes_left = _get_current_function_mode_stack()
-        while _get_current_function_mode_stack():
-            _pop_mode()
-        for mode in self.modes_before:
-            _push_mode(mode)
+        put_modes_aside()
+        put_modes_back(self.modes_before)
         devices.CURRENT_DEVICE = self.device_before
         if self.collecting:
             gc.enable()
+
+    def settle_modes(self) -> None:
+        """Which modes the program has left, and which it has entered."""
+        if not self.modes_left or self.modes_left[0] is not self:
+            raise Break(breaks.EFFECT, "another order of torch function modes")
+        modes = [mode.mode if type(mode) is Asking else mode for mode in self.modes_left[1:]]
+        pairs = zip(modes, self.modes_before, strict=False)
+        self.modes_kept = next(
+            (n for n, (mode, before) in enumerate(pairs) if mode is not before),
+            min(len(modes), len(self.modes_before)),
+        )
+        self.modes_open = modes[self.modes_kept :]
+        if any(mode is before for mode in self.modes_open for before in self.modes_before):
+            raise Break(breaks.EFFECT, "another order of torch function modes")
+
+    # ---- contexts
+
+    def leave_contexts(self) -> None:
+        with torch._C.DisableTorchFunction():
+            for _, node, entered, left in reversed(self.contexts):
+                if left:
+                    entered.__exit__(None, None, None)
+                elif node is not None:
+                    CONTEXTS[node.target](entered)
+        self.unfinished = list(self.contexts)
+        self.contexts.clear()
 
     def enter_context(self, enter: Callable[..., Any], manager: Any, settings: tuple[Any, ...]) -> None:
         """The program enters a context that switches something in torch: so does the trace, and the graph."""
         with torch._C.DisableTorchFunction():
             entered = enter(*settings)
         node = self.switch(enter, settings)
-        self.contexts.append((manager, node, entered))
+        self.contexts.append(Switched(manager, node, entered))
 
     def enter_range(self, manager: Any) -> None:
         """A range for the profiler has no place in a graph, whose operators may be fused across it."""
-        self.contexts.append((manager, None, None))
+        self.contexts.append(Switched(manager, None, None))
+
+    def is_open(self, manager: Any) -> bool:
+        return any(found.manager is manager and not found.left for found in self.contexts)
 
     def exit_context(self, manager: Any) -> None:
-        if not self.contexts or self.contexts[-1][0] is not manager:
+        found = self.contexts[-1] if self.contexts else None
+        if found is None or found.manager is not manager or found.left:
             raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
-        _, node, entered = self.contexts.pop()
-        if node is None:
+        self.contexts.pop()
+        if found.node is None:
             return
-        leave = CONTEXTS[node.target]
+        leave = CONTEXTS[found.node.target]
         with torch._C.DisableTorchFunction():
-            leave(entered)
-        self.switch(leave, (node,))
+            leave(found.entered)
+        self.switch(leave, (found.node,))
+
+    def exit_range(self, manager: Any) -> None:
+        if self.is_open(manager):
+            self.exit_context(manager)
+        else:
+            self.ranges_left.append(manager)
+
+    def exit_outside(
+        self, manager: Any, without: Any, enter: Callable[..., Any], settings: tuple[Any, ...]
+    ) -> None:
+        """The program leaves a context that it was in before the call; `without` is one that is as if it was
+        left. Whoever runs the graph leaves it first, and the graph begins by entering one like it, by `enter`
+        of `settings`, to leave it here."""
+        if len(self.bodies) > 1 or not all(found.left for found in self.contexts):
+            raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
+        with torch._C.DisableTorchFunction():
+            without.__enter__()
+        self.contexts.append(Switched(manager, None, without, left=True))
+        first = next((node for node in self.graph.nodes if node.op != "placeholder"), None)
+        with self.graph.inserting_before(first) if first is not None else contextlib.nullcontext():
+            entered = self.switch(enter, settings)
+            self.switch(torch._C._set_grad_enabled, (self.grad_before,))
+        self.switch(CONTEXTS[enter], (entered,))
+        self.switch(torch._C._set_grad_enabled, (torch.is_grad_enabled(),))
+
+    @property
+    def left(self) -> list[Any]:
+        """The contexts from before the call that the program has left."""
+        return [found.manager for found in self.unfinished if found.left]
 
     def throw(self, setter: Callable[..., Any], settings: tuple[Any, ...]) -> None:
         """The program throws a switch of torch's: so does the trace, and the graph."""
@@ -90,20 +188,16 @@ class Contexts(GraphWriter):
             setter(*settings)
         self.switch(setter, settings)
 
-    def check_modes(self) -> None:
-        """The trace has put the modes back that were there before: the program must not have removed any."""
-        if not all(mode in self.modes_left for mode in self.modes_before):
-            raise Break(breaks.EFFECT, "leaving a torch function mode that was entered outside")
-
     def close_contexts(self) -> None:
         """The graph leaves the contexts that are still open; whoever runs it enters them again."""
-        entered = [mode for mode in self.modes_left if mode not in (*self.modes_before, self)]
-        if any(type(mode) is not devices.DeviceContext for mode in entered):
-            raise Break(breaks.UNRESUMABLE, "in a torch function mode that the function has entered")
-        self.modes_open = entered
-        for _, node in reversed(self.unfinished):
-            if node is not None:
-                self.switch(CONTEXTS[node.target], (node,))
+        for found in reversed(self.unfinished):
+            if found.node is not None:
+                self.switch(CONTEXTS[found.node.target], (found.node,))
+
+    @property
+    def open(self) -> list[Any]:
+        """The contexts that it has entered and is still in."""
+        return [found.manager for found in self.unfinished if not found.left]
 
     def switch(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         node = self.add_node("call_function", target, args)
@@ -133,3 +227,94 @@ def drop_switches(graph: torch.fx.Graph, holds: Any) -> None:
             holds, pending = pending.args[0], None
         if node.target in CONTEXTS or node.target in CONTEXTS.values():
             holds = None  # inference mode switches gradients too
+
+
+# ---- as if a context was left
+
+
+class WithoutAutocast:
+    """Where the program was when it entered an autocast."""
+
+    def __init__(self, manager: Any) -> None:
+        self.manager = manager
+
+    def __enter__(self) -> None:
+        leave(self.manager)
+
+    def __exit__(self, *raised: Any) -> None:
+        enter(self.manager)
+
+
+class InState:
+    """An inference mode, with gradients on or off. That of the program can't be left in the middle of a
+    trace: it puts back the dispatch keys too that it has found."""
+
+    def __init__(self, inference: bool, grad: bool) -> None:
+        self.inference = inference
+        self.grad = grad
+
+    def __enter__(self) -> None:
+        self.context = torch._C._InferenceMode(self.inference)
+        self.context.__enter__()
+        torch._C._set_grad_enabled(self.grad)
+
+    def __exit__(self, *raised: Any) -> None:
+        self.context.__exit__(*raised)
+
+
+# ---- managers of the program's, entered and left for real
+
+
+class Entered:
+    """What an inference mode holds that a region has entered: torch's own, and how it was before, since torch
+    does not tell."""
+
+    def __init__(self, context: Any, inference: bool, grad: bool) -> None:
+        self.context = context
+        self.inference = inference
+        self.grad = grad
+
+    def __exit__(self, *raised: Any) -> None:
+        self.context.__exit__(*raised)
+
+
+def enter(manager: Any) -> None:
+    before = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    manager.__enter__()
+    if type(manager) is torch.inference_mode:
+        held: Any = Entered(manager._inference_mode_context, *before)
+        manager._inference_mode_context = held
+
+
+def leave(manager: Any) -> None:
+    manager.__exit__(None, None, None)
+
+
+def leave_statements(error: BaseException, *exits: Callable[..., Any]) -> None:
+    """An error leaves `with` statements, given by what they call at the end, outermost first."""
+    for leaving in reversed(exits):
+        leaving(type(error), error, error.__traceback__)
+
+
+@contextlib.contextmanager
+def outside_of(managers: list[Any]) -> Iterator[None]:
+    """In the state in which a graph is run by a region that leaves these contexts, and all modes, first."""
+    modes = put_modes_aside()
+    for manager in managers:
+        leave(manager)
+    try:
+        yield
+    finally:
+        for manager in reversed(managers):
+            enter(manager)
+        put_modes_back(modes)
+
+
+def put_modes_aside() -> list[Any]:
+    """A graph holds what the modes around its call make of each operator: it is run without them."""
+    return [_pop_mode() for _ in range(torch._C._len_torch_function_stack())][::-1]
+
+
+def put_modes_back(modes: list[Any]) -> None:
+    for mode in modes:
+        _push_mode(mode)

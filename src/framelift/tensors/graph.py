@@ -59,6 +59,8 @@ class Body:
     """Placeholder, what it stands for, and the node of that in the graph around."""
     own: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself hands over."""
+    is_region: bool = False
+    """Whether nobody differentiates or repeats it but a compiler, which knows how to."""
     placed: int = 0
     """How many placeholders it ever had."""
 
@@ -131,6 +133,8 @@ class GraphWriter:
         self.displaced: set[int] = set()
         """Inputs that require grad, and lie in other memory by now."""
         self.calls = 0
+        self.regions: dict[Any, str] = {}
+        """What a nested compile region does -> the name that all calls of it go by."""
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
 
@@ -195,6 +199,19 @@ class GraphWriter:
         node.meta["example_value"] = fake
         self.know(fake, node)
         return fake
+
+    def dissolve(self, body: Body) -> None:
+        """What a body does is done by the graph around it, in which calls are recorded again."""
+        there = {node: around for node, _, around in body.operands}
+        for node in body.graph.nodes:
+            if node.op == "get_attr":
+                there[node] = self.add_module("body", body.modules[str(node.target)])
+            elif node.op != "placeholder":
+                there[node] = self.graph.node_copy(node, there.__getitem__)
+                if node in self.impure:
+                    self.impure.add(there[node])
+        self.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in self.nodes})
+        self.terms.update({term: there[node] for term, node in body.terms.items() if term not in self.terms})
 
     def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
         """A body, as an argument of a call."""
@@ -341,7 +358,7 @@ class GraphWriter:
                 return make(plain, value)
         if cls is type and value in DTYPES:
             return DTYPES[value]
-        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
+        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type", "OpOverload"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
 

@@ -26,7 +26,7 @@ from framelift.core.breaks import Break
 from framelift.tensors import memory
 from framelift.tensors.fakes import Fakes
 from framelift.tensors.graph import GraphWriter, as_input
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import TorchState, plain_engine
 
 Tensor = torch.Tensor
 
@@ -84,7 +84,13 @@ class Histories(GraphWriter):
     def real_histories(self) -> Iterator[None]:
         written, random = self.fakes.written, self.fakes.drew_random
         try:
-            with self.fakes, torch._C.DisableTorchFunction(), TorchState(), set_multithreading_enabled(False):
+            with (
+                self.fakes,
+                torch._C.DisableTorchFunction(),
+                TorchState(),
+                set_multithreading_enabled(False),
+                plain_engine(),
+            ):
                 yield
         finally:
             self.fakes.written, self.fakes.drew_random = written, random
@@ -162,6 +168,8 @@ class Histories(GraphWriter):
             self.check_outside(nodes, inputs)
             again = {**settings, "grad_outputs": None if given is None else of(given)}
             found = torch.autograd.grad(roots, of(inputs), **again)
+            if not all(grad is None or is_dense(grad) for grad in found):
+                raise Break(breaks.TENSOR_KIND, "a sparse gradient")
             made = {id(grad): self.fake_of(grad) for grad in found if grad is not None}
             shared = self.shared(found)
             self.viewing |= {id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()}

@@ -40,16 +40,19 @@ from framelift.tensors.functions import (
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    OPERATORS,
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
     SCALED,
     SPARSE_FACTS,
     element,
+    has_effects,
     is_collective,
     is_custom,
     is_foreign,
     modern,
+    overload_of,
     takes_a_factor,
 )
 from framelift.tensors.graph import Body, describe
@@ -117,15 +120,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.device_before = devices.CURRENT_DEVICE
         self.grad_before = torch.is_grad_enabled()
         self.state = memory.state()
-        for mode in self.modes_before:
-            if type(mode) is not devices.DeviceContext:
-                raise Break(
-                    breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__} around the call"
-                )
+        for number, mode in enumerate(self.modes_before):
+            self.meet_mode(number, mode)
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
-        super().__enter__()
+        self.enter_beneath_modes()
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -263,12 +263,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         """The result of a torch function on fakes, recorded."""
         if self.overriding and self.overloaded(args, kwargs):
             return func(*args, **kwargs)  # torch says by which name it goes
+        if self.in_modes:
+            return func(*args, **kwargs)  # which comes first
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
-        if self.in_modes:
-            return func(*args, **kwargs)  # which comes first
         return self.record_call(func, args, kwargs)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -276,19 +276,27 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func in SCALED and takes_a_factor(args, kwargs):
-            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
+            func = SCALED[func]
+        if type(func) in OPERATORS and has_effects(func):
+            return self.record_effect(func, args, kwargs)
         if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
             return self.look_up(*args)
-        # the innermost mode around the call comes first; the program's own have had their turn
-        device = self.modes_before[-1].device if self.modes_before else None
-        if device is not None and kwargs.get("device") is None and func in devices._device_constructors():
-            kwargs = {**kwargs, "device": device}
         with torch._C.DisableTorchFunction():
             if func is Tensor.requires_grad_:
                 return self.require_grad(*args, **kwargs)
             out = self.perform(func, args, kwargs)
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
+        return out
+
+    def record_effect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """An operator whose effect must happen each time the graph runs, and not now."""
+        out = None
+        with torch._C.DisableTorchFunction(), self.fakes:
+            if overload_of(func)._schema.returns:
+                out = self.run(func, args, kwargs)
+        self.note_random(func)
+        self.record(func, args, kwargs, out, pure=False)
         return out
 
     def look_up(self, tensor: Any, index: Any) -> Any:
@@ -432,6 +440,11 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             fake_tensor.UnsupportedFakeTensorException,
         ) as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
+        except Exception as error:
+            if is_of_a_fake_kernel(error):
+                said = f"{type(error).__name__}: {error}"
+                raise Break(breaks.FAKE_FAILED, f"{describe(func)}: {said}") from error
+            raise
 
     def refuse(self, func: Any, args: Any) -> None:
         try:
@@ -527,3 +540,15 @@ def is_plain_result(value: Any) -> bool:
     if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
         return True
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
+
+
+FAKE_KERNELS = torch._library.fake_impl.__file__
+
+
+def is_of_a_fake_kernel(error: BaseException) -> bool:
+    """Whether it comes out of a fake implementation that a user has registered: then it says nothing of what
+    the operator itself does."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_filename != FAKE_KERNELS:
+        at = at.tb_next
+    return at is not None

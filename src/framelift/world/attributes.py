@@ -48,6 +48,14 @@ CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
+GUARDED_STATE: dict[type, tuple[str, ...]] = {
+    torch.Generator: ("device",),
+    torch._C._FunctionBase: ("needs_input_grad",),
+}
+"""Parts of it that a guard may ask for."""
+
+NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
+"""Modules of operators, which keep what they were ever asked for."""
 
 
 class Attributes(Door):
@@ -144,8 +152,10 @@ class Attributes(Door):
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
-        if cls is torch.Generator and name == "device":
-            return self.load(obj.device, self.known[id(obj)].source.child(Access.NATIVE_ATTR, name))
+        if any(isinstance(obj, kind) and name in names for kind, names in GUARDED_STATE.items()):
+            return self.found_at(
+                self.known[id(obj)].source.child(Access.NATIVE_ATTR, name), getattr(obj, name)
+            )
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
@@ -252,6 +262,8 @@ class Attributes(Door):
         own = own_dictionary(obj)
         if own is None:
             return DELETED
+        if name not in own and type(obj) in NAMESPACES:
+            native(hasattr, obj, name)
         if name not in own:
             self.guard(view.source, Check.NO_ATTR, name)
             return DELETED

@@ -210,7 +210,7 @@ class Draws:
         given = (*args, *kwargs.values())
         if fn not in FACTORIES or not all(map(self.is_fixed, given)) or tensors_in(given) or "out" in kwargs:
             raise Break(breaks.RANDOM, f"{describe(fn)} of tensors, with a torch.Generator")
-        if torch.is_inference_mode_enabled() or recorder.in_modes or recorder.modes_before:
+        if torch.is_inference_mode_enabled() or recorder.in_modes:
             raise Break(breaks.RANDOM, f"{describe(fn)} with a torch.Generator, in a context of torch's")
         self.check_place()
         with outside_of_modes():

@@ -47,6 +47,7 @@ class Access(enum.Enum):
     BYTES = enum.auto()
     REGISTRATIONS = enum.auto()
     DECIMAL_CONTEXT = enum.auto()
+    MODE = enum.auto()
     DRAWN = enum.auto()
     """Made by the region itself, so no guard is about it."""
 
@@ -78,6 +79,7 @@ TEXTS = {
     Access.BYTES: "bytes({b})",
     Access.REGISTRATIONS: "abc.get_cache_token()",
     Access.DECIMAL_CONTEXT: "decimal.getcontext()",
+    Access.MODE: "<torch function mode {k}>",
     Access.DRAWN: "<draw {k}>",
 }
 """How each access is written, from its base `b` and key `k`."""
@@ -88,7 +90,7 @@ REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 
 
 ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
-ROOTS |= {Access.DECIMAL_CONTEXT, Access.DRAWN}
+ROOTS |= {Access.DECIMAL_CONTEXT, Access.MODE, Access.DRAWN}
 
 
 class Source:
@@ -252,6 +254,10 @@ class Root:
 
     def decimal_context(self) -> Source:
         return self.top.child(Access.DECIMAL_CONTEXT)
+
+    def mode(self, number: int) -> Source:
+        """The torch function mode that was entered so manieth, before the call."""
+        return self.top.child(Access.MODE, number)
 
     def drawn(self, number: int) -> Source:
         return self.top.child(Access.DRAWN, number)

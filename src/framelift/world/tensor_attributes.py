@@ -38,6 +38,8 @@ class TensorAttributes(Attributes):
             own = self.subclass_attr(fake, cls, name)
             if own is not MISSING:
                 return own
+        if name in METADATA and self.recorder.in_modes:
+            return native(getattr, fake, name)  # torch asks these
         if name in METADATA:
             self.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():

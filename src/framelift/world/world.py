@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from types import CellType
+from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
 import torch
+from torch.utils._device import DeviceContext
 
+from framelift.bytecode import slot_names
+from framelift.bytecode.resume import INNER, called_by
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.tensors.recorder import Recorder
@@ -19,6 +22,7 @@ from framelift.world.native_calls import NativeCalls
 from framelift.world.pending import Pending, unchanged
 from framelift.world.shadows import Change, change_of, slots_of
 from framelift.world.source import Access, Source
+from framelift.world.variables import STACK
 from framelift.world.views import DELETED, View, own_dictionary
 
 __all__ = ["World", "Writes"]
@@ -45,19 +49,53 @@ def contents_of(cell: CellType) -> Any:
         return MISSING
 
 
+METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
+
+
 class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
-        recorder.ask = self.ask_class
+        recorder.ask, recorder.ask_mode, recorder.meet_mode = self.ask_class, self.ask_mode, self.meet_mode
         self.arrays = Arrays(self)
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
         self.decimal_flags = DecimalFlags()
+        self.exits: list[Pending] = []
 
     def ask_class(self, cls: type, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
         """Calls the `__torch_function__` of a tensor's class."""
         handler = self.load_attr(cls, "__torch_function__")
         return self.for_torch(self.invoke(handler, func, classes, args, kwargs))
+
+    def open_statements(self, code: CodeType, handed: list[Pending]) -> None:
+        """Notes what the `with` statements around a resume point call at their end, outermost first."""
+        called = called_by(code)
+        for name, given in zip(slot_names(code), handed, strict=False):
+            value = given.value
+            if name == INNER and called is not None:
+                places = [given.source.child(Access.ITEM, n) for n in range(len(value))]
+                self.open_statements(called.__code__, list(map(Pending, [self] * len(value), places, value)))
+            elif name.startswith(STACK) and isinstance(value, METHODS) and value.__name__ == "__exit__":
+                self.exits.append(given)
+
+    def meet_mode(self, number: int, mode: Any) -> None:
+        """A torch function mode from before the call: what it does is traced, what it reads is guarded."""
+        if type(mode) is not DeviceContext:  # of which all is known
+            self.check_mode(self.load(mode, self.root.mode(number)))
+
+    def check_mode(self, mode: Any) -> Any:
+        handler = self.load_attr(mode, "__torch_function__")
+        fn = handler.__func__ if type(handler) is MethodType else None
+        if type(fn) is not FunctionType or not self.interprets(fn):
+            self.refuse(breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__}")
+        return handler
+
+    def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        """Calls the `__torch_function__` of a mode."""
+        handler = self.check_mode(mode)
+        classes = tuple(self.recorder.overloaded(args, kwargs or {}))
+        given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
+        return self.for_torch(self.invoke(handler, *given))
 
     def open_whole_dict(self, pending: Pending) -> dict[str, Any]:
         """An instance's `__dict__`, asked for as a value: its view becomes that dictionary."""
