@@ -140,6 +140,9 @@ def write(
         r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
     for manager in recorder.ranges_left:
         r.say(f"{r.constant(leave)}({r.value(manager)})")
+    if recorder.changed_device:
+        device = recorder.default_device.device if recorder.default_device is not None else None
+        r.say(f"{r.constant(torch.set_default_device)}({r.expression(device)})")
     for mode in recorder.modes_open:
         r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
     for manager in recorder.open:

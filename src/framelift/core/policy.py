@@ -66,6 +66,7 @@ INLINED = (
     "torch.utils._pytree",
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
+    "torch.cpu",
     "torch.amp.autocast_mode",
     "torch.autograd.anomaly_mode",
     "torch.autograd.function",
