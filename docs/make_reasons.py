@@ -1,10 +1,15 @@
-"""Writes the tables of break reasons and of causes of recompilations from their registries:
+"""Writes the cookbook of breaks, and the table of causes of recompilations, from their registries:
 `python docs/make_reasons.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+from break_examples import EXAMPLES
 
 from framelift.core.breaks import REASONS, Reason
 from framelift.core.causes import CAUSES, Cause
@@ -24,8 +29,24 @@ def put(page: str, name: str, text: str) -> None:
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
+def recipe(reason: Reason) -> str:
+    """A section of the cookbook."""
+    lines = [f"### {reason.name}", "", reason.explanation, "", f"**What to do:** {reason.hint}"]
+    example = EXAMPLES.get(reason.name)
+    if example is not None:
+        lines += ["", "```python", source(example.before), "```", "", "instead:", ""]
+        lines += ["```python", source(example.after), "```"]
+    return "\n".join(lines)
+
+
+def source(function: Callable[..., Any]) -> str:
+    """Without the mark that makes it part of a pair."""
+    text = inspect.getsource(inspect.unwrap(function))
+    return re.sub(r"\A@instead_of\(.*?\)\n(?=def )", "", text, flags=re.DOTALL).rstrip()
+
+
 def main() -> None:
-    put("guide.md", "reasons", table("reason", REASONS.values()))
+    put("breaks.md", "reasons", "\n\n".join(map(recipe, REASONS.values())))
     put("recompiles.md", "causes", table("cause", CAUSES.values()))
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import framelift
+from check import capture, entries
 from test_outputs import alike
 
 
@@ -488,7 +489,7 @@ def needs_four(x):
 
 def test_a_mark_that_can_not_be_kept_is_an_error() -> None:
     compiled = framelift.compile(needs_four, backend="eager")
-    with pytest.raises(framelift.exc.ConstraintViolated) as caught:
+    with pytest.raises(framelift.exc.ConstraintViolationError) as caught:
         compiled(marked(framelift.mark_dynamic, 0))
     said = str(caught.value)
     assert "x.shape[0] is marked dynamic" in said and "x.view(2, 2, 3)" in said and "to be 4" in said
@@ -498,7 +499,7 @@ def test_a_mark_that_can_not_be_kept_is_an_error() -> None:
 
 def test_a_range_that_is_not_kept_is_an_error() -> None:
     compiled = framelift.compile(lambda x: x + 1 if x.shape[0] < 10 else x, backend="eager")
-    with pytest.raises(framelift.exc.ConstraintViolated, match=r"from 2 to 64"):
+    with pytest.raises(framelift.exc.ConstraintViolationError, match=r"from 2 to 64"):
         compiled(marked(framelift.mark_dynamic, 0, min=2, max=64))
 
 
@@ -695,3 +696,16 @@ def test_sizes_that_grow_together_are_symbols_although_one_of_them_came_later() 
         expected = step(x, torch.ones(length), mine)
         assert torch.equal(compiled(x, torch.ones(length), theirs), expected)
     assert captures(compiled) == 3
+
+
+def test_a_float_that_is_compared_with_zero_may_vary():
+    def f(x, rate):
+        return x * rate if rate != 0 and not rate < 0 else x - 1
+
+    compiled = capture(f)
+    x = torch.arange(3.0)
+    for rate in (0.9, 0.8, 0.7, 0.6):
+        assert torch.equal(compiled(x, rate), f(x, rate))
+    assert entries(compiled) <= 3
+    for rate in (0.0, -0.0, -0.5, -0.25, float("inf"), float("nan")):
+        torch.testing.assert_close(compiled(x, rate), f(x, rate), equal_nan=True)

@@ -444,6 +444,21 @@ def test_what_lies_behind_an_input_does_not_matter_if_gradients_end_there():
     torch.testing.assert_close(capture(f)(y), f(w * 3))
 
 
+def test_backward_goes_on_into_what_was_computed_before():
+    def f(y):
+        y.sum().backward()
+
+    compiled = capture(f, fullgraph=False)
+    for _ in range(2):
+        w = torch.ones(3, requires_grad=True)
+        compiled(w * 2)
+        assert torch.equal(w.grad, torch.full((3,), 2.0))
+    assert reasons(compiled) == ["not supported"]
+    leaf = torch.ones(3, requires_grad=True)
+    compiled(leaf)
+    assert torch.equal(leaf.grad, torch.ones(3))
+
+
 def test_a_history_that_leads_to_a_leaf_inside_is_kept():
     def f(x):
         w = torch.ones(3, requires_grad=True)

@@ -18,7 +18,7 @@ X = torch.ones(2)
 @pytest.fixture(autouse=True)
 def defaults() -> Any:
     framelift.reset()
-    framelift.config.automatic_dynamic = False  # each number is an entry of its own
+    framelift.config.automatic_dynamic_shapes = False  # each number is an entry of its own
     yield
     framelift.config.reset()
     framelift.reset()

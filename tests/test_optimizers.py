@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import framelift
-from check import capture, reasons
+from check import capture, entries, reasons, why_not
 
 BREAKING = {"ASGD", "RAdam", "Adafactor"}
 """Optimizers that ask a tensor for its value, even in compiled code, unless they are `capturable`."""
@@ -25,6 +25,7 @@ NAMES = sorted(
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"foreach": True},
+    {"foreach": True, "lr": "a tensor", "maximize": True},
     {"weight_decay": 0.1},
     {"momentum": 0.9},
     {"amsgrad": True},
@@ -197,6 +198,98 @@ def test_a_training_step(optimizer: str, scheduler: str, backend: str) -> None:
             losses.append(fn(model, made_optimizer, made_scheduler, x, y))
         results.append((losses, list(model.parameters()), made_scheduler.get_last_lr()))
     torch.testing.assert_close(results[1], results[0])
+
+
+lr_scheduler: Any = torch.optim.lr_scheduler
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    **{name: (lambda epoch: 0.9**epoch,) for name in ("LambdaLR", "MultiplicativeLR")},
+    **{"StepLR": (2,), "MultiStepLR": ([1, 3],), "ExponentialLR": (0.9,), "CosineAnnealingLR": (5,)},
+    **{"CyclicLR": (0.01, 0.1, 2), "OneCycleLR": (0.1, 10), "CosineAnnealingWarmRestarts": (2,)},
+}
+BETWEEN = [
+    name
+    for name, cls in vars(lr_scheduler).items()
+    if isinstance(cls, type) and issubclass(cls, lr_scheduler.LRScheduler) and name[0] != "_"
+]
+
+
+def scheduler_of(name: str, optimizer: Any) -> Any:
+    if name in ("SequentialLR", "ChainedScheduler"):
+        parts = [lr_scheduler.ConstantLR(optimizer), lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        return (
+            lr_scheduler.ChainedScheduler(parts)
+            if name == "ChainedScheduler"
+            else lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+        )
+    return getattr(lr_scheduler, name)(optimizer, *ARGUMENTS.get(name, ()))
+
+
+@pytest.mark.parametrize("name", [name for name in BETWEEN if name not in ("LRScheduler", "SWALR")])
+def test_a_scheduler_between_the_steps(name: str) -> None:
+    """A learning rate that changes is one more capture, in which it is a number that may be any other."""
+    results = []
+    compiled = capture(step)
+    for run in (step, compiled):
+        optimizer, params = made("SGD", {"lr": 0.1, "momentum": 0.9})
+        scheduler = scheduler_of(name, optimizer)
+        for loss in (1.0, 2.0, 3.0, 4.0, 5.0):
+            run(optimizer)
+            scheduler.step(*([loss] if name == "ReduceLROnPlateau" else []))
+        results.append((params, optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+    assert why_not(compiled) is None and 0 < entries(compiled) <= 4
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_factor_that_is_a_tensor(backend: str) -> None:
+    """Eager code asks it for its value: with the eager backend the result is the same to the last bit."""
+
+    def f(x: Any, y: Any, z: Any, t: Any) -> Any:
+        x.add_(y, alpha=t).addcmul_(y, z, value=t)
+        torch._foreach_add_([x], [z], alpha=t)
+        return torch.addcdiv(x, y, z, value=t), y.sub(z, alpha=t), x.half().add_(y.half(), alpha=t)
+
+    def outcome(run: Any) -> Any:
+        torch.manual_seed(0)
+        x, y, z = (torch.randn(100) for _ in range(3))
+        return run(x, y, z, torch.tensor(0.1)), x
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    exactly = {"rtol": 0.0, "atol": 0.0} if backend == "eager" else {"rtol": 1e-2, "atol": 1e-4}
+    torch.testing.assert_close(outcome(compiled), outcome(f), **exactly)
+    assert why_not(compiled) is None and entries(compiled) == 1
+
+
+def test_sparse_gradients_and_line_searches() -> None:
+    """Both look at data: of which elements there are, and of how far to go."""
+
+    def sparse() -> Any:
+        embedding = torch.nn.Embedding(4, 2, sparse=True)
+        torch.nn.init.constant_(embedding.weight, 1.0)
+        return torch.optim.SparseAdam(list(embedding.parameters())), embedding, embedding.weight
+
+    def searching() -> Any:
+        weight = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        return torch.optim.LBFGS([weight], max_iter=3, line_search_fn="strong_wolfe"), weight.mul, weight
+
+    def fit(optimizer: Any, model: Any, x: Any) -> Any:
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) ** 4).sum()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure)
+
+    for make, x in ((sparse, torch.tensor([1, 3])), (searching, torch.tensor(2.0))):
+        results = []
+        compiled = capture(fit, fullgraph=False)
+        for run in (fit, compiled):
+            optimizer, model, weight = make()
+            losses = [run(optimizer, model, x) for _ in range(3)]
+            results.append((losses, weight.detach()))
+        torch.testing.assert_close(results[1], results[0])
+        assert reasons(compiled)
 
 
 def test_a_closure() -> None:

@@ -487,7 +487,7 @@ def test_entries_wants_a_compiled_function() -> None:
 def records() -> Any:
     framelift.reset()
     limit = framelift.compile_records.limit
-    framelift.config.automatic_dynamic = False  # each size and number is an entry of its own
+    framelift.config.automatic_dynamic_shapes = False  # each size and number is an entry of its own
     yield
     framelift.config.reset()
     framelift.compile_records.resize(limit)

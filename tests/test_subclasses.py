@@ -126,15 +126,6 @@ def set_and_read(x: torch.Tensor) -> Any:
     return y, y.tag, hasattr(y, "tag"), hasattr(y, "other")
 
 
-class Marks(Comparison):
-    """AOTAutograd leaves marks of its own on the tensors that it gives."""
-
-    def same(self, a: Any, b: Any, at: str) -> None:
-        if at.endswith(".__dict__"):
-            b = {name: value for name, value in b.items() if not name.startswith("_dynamo_")}
-        super().same(a, b, at)
-
-
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_whole(name: str, backend: str) -> None:
@@ -147,7 +138,7 @@ def test_captured_whole(name: str, backend: str) -> None:
             args = make()
             results.append((run(*args), args, list(LOG)))
         with torch._C.DisableTorchFunctionSubclass():
-            Marks().same(results[0], results[1], "(result, args, log)")
+            Comparison().same(results[0], results[1], "(result, args, log)")
 
 
 def test_gradients() -> None:

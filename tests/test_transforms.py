@@ -227,6 +227,8 @@ PROGRAMS += [
     second_derivatives,
     reverse_over_reverse,
 ]
+if torch.__version__ < (2, 13):  # it asks a tensor where the part of each argument begins: a named break
+    PROGRAMS = [fn for fn in PROGRAMS if fn not in (jacobians, forward_jacobians)]
 NAMED = {"ids": lambda fn: fn.__name__}
 ALONE = {of_a_branch: lambda x: (torch.sin if MADE_OUTSIDE(x).sum() > 1 else torch.cos)(MADE_OUTSIDE(x))}
 """What to compare with, where torch would compile something itself."""
@@ -310,7 +312,7 @@ SEEN: list[int] = []
 
 def draws(x: torch.Tensor) -> Any:
     torch.manual_seed(3)
-    return grad(lambda y: (y * torch.rand(3)).sum())(x)
+    return vjp(lambda y: (y * torch.rand(3)).sum(), x)[1](torch.ones(()))
 
 
 ERRORS: dict[str, tuple[Any, str]] = {
@@ -322,10 +324,10 @@ ERRORS: dict[str, tuple[Any, str]] = {
     "changes what it is given": (lambda x: grad(lambda y: y.mul_(2).sum())(x), "a change to a tensor"),
     "changes a tensor": (lambda x: grad(lambda y: (y * TOTAL.add_(1)).sum())(x), "a change to a tensor"),
     "remembers": (lambda x: grad(lambda y: (SEEN.append(1), y.sum())[1])(x), "something from outside"),
-    "draws": (draws, "func of torch.func.grad, which is differentiated"),
+    "draws": (draws, "func of torch.func.vjp, which is differentiated"),
     "cotangents": (lambda x: vjp(torch.sin, x)[1]((x, x)), "instead of gradients for *"),
     "tangents": (lambda x: jvp(torch.sin, (x,), (x, x)), "tangents that do not fit"),
-    "strict": (lambda x: jvp(torch.sin, (x,), (x,), strict=True), "strict=True"),
+    "linearize": (lambda x: torch.func.linearize(torch.sin, x)[0], "torch.func.linearize"),
 }
 
 

@@ -14,19 +14,28 @@ if TYPE_CHECKING:
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
-        comptime,
         disallow_in_graph,
+        error_on_graph_break,
         forbid_in_graph,
         graph_break,
         nonstrict_trace,
+        skip_frame,
         substitute_in_graph,
     )
     from framelift.api.compile import compile
+    from framelift.api.compiled_autograd import compiled_autograd
+    from framelift.api.comptime import comptime
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
     from framelift.api.explain import explain
     from framelift.api.install import install, uninstall
-    from framelift.api.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
+    from framelift.api.marks import (
+        mark_dynamic,
+        mark_static,
+        mark_static_address,
+        mark_unbacked,
+        maybe_mark_dynamic,
+    )
     from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
@@ -47,7 +56,8 @@ _HOMES = {
     "compile": "framelift.api.compile",
     "compile_records": "framelift.core.records",
     "compile_times": "framelift.core.times",
-    "comptime": "framelift.api.capture_control",
+    "compiled_autograd": "framelift.api.compiled_autograd",
+    "comptime": "framelift.api.comptime",
     "config": "framelift.core.config",
     "counters": "framelift.core.counters",
     "disable": "framelift.api.control",
@@ -70,6 +80,9 @@ _HOMES = {
     "set_logs": "framelift.core.logs",
     "set_stance": "framelift.api.stance",
     "skip": "framelift.api.control",
+    "error_on_graph_break": "framelift.api.capture_control",
+    "skip_frame": "framelift.api.capture_control",
+    "mark_static_address": "framelift.api.marks",
     "substitute_in_graph": "framelift.api.capture_control",
     "uninstall": "framelift.api.install",
     "verify": "framelift.api.verify",
@@ -82,12 +95,14 @@ __all__ = [
     "compile",
     "compile_records",
     "compile_times",
+    "compiled_autograd",
     "comptime",
     "config",
     "counters",
     "disable",
     "disallow_in_graph",
     "entries",
+    "error_on_graph_break",
     "exc",
     "explain",
     "forbid_in_graph",
@@ -97,6 +112,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nonstrict_trace",
@@ -106,6 +122,7 @@ __all__ = [
     "set_logs",
     "set_stance",
     "skip",
+    "skip_frame",
     "substitute_in_graph",
     "uninstall",
     "verify",

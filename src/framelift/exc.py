@@ -2,7 +2,7 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
-    ConstraintViolated,
+    ConstraintViolationError,
     FailOnRecompileLimitHit,
     FrameliftError,
     IncorrectUsage,
@@ -11,6 +11,8 @@ from framelift.core.errors import (
     RanksDisagree,
     RecompileError,
     RecompileLimitExceeded,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
     Unsupported,
     UserError,
     WrongResult,
@@ -18,7 +20,7 @@ from framelift.core.errors import (
 
 __all__ = [
     "BackendCompilerFailed",
-    "ConstraintViolated",
+    "ConstraintViolationError",
     "FailOnRecompileLimitHit",
     "FrameliftError",
     "IncorrectUsage",
@@ -27,6 +29,8 @@ __all__ = [
     "RanksDisagree",
     "RecompileError",
     "RecompileLimitExceeded",
+    "TorchRuntimeError",
+    "UncapturedHigherOrderOpError",
     "Unsupported",
     "UserError",
     "WrongResult",

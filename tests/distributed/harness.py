@@ -36,6 +36,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -192,9 +193,7 @@ class World:
 
     def __init__(self, size: int) -> None:
         context = torch.multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["framelift", "torch.distributed.tensor", "torch._functorch.aot_autograd"]
-        )
+        context.set_forkserver_preload(["preloaded"])
         self.size = size
         self.folder = tempfile.TemporaryDirectory(prefix="ranks")
         self.tasks = 0
@@ -207,7 +206,8 @@ class World:
                 name=f"rank {rank}",
                 daemon=True,
             )
-            process.start()
+            with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), OMP_NUM_THREADS="1"):
+                process.start()  # the first starts the server too, which has nothing else to find modules by
             theirs.close()
             self.pipes.append(ours)
             self.processes.append(process)

@@ -12,9 +12,10 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
+from framelift.codegen.builders import BUILDERS, build_instance
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.sentinels import MISSING, UNSET
+from framelift.core.on_break import STATE
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import TRACED, interpreted
 from framelift.world.controls import MARKS, control
@@ -133,61 +134,64 @@ MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 # ---- while capturing
 
 
-class ComptimeContext:
-    """What `comptime` hands to its function: the state of the capture at this place."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._world: Any = frame.world
-
-    def graph(self) -> Any:
-        """The `torch.fx.Graph` so far."""
-        return self._world.recorder.graph
-
-    def print_graph(self) -> None:
-        print(self.graph())
-
-    def guards(self) -> list[str]:
-        return [f"{guard.source}: {guard.check.name}" for guard in self._world.guards.values()]
-
-    def print_guards(self) -> None:
-        print("\n".join(self.guards()))
-
-    def locals(self) -> dict[str, Any]:
-        """The variables: tensors are fakes, and what has not been looked at yet is shown by where it is."""
-        pairs = zip(self._frame.code.names, self._frame.fast, strict=False)
-        values = {name: value for name, value in pairs if value is not UNSET}
-        return {name: shown(value) for name, value in values.items()}
-
-    def print_locals(self) -> None:
-        for name, value in self.locals().items():
-            print(f"{name} = {value}")
-
-    def print_bt(self) -> None:
-        print(self._world.recorder.where())
-
-    def graph_break(self, reason: str = "comptime") -> None:
-        raise Break(breaks.ASKED_FOR, reason)
-
-
-def shown(value: Any) -> Any:
-    if type(value) is not Pending:
-        return value
-    return f"<{value.source}>" if value.opened is MISSING else value.opened
-
-
-def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
-    """Calls the function while the calling one is captured, and not at all when it runs."""
-
-
 def graph_break(reason: str = "") -> None:
     """The capture ends here, and goes on after it; without a capture nothing happens."""
 
 
-def serve_comptime(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    (fn,) = (*args, *kwargs.values())
-    with torch._C.DisableTorchFunction():
-        _frame.untouched(opened(fn), ComptimeContext(f))
+def skip_frame(msg: str = "") -> None:
+    """The function that calls it runs as plain Python, and what that calls is captured on its own."""
+
+
+class error_on_graph_break:
+    """In a block, or a decorated function, breaks are errors (True) or not (False), as with `fullgraph` but
+    for a part of what is compiled. With `fullgraph=True` they are errors everywhere. It counts when something
+    is captured: what is there already is not captured again for it.
+
+    >>> import torch, framelift
+    >>> @framelift.compile(backend="eager")
+    ... def f(x):
+    ...     print("this may break")
+    ...     with framelift.error_on_graph_break(True):
+    ...         return x.sin() + 1
+    >>> f(torch.zeros(2))
+    this may break
+    tensor([1., 1.])
+    """
+
+    def __init__(self, error_on_graph_break: bool) -> None:
+        if error_on_graph_break is not True and error_on_graph_break is not False:
+            raise TypeError("error_on_graph_break takes True or False")
+        self.error = error_on_graph_break
+        self.before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.before.append(STATE.error)
+        STATE.error = self.error
+
+    def __exit__(self, *raised: object) -> None:
+        STATE.error = self.before.pop()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        _frame.set_decision(within.__code__, _frame.LOOK, _frame.INTERPRET)  # type: ignore[attr-defined]
+        return within
+
+
+for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, error_on_graph_break.__exit__):
+    _frame.set_decision(_method.__code__, _frame.SKIP, _frame.INTERPRET)
+
+BUILDERS[error_on_graph_break] = build_instance
+
+
+def serve_skip_frame(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    (why,) = (*args, *kwargs.values()) or ("",)
+    world: Any = f.world
+    world.skips = f is world.outermost
+    raise Break(breaks.SKIPPED, str(opened(why)))
 
 
 def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -195,5 +199,5 @@ def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
 
 
-TRACED[comptime] = serve_comptime
 TRACED[graph_break] = serve_graph_break
+TRACED[skip_frame] = serve_skip_frame

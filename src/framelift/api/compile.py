@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -15,9 +16,10 @@ from torch.nn.parallel import DistributedDataParallel
 from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
+from framelift.guards.filtering import GuardFilter
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
 from framelift.runtime.cudagraphs import begin_step
-from framelift.runtime.frames import Context, Records
+from framelift.runtime.frames import Context, GuardFail, Records
 
 MODES = {
     "default": {},
@@ -39,6 +41,9 @@ def compile(
     disable: bool = False,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    name: str | None = None,
+    guard_fail_fn: Callable[[GuardFail], Any] | None = None,
+    guard_filter_fn: GuardFilter | None = None,
 ) -> Any:
     """Compiles a function, method or module; without one, gives a decorator.
 
@@ -50,6 +55,9 @@ def compile(
     `recompile_limit` is how many entries a code object may have in this compiled function, in place of
     `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
     all compiled functions together does not count for this one.
+    `name` is what records and logs call it. `guard_fail_fn` is told each guard that fails before something is
+    compiled again. `guard_filter_fn` is given a list of guards, and says of each whether to keep it: one that
+    is not kept is not checked, and what follows if it does not hold is the caller's concern.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -67,7 +75,11 @@ def compile(
         "disable": disable,
         "recompile_limit": recompile_limit,
         "isolate_recompiles": isolate_recompiles,
+        "name": name,
+        "guard_fail_fn": guard_fail_fn,
+        "guard_filter_fn": guard_filter_fn,
     }
+    check_watching(name, guard_fail_fn=guard_fail_fn, guard_filter_fn=guard_filter_fn)
     check_limits(recompile_limit, isolate_recompiles)
     if model is None:
         return functools.partial(compile, **settings)  # type: ignore[arg-type]
@@ -82,6 +94,7 @@ def compile(
     context.dynamic = dynamic
     context.settings = settings
     context.recompile_limit, context.isolate_recompiles = recompile_limit, isolate_recompiles
+    context.name, context.guard_fail_fn, context.guard_filter_fn = name, guard_fail_fn, guard_filter_fn
     if isinstance(model, torch.nn.Module):
         return compiled_module(model, context)
     return compiled_function(model, context)
@@ -119,6 +132,14 @@ def check_limits(recompile_limit: int | None, isolate_recompiles: bool) -> None:
         )
 
 
+def check_watching(name: str | None, **functions: Any) -> None:
+    if name is not None and not isinstance(name, str):
+        raise UserError(f"framelift.compile: name must be a string, not {name!r:.80}")
+    for option, fn in functions.items():
+        if fn is not None and not callable(fn):
+            raise UserError(f"framelift.compile: {option} must be a function, not {fn!r:.80}")
+
+
 def in_user_code(target: Any) -> bool:
     """Whether calling the target enters a frame that the hook looks at."""
     if isinstance(target, torch.nn.Module):
@@ -142,20 +163,26 @@ def entrance(target: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 
-    code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
+    name = getattr(target, "__name__", type(target).__name__)
+    code = call.__code__.replace(co_name=name, co_qualname=name)
     scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
     return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
 def caller(context: Context) -> Callable[..., Any]:
-    """What calls a compiled function from outside."""
+    """What calls a target in its context."""
     replays = context.backend_name == "cudagraphs" or context.options.get("triton.cudagraphs")
-    if not replays:
+    if not replays and not config.config.compiled_autograd:
         return _frame.call_in
+    settings = {**context.settings, "fullgraph": False} if config.config.compiled_autograd else None
 
-    def call_in(context: Context, target: Any, /, *args: Any, **kwargs: Any) -> Any:
-        begin_step()
-        return _frame.call_in(context, target, *args, **kwargs)
+    def call_in(context: Context, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        from framelift.api.compiled_autograd import compiled_autograd  # which needs `compile`
+
+        if replays:
+            begin_step()
+        with compiled_autograd(**settings) if settings is not None else contextlib.nullcontext():
+            return _frame.call_in(context, target, *args, **kwargs)
 
     return call_in
 

@@ -47,6 +47,14 @@ def mark_static(tensor: torch.Tensor, index: int | Iterable[int] | None = None) 
         note(tensor, "_dynamo_static_indices", dim)
 
 
+def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
+    """The tensor lies where it lies for as long as it is used. With `guard`, what is compiled relies on this
+    very tensor: another one is another compilation. Otherwise it is a hint for backends that look for it."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"mark_static_address takes a tensor, not a {type(tensor).__name__}")
+    tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
+
+
 def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
     """A dimension may vary, and nothing about its size may be decided while compiling, not even whether it
     is 0 or 1; code that has to decide something breaks there."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import weakref
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import _frame
@@ -156,12 +156,21 @@ class Plan:
         point = self.frames[level].point
         at, kept, pushed = self.after(level, outcome)
         then = Point(point.body, at, point.unbound | dead, (*kept, *pushed), point.takes_free)
-        code, inner = resume_code(then), None
+        code, inner = decided(resume_code(then), point), None
         for n in range(level - 1, -1, -1):
             frame = self.frames[n]
             inner = resume_function(code, self.like(n + 1))
-            code = resume_code(frame.point, inner, frame.initialises)
+            code = decided(resume_code(frame.point, inner, frame.initialises), frame.point)
         return code, sorted(dead), inner
+
+
+def decided(code: CodeType, point: Point) -> CodeType:
+    """What was decided of a function holds for the rest of it."""
+    original = point.body.original()
+    decision = _frame.get_decision(original) if original is not None else ()
+    if decision and all(decision):
+        _frame.set_decision(code, *decision)
+    return code
 
 
 def is_missed(value: Any) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
@@ -166,7 +167,11 @@ def write(
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
         body += running(run, world, switches, r)
+        if recorder.symbols is not None and targets:
+            body.append(f"{r.constant(unmark)}({', '.join(targets)})")
         for target, output in r.outputs.values():
+            if type(output) is FakeTensor and output.is_inference():
+                body.append(f"{target} = {r.constant(as_inference)}({target})")
             if id(output) in recorder.ended:
                 body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
             elif id(output) in recorder.retained:
@@ -185,6 +190,22 @@ def write(
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<framelift region {next(_numbers)} of {name}>"
     return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+
+
+def unmark(*outputs: Any) -> None:
+    """AOTAutograd marks sizes that may vary, for torch's own compiler; the program has set no such thing."""
+    for output in outputs:
+        if isinstance(output, torch.Tensor):
+            output.__dict__.pop("_dynamo_propagated_dynamic_indices", None)
+
+
+def as_inference(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory, as a tensor that inference mode has made: AOTAutograd runs nothing in that."""
+    if tensor.is_inference():
+        return tensor
+    with torch.inference_mode():
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:

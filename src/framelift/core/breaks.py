@@ -7,9 +7,11 @@ in the user's code.
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from framelift.core.config import config
 from framelift.core.explained import Explained, Registry
 
 Reason = Explained
@@ -36,6 +38,11 @@ UNSUPPORTED_FAKE = reason(
     "The operator can't be run on tensors without data, so its result's shape is unknown.",
     "Register a fake implementation (torch.library.register_fake) or keep the call outside.",
 )
+FAKE_FAILED = reason(
+    "fake kernel that fails",
+    "The operator's fake implementation raised an error, so its result's shape is unknown.",
+    "Repair what was given to torch.library.register_fake, or keep the call outside.",
+)
 UNKNOWN_TENSOR = reason(
     "unknown tensor",
     "A real tensor turned up that is neither an input nor a result of the graph; its value would be frozen.",
@@ -55,6 +62,11 @@ EFFECT = reason(
     "run-time effect",
     "The call has an effect that must happen each time the function runs, not once while it is captured.",
     "Move it out of the compiled function, or accept that the function is not captured whole.",
+)
+SKIPPED = reason(
+    "skipped frame",
+    "The function asks to be run as plain Python (skip_frame); what it calls is captured on its own.",
+    "Remove the call of skip_frame, or call the function outside the compiled one.",
 )
 DISABLED = reason(
     "disabled function",
@@ -154,6 +166,11 @@ BODIES = reason(
     "they are given.",
     "Change the function so that its result has the structure, shape, dtype and device that it should have.",
 )
+TRITON = reason(
+    "launch of a Triton kernel",
+    "The operator that a graph has for launches does not do what this one asks for.",
+    "Use a kernel with a grid and, of triton.autotune, configs and key; or launch it outside.",
+)
 UNRESUMABLE = reason(
     "place that can't be left",
     "The function has to be left here, and can't be resumed in this place.",
@@ -233,12 +250,18 @@ class Break(BaseException):
     stack: list[Place] = field(default_factory=list)
     culprit: object = field(default=None, repr=False)
     """The value that is in the way, if one is."""
+    is_error: bool = field(default=False, repr=False)
+    """Whether the program wants no break here (`error_on_graph_break`)."""
+    found_at: str = field(default="", repr=False)
+    """Where in Framelift, with `config.verbose`."""
 
     def __post_init__(self) -> None:
         super().__init__(self.reason.name, self.context)
 
     def let_go(self) -> None:
         """A break is kept, for people to look at; what it came through must not be."""
+        if config.verbose and self.__traceback__ is not None:
+            self.found_at = "".join(traceback.format_tb(self.__traceback__))
         self.__traceback__ = self.__context__ = self.__cause__ = None
         self.culprit = None
 
@@ -247,13 +270,15 @@ class Break(BaseException):
         return f"{self.reason.name}: {self.context}" if self.context else self.reason.name
 
     def describe(self) -> str:
-        lines = [self.one_line, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
+        lines = [self.one_line, f"  Explanation: {self.reason.explanation}", f"  Hint: {self.reason.hint}"]
         if self.stack:
-            lines.append("  Where (outermost first):")
+            lines.append("  From user code (outermost first):")
             for place in self.stack:
                 lines.append(f"    {place}")
                 if place.expression:
                     lines.append(f"      {place.expression}")
+        if self.found_at:
+            lines += ["  Where in Framelift:", *(f"    {line}" for line in self.found_at.splitlines())]
         return "\n".join(lines)
 
     __str__ = describe

@@ -1,7 +1,8 @@
 """`framelift.config`: what holds for all compiled functions, changeable at any time.
 
 Each option is a row of a table: its type, its default, and what it is for. A name that is not there and
-a value that makes no sense are errors when they are set, not when they are used.
+a value that makes no sense are errors when they are set, not when they are used. The environment may have
+other defaults: FRAMELIFT_RECOMPILE_LIMIT=16, FRAMELIFT_VERBOSE=1.
 
 >>> import framelift
 >>> with framelift.config.patch(recompile_limit=2):
@@ -21,8 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.errors import UserError
-
-_DEBUG_DIR = os.environ.get("FRAMELIFT_DEBUG_DIR")
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,21 @@ OPTIONS = {
         bool, False, "Whether it is an error to come to a limit; otherwise the function runs as plain Python."
     ),
     "error_on_recompile": Option(bool, False, "Whether every recompilation is an error."),
-    "automatic_dynamic": Option(
+    "automatic_dynamic_shapes": Option(
         bool, True, "Whether sizes and numbers that have changed are symbols the next time."
+    ),
+    "assume_static_by_default": Option(
+        bool, True, "Whether sizes and numbers are constants until they change; if not, as with dynamic=True."
+    ),
+    "specialize_int": Option(bool, False, "Whether ints are always constants, also those that change."),
+    "specialize_float": Option(bool, False, "The same of floats."),
+    "suppress_errors": Option(
+        bool,
+        False,
+        "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True.",
+    ),
+    "verbose": Option(
+        bool, False, "Whether messages about breaks also say where in Framelift that was found out."
     ),
     "capture_scalar_outputs": Option(
         bool, False, "Whether `.item()` and the like are captured, as symbols; otherwise they break."
@@ -58,6 +70,11 @@ OPTIONS = {
     ),
     "capture_dynamic_output_shape_ops": Option(
         bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
+    ),
+    "compiled_autograd": Option(
+        bool,
+        False,
+        "Whether functions compiled from now on capture the backward passes that are run within them, too.",
     ),
     "verify_correctness": Option(
         bool,
@@ -84,12 +101,15 @@ OPTIONS = {
     "rank_agreement_timeout": Option(
         int, 300, "How many seconds a rank waits for what the others have compiled.", least=1
     ),
+    "capture_once": Option(
+        bool, False, "Whether the first rank captures for all; the others check the guards of what they get."
+    ),
     "rank_agreement_group": Option(
         str, "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
     ),
     "debug_dir": Option(
         str,
-        os.path.abspath(_DEBUG_DIR) if _DEBUG_DIR else "",  # the program may go elsewhere
+        "",
         "Where each compilation leaves a folder with its graph, guards and code; empty: nowhere.",
     ),
 }
@@ -102,21 +122,30 @@ class Config:
     accumulated_recompile_limit: int
     fail_on_recompile_limit_hit: bool
     error_on_recompile: bool
-    automatic_dynamic: bool
+    automatic_dynamic_shapes: bool
+    assume_static_by_default: bool
+    specialize_int: bool
+    specialize_float: bool
+    suppress_errors: bool
+    verbose: bool
     capture_scalar_outputs: bool
     trace_numpy: bool
     capture_dynamic_output_shape_ops: bool
+    compiled_autograd: bool
     verify_correctness: bool
     replay_record_enabled: bool
     optimize_ddp: bool
     rank_agreement: str
     rank_agreement_timeout: int
+    capture_once: bool
     rank_agreement_group: str
     debug_dir: str
 
     def __init__(self) -> None:
         for name, option in OPTIONS.items():
             self.__dict__[name] = option.default
+            if (text := os.environ.get(variable(name))) is not None:
+                self.__dict__[name] = parsed(name, text)
 
     def __setattr__(self, name: str, value: Any) -> None:
         check(name, value)
@@ -142,7 +171,7 @@ class Config:
             self.__dict__.update(before)
 
     def reset(self) -> None:
-        """The defaults, for all of them."""
+        """The defaults, or what the environment says, for all of them."""
         self.__init__()  # type: ignore[misc]
 
     def __dir__(self) -> list[str]:
@@ -150,6 +179,29 @@ class Config:
 
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{name}={self.__dict__[name]!r}' for name in OPTIONS)})"
+
+
+def variable(name: str) -> str:
+    """The environment variable that an option is taken from: FRAMELIFT_VERBOSE=1."""
+    return f"FRAMELIFT_{name.upper()}"
+
+
+WORDS = {"1": True, "true": True, "yes": True, "on": True}
+WORDS |= {"0": False, "false": False, "no": False, "off": False}
+
+
+def parsed(name: str, text: str) -> Any:
+    kind = OPTIONS[name].kind
+    if kind is str:  # a directory; the program may go elsewhere
+        return os.path.abspath(text) if text else ""
+    value: Any = WORDS.get(text.strip().lower()) if kind is bool else None
+    if kind is int and text.strip().lstrip("-").isdigit():
+        value = int(text)
+    if value is None:
+        wanted = "0 or 1" if kind is bool else "a number"
+        raise UserError(f"{variable(name)}={text}: it must be {wanted}")
+    check(name, value, f"{variable(name)}={text}: ")
+    return value
 
 
 def unknown(name: str) -> str:

@@ -11,6 +11,14 @@ class Unsupported(FrameliftError):
     """`fullgraph=True`, and something can't be captured."""
 
 
+class TorchRuntimeError(Unsupported):
+    """`fullgraph=True`, and an operator failed on the tensors without data that stand for the program's."""
+
+
+class UncapturedHigherOrderOpError(Unsupported):
+    """`fullgraph=True`, and an operator such as `torch.cond` can't be given these functions."""
+
+
 class BackendCompilerFailed(FrameliftError):
     """The backend raised while it compiled a graph; the cause is its exception."""
 
@@ -35,7 +43,7 @@ class IncorrectUsage(UserError):
     """A marker or option was used in a place it is not meant for."""
 
 
-class ConstraintViolated(UserError):
+class ConstraintViolationError(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
 
 

@@ -61,6 +61,8 @@ class CompileRecord:
     """Which code object, and which attempt to compile it: `3/0`. Logs and traces have it too."""
     started: float = 0.0
     """When, as `time.time()` has it."""
+    region: str = ""
+    """What the compiled function was called by `compile(name=...)`."""
     folder: str | None = None
     """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 

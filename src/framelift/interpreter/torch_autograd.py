@@ -59,6 +59,8 @@ def backward(world: Any, roots: list[Any], given: dict[str, Any], gradients: lis
         if not wanted <= set(map(id, leaves)):
             raise Break(breaks.INTERNAL, "backward() with inputs that are no leaves, or not reached")
         leaves = [leaf for leaf in leaves if id(leaf) in wanted]
+    elif not all(world.load_attr(leaf, "is_leaf") for leaf in leaves if id(leaf) in recorder.input_of):
+        raise Break(breaks.INTERNAL, "backward() into what was computed before the function")
     settings = {name: given[name] for name in ("retain_graph", "create_graph")}
     settings |= {"grad_outputs": gradients, "allow_unused": True}
     found = recorder.gradients(roots, leaves, settings)

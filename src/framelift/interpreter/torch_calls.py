@@ -35,6 +35,7 @@ ANSWERS: dict[Any, Any] = {
     torch.compiler.is_exporting: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
+    torch.nn.modules.activation._is_make_fx_tracing: False,
     torch._C._get_tracing_state: None,
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }

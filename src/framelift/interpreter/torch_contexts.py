@@ -153,7 +153,7 @@ def serve_saved_tensors_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any])
 @serve(autograd._saved_tensors_hooks_disable)
 def serve_disable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Nothing to a graph, where no such hooks are: what would register one asks the trace's own state."""
-    return disable_saved_tensors_hooks(opened(args[1]))  # the first is what pybind11 knows of the function
+    return disable_saved_tensors_hooks(opened(args[0]))
 
 
 @serve(autograd._saved_tensors_hooks_enable)

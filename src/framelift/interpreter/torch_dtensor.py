@@ -13,12 +13,13 @@ from typing import Any
 import torch.distributed.tensor as distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor, _api, parallel, placement_types
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.torch_autograd import bound
-from framelift.interpreter.torch_distributed import for_facts, serve_facts
+from framelift.interpreter.torch_distributed import for_facts, getters, serve_facts
 from framelift.interpreter.tracing import serve
 from framelift.world.groups import know_distributed, know_placements
 
@@ -27,6 +28,7 @@ QUESTIONS = ("is_shard", "is_replicate", "is_partial", "__eq__", "__hash__")
 for _class in know_placements(placement_types):
     serve_facts(*(getattr(_class, name) for name in QUESTIONS))
 know_distributed(DTensor)
+serve_facts(*getters(DTensorSpec))
 
 
 def serve_method(method: Any, tensor: str) -> None:
@@ -74,7 +76,7 @@ def serve_as_refused(function: Any) -> None:
         raise Break(breaks.DISTRIBUTED, f"{function.__module__}.{function.__qualname__}")
 
 
-for _function in (distributed.distribute_module, parallel.parallelize_module):
-    serve_as_refused(_function)
+for _function in (distributed.distribute_module, parallel.parallelize_module, parallel.loss_parallel):
+    serve_as_refused(_function)  # the last changes what operators do, while it is in force
 for _name in ("empty", "full", "ones", "rand", "randn", "zeros"):
     serve_as_refused(getattr(_api, _name))

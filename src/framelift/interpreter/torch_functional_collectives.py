@@ -9,16 +9,20 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import torch
 from torch.distributed import _functional_collectives as functional
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.torch_distributed import fact, interpret, serve_facts
+from framelift.interpreter.torch_distributed import fact, interpret, own_functions, serve_facts
 from framelift.interpreter.tracing import serve
+from framelift.world.licence_tables import TORCH_TOP
 from framelift.world.pending import opened
 
-SERVED = ("_resolve_group", "_group_or_group_name")
+RESOLVING = "_resolve_group" if hasattr(functional, "_resolve_group") else "_resolve_group_name"
+"""What finds a group: torch 2.11 goes by names."""
+SERVED = (RESOLVING, "_group_or_group_name")
 """What is called as it is, and must not come back to the interpreter."""
 
 interpret(
@@ -32,12 +36,13 @@ interpret(
     )
 )
 
-serve_facts(functional._group_or_group_name)
+TORCH_TOP.update(own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"))
+serve_facts(*own_functions(functional, "_group_or_group_name"))  # torch 2.13's
 
 
-@serve(functional._resolve_group)
+@serve(getattr(functional, RESOLVING))
 def serve_resolve_group(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The group, or its name, of what stands for one."""
     if type(opened(args[0] if args else kwargs["group"])) is list:
         raise Break(breaks.DISTRIBUTED, "a list of ranks for a group, which may have to be made")
-    return fact(f, functional._resolve_group, args, kwargs)
+    return fact(f, getattr(functional, RESOLVING), args, kwargs)

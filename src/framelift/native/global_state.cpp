@@ -233,6 +233,14 @@ bool GlobalState::holds() const {
   return true;
 }
 
+std::vector<std::string> GlobalState::texts() const {
+  std::vector<std::string> lines = {"modes: " + std::to_string(modes_.size())};
+  for (size_t i = 0; i < ITEM_COUNT; ++i) {
+    lines.push_back(std::string(ITEMS[i].name) + ": " + std::to_string(values_[i]));
+  }
+  return lines;
+}
+
 std::vector<std::string> GlobalState::diff() const {
   std::vector<std::string> lines;
   if (!modes_hold()) {
@@ -278,7 +286,12 @@ PyObject* state_diff(PyObject* self, PyObject*) {
   return text_list(StateBox::of(self).diff());
 }
 
+PyObject* state_texts(PyObject* self, PyObject*) {
+  return text_list(StateBox::of(self).texts());
+}
+
 PyMethodDef state_methods[] = {
+    {"texts", state_texts, METH_NOARGS, "What it is, line by line; of torch function modes, how many."},
     {"diff", state_diff, METH_NOARGS, "\"name: expected X, found Y\" for each item that changed."},
     {nullptr, nullptr, 0, nullptr},
 };

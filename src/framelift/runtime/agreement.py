@@ -17,6 +17,7 @@ for too long, writes a verdict itself, so that all know at once.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import json
@@ -33,6 +34,7 @@ from framelift.core.config import config
 from framelift.core.errors import RankFailed, RanksDisagree, UserError
 from framelift.interpreter.machine import Position
 from framelift.runtime.capture import Captured, Ending
+from framelift.runtime.collective_calls import shapes
 from framelift.world.dynamism import VARIES
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class Meetings:
         # a store may outlive its process group, with all that was said in that
         self.store = dist.PrefixStore(str(shared.add(f"groups of {self.rank}", 1)), shared)
         self.number = 0
+        self.captures: collections.Counter[str] = collections.Counter()
+        """How often each function was captured, by any rank for all."""
         self.last = "nothing yet"
         """What this rank said the last time, for the others to read."""
 
@@ -126,8 +130,17 @@ _meetings: Meetings | None = None
 
 def current() -> Meetings | None:
     """Where this rank meets the others, if it is to."""
+    return None if config.rank_agreement == "off" else of_group()
+
+
+def for_captures() -> Meetings | None:
+    """The same, if one rank is to capture for all."""
+    return of_group() if config.capture_once else None
+
+
+def of_group() -> Meetings | None:
     global _meetings
-    if config.rank_agreement == "off" or not dist.is_available() or not dist.is_initialized():
+    if not dist.is_available() or not dist.is_initialized():
         return None
     name = config.rank_agreement_group
     group = named(name) if name else dist.group.WORLD
@@ -208,7 +221,8 @@ def ending(found: Any, outcome: Outcome) -> Ending | None:
 def decision(record: Record, outcome: Outcome, n: int) -> Told:
     """What a rank would do, as data."""
     told: Told = {"doing": "capturing", "frame": record.what, "entries": len(record.compiled), "round": n}
-    told |= {"outcome": "is captured", "end": None, "varying": [], "ops": [], "sizes": {}}
+    told["rank"] = dist.get_rank()
+    told |= {"outcome": "is captured", "end": None, "varying": [], "ops": [], "collectives": [], "sizes": {}}
     if outcome is None:
         return told | {"outcome": "raises as it is captured, and runs as plain Python"}
     if isinstance(outcome, Break):
@@ -216,6 +230,7 @@ def decision(record: Record, outcome: Outcome, n: int) -> Told:
     told["sizes"] = sizes = outcome.program.relied_on
     told["varying"] = varying(sizes)
     told["ops"] = [getattr(op, "__name__", str(op)) for op in outcome.ops]
+    told["collectives"] = shapes(outcome.graph)
     if outcome.ended_by is not None:
         told["end"] = [list(outcome.ended_at), outcome.ended_by.describe()]
     return told
@@ -267,6 +282,8 @@ def difference(told: list[Told]) -> str | None:
         for rank, other in enumerate(told):
             if facet.of(other) != facet.of(told[0]):
                 return facet.apart(told, rank)
+    if (apart := collectives_apart(told)) is not None:
+        return apart
     return sizes_apart(told) if told[0]["round"] == 0 and config.rank_agreement == "agree" else None
 
 
@@ -307,6 +324,18 @@ def where_and_why(end: Any) -> str:
     lines = end[1].splitlines()
     place = next((line.strip() for line in reversed(lines) if line.strip().startswith("File")), "")
     return f"{lines[0]} ({place})"
+
+
+def collectives_apart(told: list[Told]) -> str | None:
+    """Whether members of a group give a collective tensors that do not belong together."""
+    by_rank = {each["rank"]: each for each in told}
+    for each in told:
+        for n, (what, members) in enumerate(each["collectives"]):
+            first = by_rank.get(members[0], each)
+            other = first["collectives"][n][0]
+            if other != what:
+                return f"collective {n + 1}: {other} on rank {members[0]}, {what} on rank {each['rank']}"
+    return None
 
 
 def sizes_apart(told: list[Told]) -> str | None:

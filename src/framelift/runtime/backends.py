@@ -140,11 +140,18 @@ def in_tracing_context(backend: Backend) -> Backend:
 
 def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
-    and what its graphs give are ordinary tensors anyway."""
+    and what its graphs give are ordinary tensors, of which regions make inference tensors again."""
     if not any(node.target in INSTEAD for node in graph.graph.nodes):
         return graph
     copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    modes: list[Any] = []
     for node in copied.graph.nodes:
+        if node.target is grad_mode._enter_inference_mode:
+            modes.append(node.args[0])
+        elif node.target is grad_mode._exit_inference_mode:
+            modes.pop()
+        elif node.target is torch._C._set_grad_enabled and modes and modes[-1]:
+            node.args = (False,)  # nothing is differentiated in there, whatever the switch says
         node.target = INSTEAD.get(node.target, node.target)
     copied.recompile()
     return copied

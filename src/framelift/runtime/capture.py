@@ -21,18 +21,33 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+from torch.fx.experimental import symbolic_shapes
 
 import framelift.higher_order  # noqa: F401 (whose operators traces serve from then on)
 from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of
 from framelift.codegen.region import Region, Stopping, generate
 from framelift.core import policy
-from framelift.core.breaks import EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break, CodeName, Place
-from framelift.core.errors import ConstraintViolated
+from framelift.core.breaks import (
+    DISABLED,
+    EFFECT,
+    GENERATOR_FRAME,
+    OPERATOR_ERROR,
+    SKIPPED,
+    TENSOR_KIND,
+    UNRESUMABLE,
+    Break,
+    CodeName,
+    Place,
+)
+from framelift.core.errors import ConstraintViolationError
+from framelift.core.on_break import STATE
+from framelift.core.sentinels import MISSING
 from framelift.core.watching import is_kept
+from framelift.guards.filtering import GuardFilter, thinned
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
+from framelift.higher_order import triton_kernels
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
@@ -46,8 +61,8 @@ from framelift.tensors.torch_state import Settings, TorchState
 from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
-from framelift.world.guard import Check
-from framelift.world.pending import Pending
+from framelift.world.guard import Check, ClassGuard, Guard
+from framelift.world.pending import Pending, opened
 from framelift.world.source import Source
 from framelift.world.variables import variables
 from framelift.world.views import View
@@ -86,6 +101,8 @@ class Captured:
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    run_as_captured: str | None = None
+    """Why no backend is asked to compile the graph, if none is."""
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
@@ -99,9 +116,9 @@ class Captured:
         if self.symbols is not None:
             try:
                 reads, facts = self.symbols.facts()
-            except ConstraintViolationError as error:
+            except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
-                raise ConstraintViolated(f"{self.fn_name}: {why}\n{REMEDY}") from None
+                raise ConstraintViolationError(f"{self.fn_name}: {why}\n{REMEDY}") from None
             self.program.set_shapes(self.symbol_sources, reads, checkable(reads, facts, self.symbols))
             for read in (definite(fact, reads) for fact in facts):
                 if read is not None:
@@ -125,25 +142,29 @@ def capture(
     whole: bool = False,
     dynamism: Dynamism | None = None,
     end: Ending | None = None,
+    guard_filter: GuardFilter | None = None,
+    pack: Pack | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
-    EscapedError where the program raises. It goes no further than `end`."""
+    EscapedError where the program raises. It goes no further than `end`; `pack` is shown what it is of."""
     began = time.perf_counter()
+    triton_kernels.prepare()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     catches = True
     while True:
         problem, kind = None, None
         with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism, catches) as trace:
+            trace.pack = pack
             trace.run()
             ran = time.perf_counter()
-            if trace.ended_by is not None and whole:
+            if trace.ended_by is not None and (whole or trace.must_not_end_here()):
                 raise trace.ended_by
             end = trace.earlier_end()
             if end is None:
                 try:
                     with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
-                        captured = trace.captured()
+                        captured = trace.captured(guard_filter)
                     break
                 except Break as found:
                     problem, kind = found, trace.kind_of(found.culprit)
@@ -179,6 +200,19 @@ def birth(
         again.machine.watch = again.finder(kind, problem)
         again.run()
         return Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
+
+
+class Contents(NamedTuple):
+    """All that a capture is made of, while the program's objects are still in it."""
+
+    trace: Trace
+    region: Region
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    storages: tuple[tuple[int, ...], tuple[int, ...]] | None
+
+
+Pack = Callable[[Contents], None]
 
 
 class Ending(NamedTuple):
@@ -228,7 +262,9 @@ class Trace:
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.fresh = {value.source for value in pending[packed:]}
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
+        world.outermost = self.frame
         self.result: Any = None
+        self.pack: Pack | None = None
         self.disturbed = False
         """Whether the instruction that could not be captured had already changed something."""
 
@@ -256,11 +292,25 @@ class Trace:
         if world.lost:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
+    def must_not_end_here(self) -> bool:
+        """Whether the frame as a whole is not to be captured, or the program wants no break."""
+        assert self.ended_by is not None
+        if self.world.skips:
+            return True
+        view = next((view for view in self.world.views.values() if view.outside is STATE), None)
+        found = MISSING if view is None else view.get("error")
+        self.ended_by.is_error = bool(STATE.error if found is MISSING else opened(found))
+        return self.ended_by.is_error
+
     def earlier_end(self) -> Ending | None:
         """Where it should have ended, if not where it did."""
         if self.ended_by is None or self.machine.stopped is None:
             return None
         frames = chain(self.machine.stopped)
+        if self.ended_by.reason is SKIPPED:  # its caller breaks, and it is looked at on its own
+            called = None if self.disturbed else frames[-1].called_at
+            at = self.machine.stopped_at if called is None else Position(*called)
+            return Ending(at, Break(DISABLED, self.ended_by.context))
         while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
             at = Position(*frames.pop().called_at)
             if not policy.is_library(policy.module_name(frames[-1].func)):
@@ -310,7 +360,7 @@ class Trace:
 
         return find
 
-    def captured(self) -> Captured:
+    def captured(self, guard_filter: GuardFilter | None = None) -> Captured:
         fn, recorder = self.fn, self.recorder
         if self.ended_by is not None and self.machine.stopped is None:
             raise self.ended_by  # before it began
@@ -320,7 +370,11 @@ class Trace:
         except Break as found:
             found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
             raise
-        program = guard_program(self.world, region, self.state)
+        guards, facts, storages = all_guards(self.world, region)
+        if self.pack is not None:
+            self.pack(Contents(self, region, guards, facts, storages))
+        guards = thinned(guards, guard_filter, region.inputs)
+        program = build(guards, facts, self.state, region.inputs, storages)
         module = None
         if region.has_graph:
             module = graph_module(recorder.graph, recorder.modules)
@@ -334,6 +388,7 @@ class Trace:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
             }
+        captured.run_as_captured = recorder.run_as_captured
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
@@ -413,8 +468,10 @@ def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
 
 
-def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
-    """The guards of everything the trace read, and the walk that collects the region's inputs."""
+def all_guards(
+    world: World, region: Region
+) -> tuple[list[Guard], list[ClassGuard], tuple[tuple[int, ...], tuple[int, ...]] | None]:
+    """The guards of everything the trace read, and which inputs of the region share memory."""
     for fn in world.inlined.values():
         world.guard(world.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
     world.guard_sighted(region.inputs)
@@ -428,6 +485,8 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
         used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
             recorder.facts["storage_offset", id(tensor)] = tensor
@@ -435,8 +494,7 @@ def guard_program(world: World, region: Region, state: Any) -> GuardProgram:
         for (name, _), tensor in recorder.facts.items():
             check, answer = FACTS[name]
             world.guard(world.known[id(tensor)].source, check, answer(tensor))
-    guards = list(world.guards.values())
-    return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
+    return list(world.guards.values()), list(world.class_guards.values()), storages
 
 
 def is_changed_tensor(view: View) -> bool:

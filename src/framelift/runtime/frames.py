@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -27,14 +27,22 @@ from framelift.core import breaks, policy, progress, stance
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
-from framelift.core.errors import BackendCompilerFailed, Unsupported
+from framelift.core.errors import (
+    BackendCompilerFailed,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+    UserError,
+)
 from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
-from framelift.runtime import agreement, data_parallel, recompiles, replaying, telling
+from framelift.guards.filtering import GuardFilter
+from framelift.runtime import agreement, capture_once, data_parallel, recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
-from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
+from framelift.runtime.capture import Captured, Ending, EscapedError, Pack, capture, check_frame
+from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
 from framelift.tensors.contexts import outside_of
@@ -90,6 +98,8 @@ class Record:
         self.dynamism = Dynamism()
         self.elsewhere: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""
+        self.shared = False
+        """Whether it was captured by one rank for all, or was to be."""
         self.number = next(_numbers)
         self.attempts = itertools.count()
         """How often it was tried to compile it: with `number` what a compilation is known by."""
@@ -159,6 +169,14 @@ class Records:
         return len(self.values())
 
 
+class GuardFail(NamedTuple):
+    """What `guard_fail_fn` is told."""
+
+    reason: str
+    """The guard that failed, and what was found: `n == 2, found 3`."""
+    orig_code: CodeType
+
+
 @dataclass(eq=False)
 class Context:
     """The options of a compiled function; what `_frame.call_in` is given."""
@@ -171,6 +189,12 @@ class Context:
     """Whether sizes and numbers are symbols: all, none, or those that turn out to change."""
     recompile_limit: int | None = None
     """In place of the one in `framelift.config`."""
+    name: str | None = None
+    """What the user calls it, in records and logs."""
+    guard_fail_fn: Callable[[GuardFail], Any] | None = None
+    """Is told each guard that fails, before it is compiled again."""
+    guard_filter_fn: GuardFilter | None = None
+    """Says which guards to keep."""
     isolate_recompiles: bool = False
     """Neither counts what others have compiled against itself, nor the other way round."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -280,11 +304,21 @@ def compiled_frame(
         return None
     record.skipped = None
     if len(cache):
-        recompiles.note(context, record, recompiles.why_again(record, fn, arguments))
+        again = recompiles.why_again(record, fn, arguments)
+        recompiles.note(context, record, again)
+        for failure in again.by_failure() if context.guard_fail_fn is not None else ():
+            context.guard_fail_fn(GuardFail(str(failure), code))  # type: ignore[misc]
     counters["frames"]["total"] += 1
     told = agreement.told_if_it_fails(agreement.current())
-    with recorded(context, record) as note, told, replaying.watched(context, note, fn, arguments):
-        return captured_frame(context, record, cache, fn, arguments, note)
+    try:
+        with recorded(context, record) as note, told, replaying.watched(context, note, fn, arguments):
+            return captured_frame(context, record, cache, fn, arguments, note)
+    except BackendCompilerFailed as error:
+        if not config.suppress_errors or context.fullgraph:
+            raise
+        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, why := str(error))
+        skip(context, record, why)
+        return None
 
 
 def captured_frame(
@@ -295,7 +329,7 @@ def captured_frame(
     arguments: list[Any],
     note: CompileRecord,
 ) -> Replacement | Literal[False] | None:
-    outcome = traced(context, record, fn, arguments, note)
+    outcome = by_one_rank(context, record, fn, arguments, note)
     meetings = agreement.current()
     if meetings is not None:
         outcome = agreement.settled(
@@ -316,6 +350,22 @@ def captured_frame(
     return False if context.fullgraph else None
 
 
+def by_one_rank(
+    context: Context, record: Record, fn: FunctionType, arguments: list[Any], note: CompileRecord
+) -> Captured | Break | None:
+    """A trace of this rank's, or what came of the first rank's, if that is to trace for all."""
+    meetings = agreement.for_captures()
+    if meetings is None or record.shared or context.guard_filter_fn is not None:
+        return traced(context, record, fn, arguments, note)
+    record.shared = True
+    key = capture_once.key_of(meetings, record, context.dynamic, context.fullgraph)
+    if meetings.rank:
+        taken = capture_once.taken(meetings, key, fn, arguments)
+        return taken or traced(context, record, fn, arguments, note)
+    with capture_once.handing_over(meetings, key) as parcel:
+        return traced(context, record, fn, arguments, note, pack=parcel.pack)
+
+
 def traced(
     context: Context,
     record: Record,
@@ -323,19 +373,25 @@ def traced(
     arguments: list[Any],
     note: CompileRecord,
     end: Ending | None = None,
+    pack: Pack | None = None,
 ) -> Captured | Break | None:
     """What comes of a trace; None: the program raised, and the frame runs plainly."""
     try:
         check_frame(fn)
         with _tracing:
-            return capture(fn, arguments, context.fullgraph, dynamism_of(context, record), end)
+            dynamism, thin = dynamism_of(context, record), context.guard_filter_fn
+            return capture(fn, arguments, context.fullgraph, dynamism, end, thin, pack)
     except Break as found:
         found.let_go()
         return found
     except EscapedError as error:
+        if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
+            raise error.__cause__ from None
         note.failed = f"the program raised {type(error.__cause__).__name__}"
         log.debug("%s raised while captured; it runs as plain Python", record.name, exc_info=error.__cause__)
         return None
+    except UserError:  # of what the user has given to `compile`
+        raise
     except Exception as error:
         return faults.as_break(error)
 
@@ -343,9 +399,12 @@ def traced(
 def dynamism_of(context: Context, record: Record) -> Dynamism | None:
     """What earlier captures say about which sizes change; nothing to say the first time, unless asked to."""
     known = [*(compiled.captured.program.relied_on for compiled in record.compiled), *record.elsewhere]
-    if context.dynamic is None and not (known and config.automatic_dynamic):
+    mode = context.dynamic
+    if mode is None and not config.assume_static_by_default:
+        mode = True
+    if mode is None and not (known and config.automatic_dynamic_shapes):
         return None
-    record.dynamism.mode = context.dynamic
+    record.dynamism.mode = mode
     record.dynamism.learn(known)
     return record.dynamism
 
@@ -357,7 +416,7 @@ def dynamism_of(context: Context, record: Record) -> Dynamism | None:
 def recorded(context: Context, record: Record) -> Iterator[CompileRecord]:
     """A record of the attempt, whatever comes of it."""
     note = CompileRecord("forward", record.name, record.filename, record.line, context.backend_name)
-    note.entries = len(record.compiled)
+    note.entries, note.region = len(record.compiled), context.name or ""
     note.compile_id, note.started = f"{record.number}/{next(record.attempts)}", time.time()
     with telling.compilation(note):
         if record.recompiles and note.entries:
@@ -519,10 +578,14 @@ def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
 
     graph, inputs = captured.graph, captured.example_inputs
     assert graph is not None
+    if captured.run_as_captured is not None:
+        counters["graphs_run_as_captured"][captured.run_as_captured] += 1
+        return graph.forward
+    naming = naming_collectives(graph, captured.fn_name)
     ddp, made = data_parallel.active(), None
     if ddp is not None:
         made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)
-    return made or compile_part(graph, inputs)
+    return naming(made or compile_part(graph, inputs))
 
 
 def is_run_by_nothing(context: Context, record: Record) -> bool:
@@ -530,15 +593,24 @@ def is_run_by_nothing(context: Context, record: Record) -> bool:
     return any(other.skipped == NOTHING for other in context.records.values() if other is not record)
 
 
+ERRORS: dict[breaks.Reason, type[Unsupported]] = {
+    breaks.FAKE_FAILED: TorchRuntimeError,
+    breaks.OPERATOR_ERROR: TorchRuntimeError,
+    breaks.BODIES: UncapturedHigherOrderOpError,
+}
+"""What a break is when it is an error, if it has a name of its own."""
+
+
 def broken(context: Context, record: Record, found: Break, note: CompileRecord) -> None:
     """The frame can't be captured: it runs as it is from now on."""
     if context.fullgraph and is_run_by_nothing(context, record):
         return skip(context, record, found.describe())
     note_break(context, record, found, note)
-    if context.fullgraph:
+    if context.fullgraph or found.is_error:
         where = f" {found.stack[0]}" if found.stack else ""
-        raise Unsupported(
-            f"the function can't be captured whole (fullgraph=True).{where}\n{found.describe()}"
+        why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
+        raise ERRORS.get(found.reason, Unsupported)(
+            f"the function can't be captured whole ({why}).{where}\n{found.describe()}"
         )
     return skip(context, record, found.describe())
 

@@ -138,7 +138,8 @@ def tell(note: CompileRecord, name: str, text: Callable[[], str], level: int | N
 
 
 def title(note: CompileRecord) -> tuple[Any, ...]:
-    return note.name, note.filename, note.line, note.compile_id
+    region = f" of {note.region}" if note.region else ""
+    return note.name, note.filename, note.line, note.compile_id + region
 
 
 # ---- texts
@@ -183,6 +184,7 @@ def report_times(run: Path) -> None:
     with harmless("compile times"):
         texts = compile_times(), compile_times(aggregate=False)
         (run / "compile_times.txt").write_text("\n\n".join(texts) + "\n")
+        (run / "compile_times.csv").write_text(compile_times("csv", aggregate=False))
 
 
 @functools.cache

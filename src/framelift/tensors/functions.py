@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
+from torch._higher_order_ops.effects import _get_effect
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
@@ -54,6 +56,19 @@ def is_collective(func: Any) -> bool:
     return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
 
 
+def overload_of(func: Any) -> Any:
+    """An operator, of a name that stands for only one."""
+    if type(func) is torch._ops.OpOverloadPacket and len(func.overloads()) == 1:
+        return getattr(func, func.overloads()[0])
+    return func
+
+
+def has_effects(func: Any) -> bool:
+    """Whether torch is told that calls of the operator are not to be left out, nor change places."""
+    found = overload_of(func)
+    return type(found) is torch._ops.OpOverload and _get_effect(found) is not None
+
+
 QUERIES = frozenset(
     getattr(Tensor, name)
     for name in (
@@ -97,9 +112,13 @@ REFUSED = {
     Tensor.__repr__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
     Tensor.__format__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
     Tensor.data_ptr: (breaks.IDENTITY, "Tensor.data_ptr"),
+    Tensor.__dir__: (breaks.INTERNAL, "the names of a tensor's attributes"),
     Tensor.tolist: (breaks.DATA_DEPENDENT_VALUE, "Tensor.tolist"),
     Tensor.numpy: (breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy"),
     Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
+    Tensor.apply_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.apply_, which calls a function with each value"),
+    Tensor.map_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map_, which calls a function with each value"),
+    Tensor.map2_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map2_, which calls a function with each value"),
     Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
     Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
     Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
@@ -113,6 +132,8 @@ REFUSED = {
     torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_ with a memory format"),
 }
 """Torch functions that are not recorded -> why."""
+if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
+    REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
 
 SPARSE_FACTS = frozenset(
     getattr(Tensor, name)
@@ -147,18 +168,14 @@ IN_PLACE_FACTS = {Tensor.detach_, torch.detach_}
 LAYOUTS = frozenset({torch.strided, torch.sparse_coo, torch.jagged})
 """Layouts of the tensors that backends can be given."""
 
-Call = Callable[[Any, tuple[Any, ...]], Any]
-
 
 def scaled(operation: Any, combine: Any | None = None) -> Any:
     """`x + alpha * y`, or `x + value * (y / z)`, where the factor is a tensor."""
 
-    def rewritten(call: Call, x: Any, *others: Any, alpha: Any = None, value: Any = None) -> Any:
-        term = others[0] if combine is None else call(combine, others)
-        precise = torch.promote_types(x.dtype, term.dtype)  # in which the operator would compute
-        if term.dtype is not precise:
-            term = call(Tensor.to, (term, precise))
-        return call(operation, (x, call(Tensor.mul, (term, alpha if alpha is not None else value))))
+    def rewritten(x: Any, *others: Any, factor: Any) -> Any:
+        term = others[0] if combine is None else combine(*others)
+        term = term.to(torch.promote_types(x.dtype, term.dtype))  # in which the operator would compute
+        return operation(x, term * factor.detach())
 
     return rewritten
 
@@ -166,17 +183,36 @@ def scaled(operation: Any, combine: Any | None = None) -> Any:
 def scaled_each(combine: Any | None) -> Any:
     """The same in place, of lists of tensors; there may be a factor for each."""
 
-    def rewritten(call: Call, xs: Any, *rest: Any, **keywords: Any) -> Any:
-        *others, factor = (*rest, *keywords.values())
+    def rewritten(xs: Any, *others: Any, factor: Any) -> Any:
         if isinstance(factor, Tensor) and factor.dim():
-            factor = list(call(Tensor.unbind, (factor,)))
-        terms = others[0] if combine is None else call(combine, tuple(others))
-        return call(torch._foreach_add_, (xs, call(torch._foreach_mul, (terms, factor))))
+            factor = list(factor.unbind())
+        terms = others[0] if combine is None else combine(*others)
+        return torch._foreach_add_(xs, torch._foreach_mul(terms, factor))
 
     return rewritten
 
 
-SCALED: dict[Any, Callable[..., Any]] = {
+def taking_a_tensor(function: Any, rewritten: Any) -> Any:
+    """Eager code asks the tensor for its value, and may round less often for it. A compiler that goes through
+    a graph has no value to ask for."""
+    name = function.__name__
+
+    def called(*args: Any, **keywords: Any) -> Any:
+        *given, factor = (*args, *keywords.values())
+        if detect_fake_mode(args) is not None:
+            return rewritten(*given, factor=factor)
+        numbers = [as_number(each) for each in factor] if isinstance(factor, list) else as_number(factor)
+        return function(*args, **dict.fromkeys(keywords, numbers)) if keywords else function(*given, numbers)
+
+    called.__name__ = called.__qualname__ = f"{name.strip('_')}_by_a_tensor"
+    return called
+
+
+def as_number(factor: Any) -> Any:
+    return factor.tolist() if isinstance(factor, Tensor) else factor
+
+
+REWRITTEN: dict[Any, Callable[..., Any]] = {
     **{fn: scaled(Tensor.add_) for fn in (Tensor.add_,)},
     **{fn: scaled(Tensor.add) for fn in (Tensor.add, torch.add)},
     **{fn: scaled(Tensor.sub_) for fn in (Tensor.sub_,)},
@@ -189,8 +225,9 @@ SCALED: dict[Any, Callable[..., Any]] = {
     torch._foreach_addcdiv_: scaled_each(torch._foreach_div),
     torch._foreach_addcmul_: scaled_each(torch._foreach_mul),
 }
-"""Functions that take a factor, which must be a number -> the same with a tensor for it. Eager code asks that
-tensor for its value; optimizers in compiled code leave it one."""
+SCALED = {function: taking_a_tensor(function, rewritten) for function, rewritten in REWRITTEN.items()}
+"""Functions that take a factor, which must be a number -> what the graph holds where it is a tensor, as it is
+in the compiled code of optimizers."""
 
 
 def element(tensor: Tensor, *places: Any) -> Tensor:

@@ -66,6 +66,10 @@ class Body:
     """Placeholder, what it stands for, and the node of that in the graph around."""
     own: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself hands over."""
+    is_region: bool = False
+    """Whether nobody differentiates or repeats it but a compiler, which knows how to."""
+    takes_floats: bool = False
+    """Whether a float may be an operand: torch's own operators take none."""
     placed: int = 0
     """How many placeholders it ever had."""
 
@@ -138,6 +142,8 @@ class GraphWriter:
         self.displaced: set[int] = set()
         """Inputs that require grad, and lie in other memory by now."""
         self.calls = 0
+        self.regions: dict[Any, str] = {}
+        """What a nested compile region does -> the name that all calls of it go by."""
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
 
@@ -148,8 +154,8 @@ class GraphWriter:
         self.graph, self.nodes, self.terms, self.modules = body.graph, body.nodes, body.terms, body.modules
 
     @contextlib.contextmanager
-    def body(self) -> Iterator[Body]:
-        made = Body()
+    def body(self, takes_floats: bool = False) -> Iterator[Body]:
+        made = Body(takes_floats=takes_floats)
         self.bodies.append(made)
         self.at(made)
         try:
@@ -194,14 +200,30 @@ class GraphWriter:
         body.operands.append((made, value, around))
         return made
 
-    def handed(self, fake: FakeTensor) -> FakeTensor:
-        """A tensor that the operator itself hands to the body being written."""
+    def handed(self, fake: Any) -> Any:
+        """A tensor, or a symbol of its own, that the operator itself hands to the body being written."""
         body = self.bodies[-1]
         node = body.placeholder(body.own)
         body.own.append(node)
         node.meta["example_value"] = fake
-        self.know(fake, node)
+        if type(fake) in SYMBOLIC:
+            self.terms[fake.node.expr] = node
+        else:
+            self.know(fake, node)
         return fake
+
+    def dissolve(self, body: Body) -> None:
+        """What a body does is done by the graph around it, in which calls are recorded again."""
+        there = {node: around for node, _, around in body.operands}
+        for node in body.graph.nodes:
+            if node.op == "get_attr":
+                there[node] = self.add_module("body", body.modules[str(node.target)])
+            elif node.op != "placeholder":
+                there[node] = self.graph.node_copy(node, there.__getitem__)
+                if node in self.impure:
+                    self.impure.add(there[node])
+        self.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in self.nodes})
+        self.terms.update({term: there[node] for term, node in body.terms.items() if term not in self.terms})
 
     def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
         """A body, as an argument of a call."""
@@ -274,6 +296,8 @@ class GraphWriter:
 
     def name_item(self, item: Any, node: torch.fx.Node, key: Any) -> None:
         cls = type(item)
+        if cls in SYMBOLIC and self.symbols is not None and self.symbols.brings_about(item):
+            self.know(item, self.add_node("call_function", operator.getitem, (node, key)))
         if (cls is FakeTensor and id(item) not in self.nodes) or isinstance(item, (tuple, list, dict)):
             made = self.add_node("call_function", operator.getitem, (node, key))
             made.meta["stack_trace"] = node.meta["stack_trace"]
@@ -350,7 +374,7 @@ class GraphWriter:
                 return make(plain, value)
         if cls is type and value in DTYPES:
             return DTYPES[value]
-        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type"):
+        if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type", "OpOverload"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
 
@@ -428,9 +452,9 @@ class GraphWriter:
         if found is not None:
             return found
         if depth:
-            if not symbol.is_integer:
-                raise UnknownTerm(str(symbol))  # operators take no floats as operands of bodies
-            value = self.symbols.env.create_symintnode(symbol, hint=None)
+            if not symbol.is_integer and not all(one.takes_floats for one in self.bodies[1 : depth + 1]):
+                raise UnknownTerm(str(symbol))
+            value: Any = self.symbols.of(symbol)
             found = self.operand(body, value, self.symbol_at(symbol, depth - 1))
         else:
             read = self.symbols.reads.get(symbol)

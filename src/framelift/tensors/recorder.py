@@ -33,7 +33,7 @@ from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
 from framelift.tensors.displaced import Displaced
-from framelift.tensors.fakes import Fakes
+from framelift.tensors.fakes import Fakes, of_a_fake_kernel
 from framelift.tensors.functions import (
     EFFECTS,
     GIVING_UP,
@@ -41,16 +41,19 @@ from framelift.tensors.functions import (
     LAYOUTS,
     LEGACY,
     OF_DATA,
+    OPERATORS,
     PLAIN_RESULTS,
     QUERIES,
     REFUSED,
     SCALED,
     SPARSE_FACTS,
     element,
+    has_effects,
     is_collective,
     is_custom,
     is_foreign,
     modern,
+    overload_of,
     takes_a_factor,
 )
 from framelift.tensors.graph import NUMPY, Body, describe
@@ -62,7 +65,8 @@ from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 Tensor = torch.Tensor
 
 METADATA = frozenset(
-    {
+    name
+    for name in {
         "shape",
         "dtype",
         "device",
@@ -75,6 +79,7 @@ METADATA = frozenset(
         "itemsize",
     }
     | {"is_quantized", "is_meta", "is_cpu", "is_nested", "names", "nbytes", "is_mkldnn", "is_mps", "is_xpu"}
+    if hasattr(Tensor, name)
 )
 """Attributes of a tensor that say something about it and make no node."""
 
@@ -100,6 +105,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.input_of: dict[int, int] = {}
         """id of an input's fake -> its place among the inputs."""
         self.mutated: dict[int, FakeTensor] = {}
+        self.mutated_at: dict[int, Place | None] = {}
+        """id of a fake that was changed within a body -> where last."""
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as `kept` has been gone through."""
         self.indexed = 0
@@ -184,6 +191,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if changed or self.fakes.drew_random:
             self.impure.add(node)
         self.name_outputs(out, node)
+        if self.symbols is not None:
+            self.bind(out, node)
         return out
 
     def argument_or_body(self, func: Any, value: Any, bodies: dict[int, torch.fx.Node]) -> Any:
@@ -201,7 +210,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         with torch._C._AutoDispatchBelowAutograd():
             out = self.run(func, args, settings)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            for result in out:
+            for result in tensors_of(out):
                 if result.dtype.is_floating_point or result.dtype.is_complex:
                     _guards.fake_history(result)
         return out
@@ -278,8 +287,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             return self.throw(func, tuple(args))
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
+        if func is Tensor.type and len(args) == 2 and type(args[1]) is type(torch.FloatTensor):
+            args = (args[0], self.dtype_of_class(args[0], args[1]))
         if func in SCALED and takes_a_factor(args, kwargs):
-            return SCALED[func](lambda fn, given: self.record_call(fn, given, {}), *args, **kwargs)
+            func = SCALED[func]
+        if type(func) in OPERATORS and has_effects(func):
+            return self.record_effect(func, args, kwargs)
         if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
             return self.look_up(*args)
         with torch._C.DisableTorchFunction():
@@ -290,6 +303,16 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
+        return out
+
+    def record_effect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """An operator whose effect must happen each time the graph runs, and not now."""
+        out = None
+        with torch._C.DisableTorchFunction(), self.fakes:
+            if overload_of(func)._schema.returns:
+                out = self.run(func, args, kwargs)
+        self.note_random(func)
+        self.record(func, args, kwargs, out, pure=False)
         return out
 
     def look_up(self, tensor: Any, index: Any) -> Any:
@@ -312,6 +335,13 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             same = (found.dtype, found.shape) == (out.dtype, out.shape)
         if not same:
             raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a number of NumPy's")
+
+    def dtype_of_class(self, tensor: Any, cls: Any) -> torch.dtype:
+        """What `tensor.type(torch.LongTensor)` asks for."""
+        dtype = LEGACY.get(cls)
+        if dtype is None or tensor.device.type != "cpu":
+            raise Break(breaks.GRAPH_ARGUMENT, f"Tensor.type with {cls.__module__}.{cls.__name__}")
+        return dtype
 
     def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`torch.FloatTensor(...)`, as it is written now."""
@@ -399,6 +429,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
 
     def note_random(self, func: Any) -> None:
         """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if torch._C._are_functorch_transforms_active():
+            raise Break(breaks.RANDOM, f"{describe(func)}, within a transform of torch.func around the call")
         if self.fakes.sealed:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.fakes.has_drawn = True
@@ -449,6 +481,11 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             fake_tensor.UnsupportedFakeTensorException,
         ) as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
+        except Exception as error:
+            reason = of_a_fake_kernel(error)
+            if reason is None:
+                raise
+            raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
 
     def refuse(self, func: Any, args: Any) -> None:
         try:
@@ -501,10 +538,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         for fake in self.kept[self.indexed :]:
             self.in_storage.setdefault(memory.storage(fake), []).append(fake)
         self.indexed = len(self.kept)
+        place = self.place() if changed and len(self.bodies) > 1 else None
         for where in changed:
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+                self.mutated_at[id(fake)] = place
         self.check_flags()
         self.note_versions(written)
         self.refuse_overlap()
@@ -532,6 +571,12 @@ def gather(value: Any, into: list[torch.Tensor]) -> bool:
     elif type(value) is slice:
         gather((value.start, value.stop, value.step), into)
     return bool(into)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    gather(value, found)
+    return found
 
 
 def is_lookup(index: Any) -> bool:

@@ -104,3 +104,15 @@ class TorchState:
 
     def __exit__(self, *raised: Any) -> None:
         self.restore()
+
+
+@contextlib.contextmanager
+def plain_engine() -> Iterator[None]:
+    """Gradients are computed by autograd's engine itself, even where backward passes are captured: this is
+    torch's own switch for that (see `api/compiled_autograd.py`), which is part of the engine."""
+    engine = torch._C._dynamo.compiled_autograd
+    before = engine.set_autograd_compiler(None, False)
+    try:
+        yield
+    finally:
+        engine.set_autograd_compiler(*before)

@@ -48,7 +48,10 @@ def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
     if floats:
         others = [operand for operand in operands if type(operand) is not torch.SymFloat]
         one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
-        return not (one_step and all(type(other) in (int, float) and other != 0 for other in others))
+        zeros = fn in COMPARISONS  # in a sum or a product they would do away with the symbol, or its sign
+        return not (
+            one_step and all(type(other) in (int, float) and (zeros or other != 0) for other in others)
+        )
     if fn in DIVIDING:
         return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
     return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
@@ -60,4 +63,5 @@ POWERS = frozenset({operator.pow, operator.ipow, operator.lshift, operator.rshif
 POWERS |= {operator.ilshift, operator.irshift}
 FLOAT_STEPS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
 FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
-FLOAT_STEPS |= {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
+COMPARISONS = frozenset({operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne})
+FLOAT_STEPS |= COMPARISONS

@@ -48,6 +48,14 @@ CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
+GUARDED_STATE: dict[type, tuple[str, ...]] = {
+    torch.Generator: ("device",),
+    torch._C._FunctionBase: ("needs_input_grad",),
+}
+"""Parts of it that a guard may ask for."""
+
+NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
+"""Modules of operators, which keep what they were ever asked for."""
 
 
 class Attributes(Door):
@@ -82,8 +90,7 @@ class Attributes(Door):
             found = self.class_attribute(cls, name)
             getattribute = self.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType:
-                has_getattr = self.class_attribute(cls, "__getattr__") is not MISSING
-                if type(found) is property and type(found.fget) is FunctionType and not has_getattr:
+                if type(found) is property and self.is_interpreted_getter(cls, found.fget):
                     return self.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
@@ -107,6 +114,11 @@ class Attributes(Door):
             self.guard(source, Check.NO_ATTR, name)
         with torch._C.DisableTorchFunction():
             return native(getattr, obj, name)
+
+    def is_interpreted_getter(self, cls: type, getter: Any) -> bool:
+        """Whether a property is read by just calling a function of the program's."""
+        by_c = is_ours(cls) or self.class_attribute(cls, "__getattr__") is not MISSING
+        return type(getter) is FunctionType and not by_c and self.interprets(getter)
 
     def is_of_class(self, obj: Any, cls: type, name: str, found: Any) -> bool:
         """Whether what an inside object has under a name is just the class's, which may be from outside."""
@@ -144,8 +156,10 @@ class Attributes(Door):
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
-        if cls is torch.Generator and name == "device":
-            return self.load(obj.device, self.known[id(obj)].source.child(Access.NATIVE_ATTR, name))
+        if any(isinstance(obj, kind) and name in names for kind, names in GUARDED_STATE.items()):
+            return self.found_at(
+                self.known[id(obj)].source.child(Access.NATIVE_ATTR, name), getattr(obj, name)
+            )
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
@@ -252,6 +266,8 @@ class Attributes(Door):
         own = own_dictionary(obj)
         if own is None:
             return DELETED
+        if name not in own and type(obj) in NAMESPACES:
+            native(hasattr, obj, name)
         if name not in own:
             self.guard(view.source, Check.NO_ATTR, name)
             return DELETED

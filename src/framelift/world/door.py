@@ -146,6 +146,10 @@ class Door(PlainWorld):
         self.catches_operator_errors = True
         """Whether the program may handle these; if not, the operators fail for real."""
         self.lost = False
+        self.outermost: Any = None
+        """The frame that is traced."""
+        self.skips = False
+        """Whether that one asks not to be captured (`skip_frame`)."""
         """Something could not be captured in a place that the program does not come to by itself."""
 
     # ---- guards

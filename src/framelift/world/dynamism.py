@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from framelift.core.config import config
 from framelift.tensors.symbols import Dim
 from framelift.world.guard import Check, Guard
 from framelift.world.source import Access, Source
@@ -60,6 +61,8 @@ class Dynamism:
         """Whether a number is a symbol."""
         if self.mode is False or source.access is Access.CONST or not -LARGEST < value < LARGEST:
             return False  # a NaN is not in between either
+        if config.specialize_int if type(value) is int else config.specialize_float:
+            return False
         if self.mode and type(value) is int and is_passed(source):
             return str(source) not in self.fixed
         others = {other for other in self.seen.get(str(source), ()) if other is VARIES or other != value}

@@ -1,0 +1,90 @@
+"""Selective checkpoints: what decides what is kept goes into the graph with the function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+import framelift
+from check import entries, why_not
+from framelift.exc import Unsupported
+
+MM = torch.ops.aten.mm.default
+WEIGHT = torch.nn.Parameter(torch.linspace(-1, 1, 9).reshape(3, 3))
+ASKED: list[Any] = []
+
+
+def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    ASKED.append(op)
+    return CheckpointPolicy.MUST_SAVE if op is MM else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def contexts() -> Any:
+    return create_selective_checkpoint_contexts(policy)
+
+
+OUTSIDE = functools.partial(create_selective_checkpoint_contexts, policy)
+
+
+def body(x: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid((x @ WEIGHT).sin() @ WEIGHT)
+
+
+def by_a_function(x: Any) -> Any:
+    return checkpoint(body, x, use_reentrant=False, context_fn=contexts)
+
+
+def by_a_partial(x: Any) -> Any:
+    return checkpoint(body, x, use_reentrant=False, context_fn=OUTSIDE)
+
+
+def by_a_list(x: Any) -> Any:
+    chosen = functools.partial(create_selective_checkpoint_contexts, [MM])
+    return checkpoint(body, x, use_reentrant=False, context_fn=chosen)
+
+
+def by_a_closure(x: Any) -> Any:
+    kept = [MM]
+
+    def decide(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        return CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    decided = lambda: create_selective_checkpoint_contexts(decide)
+    return checkpoint(body, x, use_reentrant=False, context_fn=decided)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "fn", [by_a_function, by_a_partial, by_a_list, by_a_closure], ids=lambda f: f.__name__
+)
+def test_it_changes_nothing_about_results(fn: Callable[..., Any], backend: str) -> None:
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for n in range(2):
+        x = (torch.arange(6.0).reshape(2, 3) - n).requires_grad_()
+        expected, found = fn(x), compiled(x)
+        torch.testing.assert_close(found, expected)
+        grads = [torch.autograd.grad(out.sum(), [x, WEIGHT]) for out in (expected, found)]
+        torch.testing.assert_close(*grads)
+    assert entries(compiled) == 1 and why_not(compiled) is None
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_policy_is_asked(backend: str) -> None:
+    compiled = framelift.compile(by_a_function, backend=backend, fullgraph=True)
+    ASKED.clear()
+    compiled(torch.ones(2, 3, requires_grad=True))
+    assert MM in ASKED
+
+
+def test_tensors_of_the_function_have_no_say() -> None:
+    def fn(x: Any) -> Any:
+        total = x.sum()
+        return checkpoint(body, x, use_reentrant=False, context_fn=lambda: (total, contexts())[1])
+
+    with pytest.raises(Unsupported, match="context_fn that refers to a FakeTensor"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3, requires_grad=True))
