@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
+from torch.autograd.grad_mode import _enter_inference_mode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
@@ -254,6 +255,10 @@ class Contexts(GraphWriter):
         return node
 
     @property
+    def enters_inference_mode(self) -> bool:
+        return any(node.target is _enter_inference_mode for node in self.graph.nodes)
+
+    @property
     def throws_switches(self) -> bool:
         """Whether the graph, or a body in it, switches something in torch on its way."""
         graphs = [self.graph, *(module.graph for module in self.modules.values())]
@@ -335,6 +340,18 @@ def enter(manager: Any) -> None:
 
 def leave(manager: Any) -> None:
     manager.__exit__(None, None, None)
+
+
+def leave_inference_modes(error: BaseException) -> None:
+    """A graph that has raised is still in the inference modes that it has entered, for as long as someone has
+    the error: torch leaves one when it is gone."""
+    traceback, entered = error.__traceback__, []
+    while traceback is not None:
+        found = traceback.tb_frame.f_locals.values()
+        entered += [value for value in found if type(value) is torch._C._InferenceMode]
+        traceback = traceback.tb_next
+    for context in reversed(entered):
+        context.__exit__(None, None, None)
 
 
 def leave_statements(error: BaseException, *exits: Callable[..., Any]) -> None:
