@@ -23,6 +23,7 @@ LEAVES = {
     "framelift": "the interpreter must not interpret itself",
     "torch": "the functional and tensor API is what graphs are made of",
     "numpy": "its arrays are looked at in C; what is captured of it is served by torch",
+    "triton": "compiles and launches kernels; a trace writes launches down",
     "sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
     "mpmath": "the same",
     "importlib": "the import system; modules are imported once, for real",
