@@ -32,7 +32,7 @@ from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.contexts import enter, leave, leave_statements, put_modes_aside, put_modes_back
 from framelift.tensors.displaced import set_memory
 from framelift.tensors.graph import as_input, is_converted
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import TorchState, thrown
 from framelift.world.decimals import raise_flags
 from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.shadows import Change
@@ -221,6 +221,11 @@ def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[st
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
         undo.append(f"{began}.restore()")
+    setting = recorder.setting_to_throw()
+    if setting:
+        before.append(f"before = {r.constant(thrown)}({r.own(setting)})")
+        undo.insert(0, f"{r.constant(thrown)}(before)")
+        after.insert(0, f"{r.constant(thrown)}(before)")
     left = {id(manager) for manager in recorder.left}
     exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
     if exits:

@@ -265,8 +265,12 @@ def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options:
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     observing = observed(compile_fx_inner)
+    static = [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
 
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
+        if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
+            # parameters are where they were each time, and need not be copied for a CUDA graph
+            kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
         with _torch_compilers:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 

@@ -256,6 +256,9 @@ def modern(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any
     return (torch.empty, (args or (0,),)) if all(type(size) is int for size in args) else None
 
 
+OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor})
+"""Functions that make a tensor of the type that their data has."""
+
 FACTORS = frozenset({"alpha", "value", "scalars"})
 
 

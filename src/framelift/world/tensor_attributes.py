@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors import memory
 from framelift.tensors.displaced import set_data
 from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
@@ -77,6 +78,8 @@ class TensorAttributes(Attributes):
         own = self.tensor_dict_attr(fake, name)
         if own is not MISSING:
             return own
+        if id(fake) in self.recorder.behind and at is None:
+            return self.wrapper_attr(fake, name)
         text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
 
@@ -88,6 +91,14 @@ class TensorAttributes(Attributes):
         view = self.tensor_view(at)
         own = self.own_attr(view, view.outside, name)
         return MISSING if own is DELETED else own
+
+    def wrapper_attr(self, face: Any, name: str) -> Any:
+        """What the class of a tensor around others has set on a result of its own. Only what it says beside
+        its tensors is sure to be there: that is what the wrappers of a trace were made of."""
+        found = self.recorder.told_by_wrapper(face, name)
+        if type(found) not in memory.ATOMS:
+            self.refuse(breaks.INTERNAL, f"attribute {name!r} of a tensor that wraps others")
+        return found
 
     def has_no_attributes(self, fake: Any) -> bool:
         """Whether the program has set nothing on a tensor."""
