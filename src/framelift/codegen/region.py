@@ -208,7 +208,7 @@ def unmark(*outputs: Any) -> None:
 
 def as_inference(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory, as a tensor that inference mode has made: AOTAutograd runs nothing in that."""
-    if tensor.is_inference():
+    if tensor.is_inference() or type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
         return tensor
     with torch.inference_mode():
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
