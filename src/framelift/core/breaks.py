@@ -270,9 +270,9 @@ class Break(BaseException):
         return f"{self.reason.name}: {self.context}" if self.context else self.reason.name
 
     def describe(self) -> str:
-        lines = [self.one_line, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
+        lines = [self.one_line, f"  Explanation: {self.reason.explanation}", f"  Hint: {self.reason.hint}"]
         if self.stack:
-            lines.append("  Where (outermost first):")
+            lines.append("  From user code (outermost first):")
             for place in self.stack:
                 lines.append(f"    {place}")
                 if place.expression:

@@ -79,6 +79,7 @@ INLINED = (
     "torch.fx.graph_module",
     "torch._functorch.functional_call",
     "torch.distributed.tensor._api",
+    "torch.distributed.tensor.experimental._func_map",
     "torch.distributed.tensor.parallel",
     "torch.__future__",
     "torch._dynamo.external_utils",  # what a captured backward pass calls

@@ -63,6 +63,8 @@ class Handle(RemovableHandle):
 @calls_back
 def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
+    if len(args) + len(kwargs) != 2:
+        return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
     tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
     if type(tensor) is not FakeTensor or id(tensor) in world.recorder.input_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
