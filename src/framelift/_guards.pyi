@@ -207,6 +207,7 @@ class GlobalState:
     """A snapshot of torch's global and thread-local state, as far as graphs depend on it."""
 
     def __new__(cls) -> GlobalState: ...
+    def texts(self) -> list[str]: ...
     def diff(self) -> list[str]:
         """ "name: expected X, found Y" for each item that changed."""
 

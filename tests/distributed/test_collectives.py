@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from harness import fake_world, ranks, same
+from torch.utils.checkpoint import checkpoint
 
 import framelift
 from check import capture, entries, reasons, why_not
@@ -309,3 +310,76 @@ def test_the_graph_of_a_wide_world() -> None:
             "_c10d_functional.all_gather_into_tensor",
             "_c10d_functional.wait_tensor",
         ]
+
+
+# ---- where they are called
+
+
+class Reduced(torch.autograd.Function):
+    """Summed over the ranks forward, handed on backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
+        y = x.clone()
+        dist.all_reduce(y, group=group)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad, None
+
+
+class Copied(torch.autograd.Function):
+    """Handed on forward, summed over the ranks backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.group = group
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        summed = grad.contiguous().clone()
+        dist.all_reduce(summed, group=ctx.group)
+        return summed, None
+
+
+@ranks(2)
+def test_in_functions_of_autograd_and_checkpoints() -> None:
+    def parallel(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(Copied.apply(x, dist.group.WORLD) @ up)
+        return Reduced.apply(hidden @ down, dist.group.WORLD)
+
+    def kept(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+        return checkpoint(parallel, x, up, down, use_reentrant=False) * 2
+
+    for fn in (parallel, kept):
+        same(fn, mine(4, 3).requires_grad_(), mine(3, 2).requires_grad_(), mine(2, 3).requires_grad_())
+
+
+@ranks(2)
+def test_a_step_that_averages_its_gradients() -> None:
+    def trained(backend: str | None) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+            optimizer.step()
+            return loss.detach()
+
+        run = step if backend is None else framelift.compile(step, backend=backend, fullgraph=True)
+        losses = [run(mine(5, 3) / (step_number + 1)) for step_number in range(3)]
+        if backend is not None:
+            assert why_not(run) is None and entries(run) > 0
+        return [*losses, *(parameter.detach() for parameter in model.parameters())]
+
+    expected = trained(None)
+    for backend in ("eager", "aot_eager"):
+        for found, other in zip(trained(backend), expected):
+            torch.testing.assert_close(found, other)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from harness import ranks
+from functorch.compile import make_boxed_func
+from harness import fake_world, ranks
+from torch._functorch.aot_autograd import aot_module_simplified
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import (
@@ -19,11 +22,13 @@ from torch.distributed.tensor import (
     distribute_module,
     distribute_tensor,
 )
+from torch.distributed.tensor.experimental import local_map
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 
@@ -97,6 +102,8 @@ def test_made_inside_and_taken_apart() -> None:
     for placement in (Shard(0), Shard(1), Replicate(), Partial()):
         same(parts, x, backends=("eager", "aot_eager") if placement == Shard(0) else ("aot_eager",))
     same(lambda x: DTensor.from_local(x, mesh, [Shard(-1)]), x)
+    grid = init_device_mesh("cpu", (2, 1), mesh_dim_names=("dp", "tp"))
+    same(lambda x: DTensor.from_local(x, grid["dp"], [Shard(0)]), x)
     same(lambda x: distribute_tensor(x.detach(), mesh, [Shard(0)], src_data_rank=None) + 1, x)
 
 
@@ -174,6 +181,34 @@ def test_what_sets_up_breaks() -> None:
         x = torch.ones(4, 3) + dist.get_rank()
         torch.testing.assert_close(compiled(x), fn(x))
         assert set(reasons(compiled)) == {"call of torch.distributed"}
+
+
+@ranks(2)
+def test_functions_of_what_each_rank_has() -> None:
+    mesh = line()
+    of_parts = local_map(
+        lambda x, y: (x.sin() * y.mean(), x.sum()),
+        out_placements=([Shard(0)], [Partial()]),
+        in_placements=([Shard(0)], [Replicate()]),
+        device_mesh=mesh,
+        redistribute_inputs=True,
+    )
+    same(lambda x: of_parts(x * 2, x), given(mesh, Shard(0), 4, 3))
+
+
+@ranks(2)
+def test_losses_of_parts() -> None:
+    """A context that changes what operators do is entered for real."""
+    mesh = line()
+
+    def loss(x: DTensor, target: torch.Tensor) -> torch.Tensor:
+        with loss_parallel():
+            return F.cross_entropy(x * 2, target)
+
+    x, target = given(mesh, Shard(1), 4, 6), torch.tensor([0, 5, 3, 1])
+    compiled = capture(loss, fullgraph=False)
+    close(local(compiled(x, target)), local(loss(x, target)))
+    assert "call of torch.distributed" in reasons(compiled)
 
 
 # ---- tensor parallel
@@ -260,6 +295,29 @@ def test_tensor_parallel_block(sequence: bool) -> None:
         compiled = framelift.compile(model, backend=backend, fullgraph=True)
         close(trained(compiled, model, sequence), expected)
         assert why_not(compiled) is None and entries(compiled) == 1
+
+
+def test_one_rank_of_64() -> None:
+    """A block over 8 x 8 ranks is captured as it is on few, and its collectives are in the joint graph."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def keep(module: torch.fx.GraphModule, inputs: Any) -> Any:
+        graphs.append(module)
+        return make_boxed_func(module.forward)
+
+    with fake_world(64, rank=11):
+        mesh = init_device_mesh("cpu", (8, 8), mesh_dim_names=("dp", "tp"))
+        torch.manual_seed(1)
+        block = Block(width=16, heads=8)
+        model = parallelize_module(block, mesh["tp"], {name: style() for name, style in PLAN.items()})
+        assert model.up.weight.to_local().shape == (4, 16)
+        backend = functools.partial(aot_module_simplified, fw_compiler=keep)
+        compiled = framelift.compile(model, backend=backend, fullgraph=True)
+        compiled(torch.ones(2, 4, 16)).sum().backward()
+        assert why_not(compiled) is None and entries(compiled) == 1
+        assert model.up.weight.grad.shape == (32, 16)
+    called = [str(node.target) for graph in graphs for node in graph.graph.nodes]
+    assert sum("all_reduce" in name for name in called) >= 3  # two forward, and those of the gradients
 
 
 @pytest.mark.inductor

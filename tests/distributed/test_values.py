@@ -151,6 +151,19 @@ def test_parts_of_a_mesh() -> None:
     same(asked, X)
 
 
+def test_a_part_of_a_mesh_is_made_anew() -> None:
+    mesh = grid()
+
+    def kept(x: torch.Tensor, parts: list[Any]) -> torch.Tensor:
+        parts.append(mesh["tp"])
+        return x + 1
+
+    compiled, parts = capture(kept), []
+    for _ in range(2):
+        compiled(X, parts)
+    assert parts[0] == parts[1] == mesh["tp"] and parts[0] is not parts[1] and entries(compiled) == 1
+
+
 def test_another_mesh_is_noticed() -> None:
     compiled = capture(lambda x, m: x * m["tp"].size())
     meshes = [grid(), init_device_mesh("cpu", (4, 2), mesh_dim_names=("dp", "tp"))]

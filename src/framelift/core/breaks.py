@@ -166,6 +166,11 @@ BODIES = reason(
     "they are given.",
     "Change the function so that its result has the structure, shape, dtype and device that it should have.",
 )
+TRITON = reason(
+    "launch of a Triton kernel",
+    "The operator that a graph has for launches does not do what this one asks for.",
+    "Use a kernel with a grid and, of triton.autotune, configs and key; or launch it outside.",
+)
 UNRESUMABLE = reason(
     "place that can't be left",
     "The function has to be left here, and can't be resumed in this place.",

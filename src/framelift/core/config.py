@@ -101,6 +101,9 @@ OPTIONS = {
     "rank_agreement_timeout": Option(
         int, 300, "How many seconds a rank waits for what the others have compiled.", least=1
     ),
+    "capture_once": Option(
+        bool, False, "Whether the first rank captures for all; the others check the guards of what they get."
+    ),
     "rank_agreement_group": Option(
         str, "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
     ),
@@ -134,6 +137,7 @@ class Config:
     optimize_ddp: bool
     rank_agreement: str
     rank_agreement_timeout: int
+    capture_once: bool
     rank_agreement_group: str
     debug_dir: str
 

@@ -41,16 +41,21 @@ def fact(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def known(world: Any, value: Any) -> Any:
-    """The groups in a result are from outside, wherever they were found."""
+    """The groups and meshes in a result are from outside, wherever they were found."""
     if type(value) is list:
         return [known(world, item) for item in value]
-    if type(value) is dist.ProcessGroup:
-        return world.load(value, world.root.constant(value, "a process group"))
+    if type(value) in IDENTICAL:
+        return world.load(value, world.root.constant(value, f"a {type(value).__name__}"))
     return value
 
 
+def unwrapped(function: Any) -> Any:
+    """Without what is around a method: pybind's, of Python 3.12, has no hash."""
+    return getattr(function, "__func__", function)
+
+
 def serve_facts(*functions: Any) -> None:
-    for function in functions:
+    for function in map(unwrapped, functions):
         serve(function)(lambda f, args, kwargs, fn=function: fact(f, fn, args, kwargs))
 
 
@@ -68,7 +73,7 @@ def getters(cls: type, *names: str) -> list[Any]:
 def own_functions(owner: Any, *names: str) -> list[Any]:
     """Those of the names that this version of torch has."""
     found = [vars(owner).get(name) for name in names]
-    return [getattr(one, "__func__", one) for one in found if one is not None]
+    return [unwrapped(one) for one in found if one is not None]
 
 
 def know_tensors() -> None:
@@ -102,12 +107,25 @@ if dist.is_available():
     interpret(c10d.Backend.__new__)
 
     serve_facts(
-        *own_functions(DeviceMesh, "size", "get_group", "get_all_groups", "get_coordinate", "__getitem__"),
+        *own_functions(DeviceMesh, "size", "get_group", "get_all_groups", "get_coordinate"),
         *own_functions(
             DeviceMesh, "__eq__", "__hash__", "__repr__", "_get_root_mesh", "_get_mesh_dim_by_name"
         ),
         *own_functions(DeviceMesh, "_is_current_rank_part_of_mesh", "_sym_get_coordinate", "_hash_key"),
     )
+
+    @serve(DeviceMesh.__getitem__)
+    def serve_part(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A part of a mesh is made anew each time: where one is needed, the region makes it."""
+        world: Any = f.world
+        mesh, names = (for_facts(world, value) for value in args)
+        with torch._C.DisableTorchFunction():
+            part = native(DeviceMesh.__getitem__, mesh, names)
+        whole = world.source_of(mesh)
+        if part is mesh or whole is None:
+            return part
+        return world.know(part, part, world.draws.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True))
+
     serve_facts(*getters(DeviceMesh, "ndim", "shape", "device_type", "mesh_dim_names"))
     interpret(*own_functions(DeviceMesh, "get_rank", "get_local_rank"))
     interpret(not_none)

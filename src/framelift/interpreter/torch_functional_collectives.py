@@ -20,7 +20,9 @@ from framelift.interpreter.tracing import serve
 from framelift.world.licence_tables import TORCH_TOP
 from framelift.world.pending import opened
 
-SERVED = ("_resolve_group", "_group_or_group_name")
+RESOLVING = "_resolve_group" if hasattr(functional, "_resolve_group") else "_resolve_group_name"
+"""What finds a group: torch 2.11 goes by names."""
+SERVED = (RESOLVING, "_group_or_group_name")
 """What is called as it is, and must not come back to the interpreter."""
 
 interpret(
@@ -35,12 +37,12 @@ interpret(
 )
 
 TORCH_TOP.update(own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"))
-serve_facts(functional._group_or_group_name)
+serve_facts(*own_functions(functional, "_group_or_group_name"))  # torch 2.13's
 
 
-@serve(functional._resolve_group)
+@serve(getattr(functional, RESOLVING))
 def serve_resolve_group(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The group, or its name, of what stands for one."""
     if type(opened(args[0] if args else kwargs["group"])) is list:
         raise Break(breaks.DISTRIBUTED, "a list of ranks for a group, which may have to be made")
-    return fact(f, functional._resolve_group, args, kwargs)
+    return fact(f, getattr(functional, RESOLVING), args, kwargs)

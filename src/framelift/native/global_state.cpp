@@ -100,6 +100,11 @@ const Item ITEMS[] = {
      [] { return int64_t(c10::AutogradState::get_tls_state().get_inference_mode()); }, show_bool},
     {"forward grad mode",
      [] { return int64_t(c10::AutogradState::get_tls_state().get_fw_grad_mode()); }, show_bool},
+    {"multithreaded backward",
+     [] { return int64_t(c10::AutogradState::get_tls_state().get_multithreading_enabled()); },
+     show_bool},
+    {"view replay", [] { return int64_t(c10::AutogradState::get_tls_state().get_view_replay_enabled()); },
+     show_bool},
     {"autocast enabled (cpu)", autocast_enabled<at::kCPU>, show_bool, Role::SHOWS_IN_KEYS},
     {"autocast enabled (cuda)", autocast_enabled<at::kCUDA>, show_bool, Role::SHOWS_IN_KEYS},
     {"autocast enabled (xpu)", autocast_enabled<at::kXPU>, show_bool, Role::SHOWS_IN_KEYS},
@@ -228,6 +233,14 @@ bool GlobalState::holds() const {
   return true;
 }
 
+std::vector<std::string> GlobalState::texts() const {
+  std::vector<std::string> lines = {"modes: " + std::to_string(modes_.size())};
+  for (size_t i = 0; i < ITEM_COUNT; ++i) {
+    lines.push_back(std::string(ITEMS[i].name) + ": " + std::to_string(values_[i]));
+  }
+  return lines;
+}
+
 std::vector<std::string> GlobalState::diff() const {
   std::vector<std::string> lines;
   if (!modes_hold()) {
@@ -273,7 +286,12 @@ PyObject* state_diff(PyObject* self, PyObject*) {
   return text_list(StateBox::of(self).diff());
 }
 
+PyObject* state_texts(PyObject* self, PyObject*) {
+  return text_list(StateBox::of(self).texts());
+}
+
 PyMethodDef state_methods[] = {
+    {"texts", state_texts, METH_NOARGS, "What it is, line by line; of torch function modes, how many."},
     {"diff", state_diff, METH_NOARGS, "\"name: expected X, found Y\" for each item that changed."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -21,6 +21,9 @@ class GlobalState {
   // "name: expected X, found Y" for each item that changed.
   std::vector<std::string> diff() const;
 
+  // All of it as text, to compare with another process's.
+  std::vector<std::string> texts() const;
+
   int traverse(visitproc, void*) { return 0; }
 
  private:

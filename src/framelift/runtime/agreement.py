@@ -17,6 +17,7 @@ for too long, writes a verdict itself, so that all know at once.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import json
@@ -63,6 +64,8 @@ class Meetings:
         # a store may outlive its process group, with all that was said in that
         self.store = dist.PrefixStore(str(shared.add(f"groups of {self.rank}", 1)), shared)
         self.number = 0
+        self.captures: collections.Counter[str] = collections.Counter()
+        """How often each function was captured, by any rank for all."""
         self.last = "nothing yet"
         """What this rank said the last time, for the others to read."""
 
@@ -127,8 +130,17 @@ _meetings: Meetings | None = None
 
 def current() -> Meetings | None:
     """Where this rank meets the others, if it is to."""
+    return None if config.rank_agreement == "off" else of_group()
+
+
+def for_captures() -> Meetings | None:
+    """The same, if one rank is to capture for all."""
+    return of_group() if config.capture_once else None
+
+
+def of_group() -> Meetings | None:
     global _meetings
-    if config.rank_agreement == "off" or not dist.is_available() or not dist.is_initialized():
+    if not dist.is_available() or not dist.is_initialized():
         return None
     name = config.rank_agreement_group
     group = named(name) if name else dist.group.WORLD

@@ -47,6 +47,7 @@ from framelift.core.watching import is_kept
 from framelift.guards.filtering import GuardFilter, thinned
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
+from framelift.higher_order import triton_kernels
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
@@ -56,11 +57,11 @@ from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import Settings, TorchState
 from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
-from framelift.world.guard import Check
+from framelift.world.guard import Check, ClassGuard, Guard
 from framelift.world.pending import Pending, opened
 from framelift.world.source import Source
 from framelift.world.variables import variables
@@ -100,11 +101,15 @@ class Captured:
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    run_as_captured: str | None = None
+    """Why no backend is asked to compile the graph, if none is."""
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
     left: list[Any] = field(default_factory=list)
     """Contexts of torch's that the region leaves before it runs the graph."""
+    setting: Settings = field(default_factory=list)
+    """Switches of torch's that it throws for the graph."""
 
     def rely_on_sizes(self, dynamism: Dynamism) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
@@ -138,16 +143,19 @@ def capture(
     dynamism: Dynamism | None = None,
     end: Ending | None = None,
     guard_filter: GuardFilter | None = None,
+    pack: Pack | None = None,
 ) -> Captured:
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
-    EscapedError where the program raises. It goes no further than `end`."""
+    EscapedError where the program raises. It goes no further than `end`; `pack` is shown what it is of."""
     began = time.perf_counter()
+    triton_kernels.prepare()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     catches = True
     while True:
         problem, kind = None, None
         with TorchState() as switches, Trace(fn, arguments, switches, end, dynamism, catches) as trace:
+            trace.pack = pack
             trace.run()
             ran = time.perf_counter()
             if trace.ended_by is not None and (whole or trace.must_not_end_here()):
@@ -192,6 +200,19 @@ def birth(
         again.machine.watch = again.finder(kind, problem)
         again.run()
         return Ending(again.machine.stopped_at, problem) if again.ended_by is problem else None
+
+
+class Contents(NamedTuple):
+    """All that a capture is made of, while the program's objects are still in it."""
+
+    trace: Trace
+    region: Region
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    storages: tuple[tuple[int, ...], tuple[int, ...]] | None
+
+
+Pack = Callable[[Contents], None]
 
 
 class Ending(NamedTuple):
@@ -243,6 +264,7 @@ class Trace:
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
         world.outermost = self.frame
         self.result: Any = None
+        self.pack: Pack | None = None
         self.disturbed = False
         """Whether the instruction that could not be captured had already changed something."""
 
@@ -348,7 +370,11 @@ class Trace:
         except Break as found:
             found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
             raise
-        program = guard_program(self.world, region, self.state, guard_filter)
+        guards, facts, storages = all_guards(self.world, region)
+        if self.pack is not None:
+            self.pack(Contents(self, region, guards, facts, storages))
+        guards = thinned(guards, guard_filter, region.inputs)
+        program = build(guards, facts, self.state, region.inputs, storages)
         module = None
         if region.has_graph:
             module = graph_module(recorder.graph, recorder.modules)
@@ -357,11 +383,12 @@ class Trace:
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
-        captured.left = recorder.left
+        captured.left, captured.setting = recorder.left, recorder.setting_to_throw()
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
             }
+        captured.run_as_captured = recorder.run_as_captured
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]
@@ -441,10 +468,10 @@ def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
 
 
-def guard_program(
-    world: World, region: Region, state: Any, guard_filter: GuardFilter | None = None
-) -> GuardProgram:
-    """The guards of everything the trace read, and the walk that collects the region's inputs."""
+def all_guards(
+    world: World, region: Region
+) -> tuple[list[Guard], list[ClassGuard], tuple[tuple[int, ...], tuple[int, ...]] | None]:
+    """The guards of everything the trace read, and which inputs of the region share memory."""
     for fn in world.inlined.values():
         world.guard(world.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
     world.guard_sighted(region.inputs)
@@ -467,8 +494,7 @@ def guard_program(
         for (name, _), tensor in recorder.facts.items():
             check, answer = FACTS[name]
             world.guard(world.known[id(tensor)].source, check, answer(tensor))
-    guards = thinned(list(world.guards.values()), guard_filter, region.inputs)
-    return build(guards, list(world.class_guards.values()), state, region.inputs, storages)
+    return list(world.guards.values()), list(world.class_guards.values()), storages
 
 
 def is_changed_tensor(view: View) -> bool:

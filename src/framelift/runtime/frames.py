@@ -38,10 +38,10 @@ from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.core.watching import watch_of
 from framelift.guards.filtering import GuardFilter
-from framelift.runtime import agreement, data_parallel, recompiles, replaying, telling
+from framelift.runtime import agreement, capture_once, data_parallel, recompiles, replaying, telling
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.runtime.bisecting import Examined
-from framelift.runtime.capture import Captured, Ending, EscapedError, capture, check_frame
+from framelift.runtime.capture import Captured, Ending, EscapedError, Pack, capture, check_frame
 from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.verifying import original, verified
@@ -98,6 +98,8 @@ class Record:
         self.dynamism = Dynamism()
         self.elsewhere: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""
+        self.shared = False
+        """Whether it was captured by one rank for all, or was to be."""
         self.number = next(_numbers)
         self.attempts = itertools.count()
         """How often it was tried to compile it: with `number` what a compilation is known by."""
@@ -327,7 +329,7 @@ def captured_frame(
     arguments: list[Any],
     note: CompileRecord,
 ) -> Replacement | Literal[False] | None:
-    outcome = traced(context, record, fn, arguments, note)
+    outcome = by_one_rank(context, record, fn, arguments, note)
     meetings = agreement.current()
     if meetings is not None:
         outcome = agreement.settled(
@@ -348,6 +350,22 @@ def captured_frame(
     return False if context.fullgraph else None
 
 
+def by_one_rank(
+    context: Context, record: Record, fn: FunctionType, arguments: list[Any], note: CompileRecord
+) -> Captured | Break | None:
+    """A trace of this rank's, or what came of the first rank's, if that is to trace for all."""
+    meetings = agreement.for_captures()
+    if meetings is None or record.shared or context.guard_filter_fn is not None:
+        return traced(context, record, fn, arguments, note)
+    record.shared = True
+    key = capture_once.key_of(meetings, record, context.dynamic, context.fullgraph)
+    if meetings.rank:
+        taken = capture_once.taken(meetings, key, fn, arguments)
+        return taken or traced(context, record, fn, arguments, note)
+    with capture_once.handing_over(meetings, key) as parcel:
+        return traced(context, record, fn, arguments, note, pack=parcel.pack)
+
+
 def traced(
     context: Context,
     record: Record,
@@ -355,13 +373,14 @@ def traced(
     arguments: list[Any],
     note: CompileRecord,
     end: Ending | None = None,
+    pack: Pack | None = None,
 ) -> Captured | Break | None:
     """What comes of a trace; None: the program raised, and the frame runs plainly."""
     try:
         check_frame(fn)
         with _tracing:
-            dynamism = dynamism_of(context, record)
-            return capture(fn, arguments, context.fullgraph, dynamism, end, context.guard_filter_fn)
+            dynamism, thin = dynamism_of(context, record), context.guard_filter_fn
+            return capture(fn, arguments, context.fullgraph, dynamism, end, thin, pack)
     except Break as found:
         found.let_go()
         return found
@@ -529,7 +548,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
         plain = original(captured.graph, context)
         progress.tell(note, "backend")
         try:
-            with outside_of(captured.left):
+            with outside_of(captured.left, captured.setting):
                 made = compiled_graph(context, captured)
             graph = verified(plain, made, examined(context), note)
         except BackendCompilerFailed:
@@ -559,6 +578,9 @@ def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
 
     graph, inputs = captured.graph, captured.example_inputs
     assert graph is not None
+    if captured.run_as_captured is not None:
+        counters["graphs_run_as_captured"][captured.run_as_captured] += 1
+        return graph.forward
     naming = naming_collectives(graph, captured.fn_name)
     ddp, made = data_parallel.active(), None
     if ddp is not None:
