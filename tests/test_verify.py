@@ -240,6 +240,12 @@ class Net(nn.Module):
         return nn.functional.dropout(self.norm(self.linear(x)), 0.5, self.training)
 
 
+def autocast(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+    return y.float() @ x
+
+
 RIGHT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "random numbers": (lambda x: torch.dropout(x, 0.5, True) + torch.rand(4), (X,)),
     "a write to an input": (lambda x, y: x.add_(y).sin_() + y, (X.clone(), X.t().contiguous().t())),
@@ -248,6 +254,11 @@ RIGHT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "numbers that are none": (lambda x: (x - 2).log() / 0, (X,)),
     "memory that nobody has filled": (lambda x: torch.empty(1000), (X,)),
     "nothing but integers": (lambda n: n.cumsum(0) % 7, (torch.arange(10),)),
+    "autocast": (autocast, (X.t()[:3, :3].clone().requires_grad_(),)),
+    "precision that the program names": (
+        lambda x: ((x.float() @ x.to(torch.float32).t()).to(dtype=torch.bfloat16) * 3).float(),
+        (torch.randn(40, 40, dtype=torch.bfloat16),),
+    ),
     "a view that is returned": (lambda x: (x[1:], x.t()), (X,)),
     "gradients inside": (
         lambda x: torch.autograd.grad((x.sin() * 2).sum(), x)[0],
@@ -354,6 +365,14 @@ if __name__ == "__main__":
     report.save_script(".")
     raise SystemExit(not report.ok)
 """
+
+
+def test_coarse_numbers_hide_nothing_that_is_wrong() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return autocast(x).sin() + 1
+
+    wrong = framelift.verify(fn, backend=wrong_sine)(X[:3, :3]).wrong
+    assert wrong is not None and wrong.op == "Tensor.sin"
 
 
 # ---- config.verify_correctness

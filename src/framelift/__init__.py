@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framelift import exc
 
 if TYPE_CHECKING:
+    from framelift import testing as testing
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
@@ -141,4 +142,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, "testing"})

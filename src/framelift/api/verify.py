@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from framelift.api.compile import compile, uncompiled
 from framelift.core.errors import FrameliftError, WrongResult
-from framelift.runtime.bisecting import weights
+from framelift.runtime.bisecting import coarsest, weights
 from framelift.runtime.frames import Context
 from framelift.runtime.verifying import Verifier, WrongGraph, verifying
 from framelift.tensors.cloning import as_float64, clone_inputs, save_rng_state
@@ -130,7 +130,7 @@ def verify(
             verifying.reset(token)
         if isinstance(found.error, FrameliftError) and expected.error is None:
             raise found.error  # it is not compiled at all
-        rules = Rules(tol=tol)
+        rules = Rules(tol=tol, at_least=max(map(coarsest, verifier.graphs), default=0.0))
         apart = expected.compared(found, None, rules)
         if apart is not None:
             after = save_state(plain)

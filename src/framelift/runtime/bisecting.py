@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.utils import _pytree as pytree
 
 from framelift.runtime.backends import Backend, compile_graph
 from framelift.tensors.cloning import as_float64, clone_inputs, save_rng_state
-from framelift.tensors.comparing import Difference, difference
+from framelift.tensors.comparing import COARSE, TOLERANCES, Difference, Rules, difference
 from framelift.tensors.graph import graph_module
 from framelift.tensors.torch_state import TorchState
 
@@ -80,25 +81,28 @@ def compared(graph: Graph, compiled: Callable[..., Any], inputs: list[Any]) -> D
     restore = save_rng_state()
     try:
         with TorchState():
-            expected, with_gradients = ran_either(graph, inputs, restore)
+            plain = graph.forward  # a call of the module would print the errors that it raises
+            expected, with_gradients = ran_either(plain, inputs, restore)
             found = ran(compiled, inputs, with_gradients, restore)
-            if difference(expected, found) is None:
+            rules = Rules(at_least=coarsest(graph))
+            if difference(expected, found, rules=rules) is None:
                 return None
-            if difference(expected, ran(graph, inputs, with_gradients, restore)) is not None:
+            if difference(expected, ran(plain, inputs, with_gradients, restore), rules=rules) is not None:
                 return None  # it is not the same from one time to the next: there is nothing to compare with
-            return difference(expected, found, reference(graph, inputs, with_gradients, restore))
+            known = reference(doubled(graph).forward, inputs, with_gradients, restore)
+            return difference(expected, found, known, rules)
     finally:
         restore()
 
 
-def ran_either(graph: Graph, inputs: list[Any], restore: Callable[[], None]) -> tuple[Ran, bool]:
+def ran_either(plain: Callable[..., Any], inputs: list[Any], restore: Callable[[], None]) -> tuple[Ran, bool]:
     """With gradients, if that is possible: copies of inputs are leaves, which can't be written to."""
     if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
         try:
-            return ran(graph, inputs, True, restore), True
+            return ran(plain, inputs, True, restore), True
         except RuntimeError:
             pass
-    return ran(graph, inputs, False, restore), False
+    return ran(plain, inputs, False, restore), False
 
 
 @dataclass
@@ -142,12 +146,40 @@ def weights(of: torch.Tensor) -> torch.Tensor:
     return torch.linspace(0.5, 1.5, of.numel(), device=of.device).to(of.dtype).reshape(of.shape)
 
 
-def reference(graph: Graph, inputs: list[Any], gradients: bool, restore: Callable[[], None]) -> Ran | None:
+def reference(
+    plain: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]
+) -> Ran | None:
     """The same in double precision, if the graph can be run so."""
     try:
-        return ran(graph, as_float64(inputs), gradients, restore)
+        return ran(plain, as_float64(inputs), gradients, restore)
     except Exception:
         return None
+
+
+def coarsest(graph: Graph) -> float:
+    """The tolerance for what is computed by way of the coarsest numbers in a graph."""
+    found = [node.meta.get("example_value") for node in graph.graph.nodes]
+    dtypes = {value.dtype for value in found if isinstance(value, torch.Tensor)}
+    floats = [dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex]
+    return max((TOLERANCES.get(dtype, COARSE) for dtype in floats), default=0.0)
+
+
+def doubled(graph: Graph) -> Graph:
+    """The same with double precision wherever the program names another one."""
+    made = copied(graph)
+    for node in made.graph.nodes:
+        if node.op == "call_method" and node.target in ("float", "half", "bfloat16"):
+            node.target = "double"
+        if node.op.startswith("call"):
+            node.args, node.kwargs = (pytree.tree_map(wide, each) for each in (node.args, node.kwargs))
+    made.recompile()
+    return made
+
+
+def wide(value: Any) -> Any:
+    if isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex):
+        return torch.complex128 if value.is_complex else torch.float64
+    return value
 
 
 # ---- parts
@@ -231,10 +263,13 @@ class Until(torch.fx.Interpreter):
     def run(self, *inputs: Any) -> None:  # type: ignore[override]
         self.env.clear()
         self.args_iter = iter(inputs)
+        for node in self.graph.find_nodes(op="placeholder"):  # which need not stand first
+            self.env[node] = self.run_node(node)
         for node in self.graph.nodes:
             if node is self.end or node.op == "output":
                 break
-            self.env[node] = self.run_node(node)
+            if node not in self.env:
+                self.env[node] = self.run_node(node)
 
 
 # ---- looking

@@ -20,6 +20,7 @@ import torch.fx
 from framelift import __version__, _frame
 from framelift.core.config import config
 from framelift.core.errors import WrongResult
+from framelift.core.logs import ROOT
 from framelift.core.records import CompileRecord
 from framelift.runtime import graph_scripts
 from framelift.runtime.bisecting import Culprit, Examined, compared, copied, first_wrong
@@ -147,9 +148,12 @@ def examine(
     if found is None:
         return None
     wrong = WrongGraph(number, function, examined.name, found, graph)
-    wrong.culprit = first_wrong(examined, graph, inputs)
-    if wrong.culprit is not None:
-        wrong.script = script(wrong, examined, wrong.culprit)
+    try:
+        wrong.culprit = first_wrong(examined, graph, inputs)
+        if wrong.culprit is not None:
+            wrong.script = script(wrong, examined, wrong.culprit)
+    except Exception as error:  # that it is wrong is known, and is to be told
+        ROOT.warning("the wrong operation was not found: %s: %s", type(error).__name__, error)
     return wrong
 
 

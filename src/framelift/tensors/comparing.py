@@ -121,6 +121,11 @@ class Rules:
     exact_dtype: bool = True
     exact_stride: bool = False
     ignore_non_fp: bool = False
+    at_least: float = 0.0
+    """A tolerance for all numbers, if they come from ones that are coarser."""
+
+    def tolerance(self, dtype: torch.dtype) -> float:
+        return max(TOLERANCES.get(dtype, COARSE), self.at_least) if self.tol is None else self.tol
 
 
 def difference(
@@ -214,7 +219,7 @@ class Comparing:
         if cmath.isnan(a) or cmath.isnan(b):
             equal = cmath.isnan(a) and cmath.isnan(b) and self.rules.equal_nan
         else:
-            tol = TOLERANCES[torch.float32] if self.rules.tol is None else self.rules.tol
+            tol = self.rules.tolerance(torch.float32)
             equal = cmath.isclose(a, b, rel_tol=tol, abs_tol=tol)
             if not equal and isinstance(reference, (float, complex)):
                 equal = abs(a - reference) <= PLAUSIBLE * abs(reference) and (
@@ -278,7 +283,7 @@ class Comparing:
     ) -> bool:
         if torch.equal(a, b):
             return True
-        tol = TOLERANCES.get(dtype, COARSE) if self.rules.tol is None else self.rules.tol
+        tol = self.rules.tolerance(dtype)
         if not torch.equal(a.isinf(), b.isinf()) or not torch.equal(a[a.isinf()], b[b.isinf()]):
             return False
         if self.rules.cos_similarity:
