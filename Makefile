@@ -14,11 +14,14 @@ NATIVE := $(wildcard src/framelift/native/*)
 BENCH ?=
 TEST ?=
 
+# What the pages of the site are made from, and where it is put.
+SITE := build/site
+
 # The browser for `make test-browser`, and what it is called where it is not named.
 CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: help demo test lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
+.PHONY: help demo docs test lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
   test-browser test-torchless test-cpython-torchless setup clean distclean
 
 help:
@@ -28,6 +31,7 @@ help:
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
+	@echo "make docs            the documentation as a site, in $(SITE); a link that leads nowhere is an error"
 	@echo "make test-browser    the page that explain makes, in a real browser (installs chromium on Debian)"
 	@echo "make test-random     5,000 random programs with breaks, compared with eager"
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
@@ -48,6 +52,12 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+docs: setup $(VENV)/.docs
+	@$(BIN)/python docs/make_reasons.py
+	$(BIN)/python docs/make_comparison.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(SITE)
+	$(BIN)/python docs/check_site.py $(SITE)
 
 test-browser: setup
 	@$(FIND_BROWSER)
@@ -108,6 +118,11 @@ $(VENV)/.torch: $(VENV)/.made
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml
 	@$(BIN)/pip install --no-build-isolation -e .[dev] || $(call SAY,$(NO_INSTALL))
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@extra='import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")'
+	$(BIN)/python -c "$$extra" | $(BIN)/pip install -q -r /dev/stdin || $(call SAY,$(NO_INDEX))
 	touch $@
 
 $(VENV)/.built: $(VENV)/.installed setup.py $(NATIVE)

@@ -225,8 +225,8 @@ def test_fullgraph_says_what_where_why_and_what_to_do() -> None:
     text = str(raised.value)
     for part in (
         "run-time effect: print",
-        "Why:",
-        "What to do:",
+        "Explanation:",
+        "Hint:",
         __file__,
         "inner(x + 1)",
         'print("side effect")',

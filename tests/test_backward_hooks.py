@@ -356,6 +356,48 @@ def test_a_whole_step_inside(backend):
     torch.testing.assert_close(outcome(True), outcome(False))
 
 
+class Heads(Net):
+    """Two results, of which only the first is used."""
+
+    def forward(self, x):
+        return self.first(x), self.second(self.first(x))
+
+
+@pytest.mark.parametrize("kind", ["module", "tensor"])
+@pytest.mark.parametrize(
+    ("hook", "is_compiled"),
+    [
+        (lambda grad: grad * 2, True),
+        (lambda grad: (-grad.clamp(-1, 1)).t().t() / 3, True),
+        (lambda grad: grad + 1, False),
+        (lambda grad: grad / grad.norm(), False),
+        (lambda grad: grad.clamp(min=0.5), False),
+    ],
+)
+def test_a_result_that_nobody_uses(hook, is_compiled, kind):
+    def outcome(compiling):
+        torch.manual_seed(0)
+        net = Heads()
+        if kind == "module":
+            net.second.register_full_backward_hook(lambda m, grads, outs: (hook(grads[0]),))
+
+        def fn(x):
+            one, other = net(x)
+            if kind == "tensor":
+                other = other * 1
+                other.register_hook(hook)
+            return one, other
+
+        x = torch.randn(5, 3, requires_grad=True)
+        run = framelift.compile(fn, backend="aot_eager", fullgraph=True) if compiling else fn
+        run(x)[0].sum().backward()
+        return x.grad
+
+    framelift.counters.clear()
+    torch.testing.assert_close(outcome(True), outcome(False))
+    assert sum(framelift.counters["graphs_run_as_captured"].values()) == (not is_compiled)
+
+
 # ---- hooks that come and go
 
 

@@ -14,7 +14,7 @@ import torch
 
 import framelift
 import framelift.exc
-from check import capture, check
+from check import capture, check, entries, why_not
 
 BACKENDS = ["eager", "aot_eager"]
 
@@ -260,12 +260,73 @@ def test_code_that_runs_while_capturing(capsys):
     compiled = capture(fn)
     compiled(torch.ones(2))
     printed = capsys.readouterr().out
-    assert "sin" in printed and "y = " in printed and "in fn" in printed
+    assert "sin" in printed and "y = " in printed and ".fn\n" in printed
     compiled(torch.ones(2))
     assert not capsys.readouterr().out
 
 
-@pytest.mark.parametrize("ask", [lambda: framelift.graph_break(), lambda: framelift.comptime(broken)])
+def test_all_that_can_be_printed_while_capturing(capsys):
+    def inner(x, n):
+        framelift.comptime.print_bt()
+        framelift.comptime.print_locals()
+        framelift.comptime.print_guards()
+        framelift.comptime.print_graph()
+        return x + (n, framelift.comptime.print_value_stack())[0]
+
+    def fn(x, n):
+        return inner(x.sin(), n) * 2
+
+    compiled = capture(fn, torch.ones(2), 3)
+    printed = capsys.readouterr().out
+    assert 0 < printed.index("<locals>.fn\n") < printed.index("<locals>.inner\n")
+    assert "x = FakeTensor(" in printed and "n = <n>" in printed, "it has not been looked at"
+    assert "x is TensorSpec(" in printed and "call_method[target=sin]" in printed
+    assert "- FakeTensor(" in printed and "- <n>" in printed
+    assert why_not(compiled) is None
+    compiled(torch.ones(2), 3), fn(torch.ones(2), 3)
+    assert not capsys.readouterr().out
+
+
+def test_what_a_function_at_capture_time_finds_is_real():
+    seen, scale = [], 2
+
+    def fn(x, options):
+        y = x * scale
+        made = [1, 2]
+        framelift.comptime(lambda ctx: seen.append((scale, options, made, sorted(ctx.locals()), y)))
+        return y + len(options)
+
+    options = {"a": 1}
+    compiled = capture(fn, torch.ones(2), options)
+    compiled(torch.ones(2), options)
+    ((*found, names, y),) = seen
+    assert found == [2, options, [1, 2]] and names == ["made", "options", "scale", "seen", "x", "y"]
+    assert type(y).__name__ == "FakeTensor" and found[1] is options
+    assert why_not(compiled) is None and entries(compiled) == 1
+
+
+def test_an_error_at_capture_time_is_the_users():
+    def fails(ctx):
+        raise KeyError("no")
+
+    def fn(x):
+        framelift.comptime(fails)
+        return x + 1
+
+    with pytest.raises(framelift.exc.UserError, match="fails raised KeyError: 'no'"):
+        framelift.compile(fn, backend="eager")(torch.ones(2))
+    assert fn(torch.ones(1)) == 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: framelift.graph_break(),
+        lambda: framelift.comptime(broken),
+        lambda: framelift.comptime.graph_break(),
+        lambda: framelift.comptime(lambda ctx: ctx.graph_break("here")),
+    ],
+)
 def test_a_break_that_is_asked_for(ask):
     def fn(x):
         y = x + 1

@@ -280,7 +280,7 @@ def compiled_with_progress(console: Any) -> None:
 
     def backend(graph: Any, inputs: Any) -> Any:
         look(graph)
-        time.sleep(0.4)  # what is done at once is not worth a line
+        time.sleep(0.8)  # what is done at once is not worth a line
         return graph.forward
 
     def traced(x: torch.Tensor) -> torch.Tensor:

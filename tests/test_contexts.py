@@ -87,8 +87,8 @@ PROGRAMS = [
     *(attention, priorities, default_dtype, left_switched, anomalies, ranges, ranges_as_decorators, both),
 ]
 
-BREAKING = [default_dtype, left_switched]
-"""Compilers leave it to the call of the graph of which dtype new tensors are."""
+BREAKING = [default_dtype]
+"""Compilers leave it to the call of the graph of which dtype new tensors are: it has one default."""
 
 
 @framelift.disable

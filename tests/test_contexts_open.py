@@ -10,7 +10,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import framelift
-from check import entries, why_not
+from check import entries, reasons, why_not
 
 F = torch.nn.functional
 
@@ -42,10 +42,18 @@ MANAGERS: dict[str, Callable[[], Any]] = {
     "anomalies": lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
     "attention": lambda: sdpa_kernel(SDPBackend.MATH),
     "multithreading": lambda: torch.autograd.set_multithreading_enabled(False),
+    "view_replay": lambda: torch.autograd._force_original_view_tracking(True),
 }
 NO_DECORATORS = {"device", "anomalies"}
 STAY_LEFT = {"attention"}
 """Managers that are generators: one from before a break is left for real."""
+
+
+@pytest.fixture(autouse=True)
+def switched_back() -> Any:
+    """`set_multithreading_enabled` as a decorator switches as it is made."""
+    yield
+    torch._C._set_multithreading_enabled(True)
 
 
 def seen() -> Any:
@@ -104,14 +112,16 @@ def raising(make: Callable[[], Any], between: Callable[[], None]) -> Any:
 
 
 def decorated(make: Callable[[], Any], between: Callable[[], None]) -> Any:
-    @make()
-    def inner(x: torch.Tensor) -> Any:
+    def plain(x: torch.Tensor) -> Any:
         y = torch.mm(x, x)
         between()
         return y, torch.mm(y, x) + 1
 
+    outside = make()(plain)
+
     def fn(x: torch.Tensor) -> Any:
-        return inner(x), torch.mm(x, x)
+        inside = make()(plain)
+        return outside(x), inside(x), torch.mm(x, x)
 
     return fn
 
@@ -248,6 +258,92 @@ def test_entered_and_not_left(name: str, backend: str) -> None:
         manager.__exit__(None, None, None)
         same(found, expected, backend)
         assert seen() == before
+
+
+def default_dtype(x: torch.Tensor, between: Callable[[], None]) -> Any:
+    torch.set_default_dtype(torch.float64)
+    made = torch.ones(3) + torch.tensor(1.5), torch.arange(3) * 0.5
+    between()
+    made += (torch.arange(3) / 2, x * 2)
+    torch.set_default_dtype(torch.float32)
+    return made
+
+
+def default_dtype_left(x: torch.Tensor, between: Callable[[], None]) -> Any:
+    torch.set_default_dtype(torch.float64)
+    between()
+    return torch.ones(3), torch.arange(3) / 2
+
+
+def deterministic(x: torch.Tensor, between: Callable[[], None]) -> Any:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    y = x * 2
+    between()
+    asked = torch.are_deterministic_algorithms_enabled()
+    y = y, x * 3
+    torch.use_deterministic_algorithms(False)
+    return y, asked
+
+
+def deterministic_left(x: torch.Tensor, between: Callable[[], None]) -> Any:
+    torch.use_deterministic_algorithms(True)
+    between()
+    return x * 2
+
+
+def single_threaded(x: torch.Tensor, between: Callable[[], None]) -> Any:
+    torch.autograd.set_multithreading_enabled(False)
+    between()
+    return x * 2, torch._C._is_multithreading_enabled()
+
+
+CALLS = [default_dtype, default_dtype_left, deterministic, deterministic_left, single_threaded]
+
+
+@pytest.mark.parametrize("between", [nothing, stop])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", CALLS, ids=lambda fn: fn.__name__)
+def test_switches_by_calls(fn: Any, backend: str, between: Any) -> None:
+    compiled = framelift.compile(fn, backend=backend)
+    for _ in range(2):
+        outcomes = []
+        for each in (fn, compiled):
+            try:
+                result = each(torch.arange(3.0), between)
+                state = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+                outcomes.append((result, (*state, torch._C._is_multithreading_enabled())))
+            finally:
+                torch.set_default_dtype(torch.float32)
+                torch.use_deterministic_algorithms(False)
+                torch._C._set_multithreading_enabled(True)
+        same(outcomes[1], outcomes[0], backend)
+    assert why_not(compiled) is None
+
+
+def test_operators_under_two_default_dtypes_are_two_graphs() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = torch.ones(3)
+        torch.set_default_dtype(torch.float64)
+        z = torch.ones(3)
+        torch.set_default_dtype(torch.float32)
+        return y, z, x * 2
+
+    compiled = compared(fn, "aot_eager")
+    assert set(reasons(compiled)) == {"run-time effect"}
+
+
+def test_a_graph_that_raises_leaves_its_default_dtype() -> None:
+    def fn(x: torch.Tensor, at: torch.Tensor) -> Any:
+        torch.set_default_dtype(torch.float64)
+        y = x[at] + torch.ones(1)
+        torch.set_default_dtype(torch.float32)
+        return y
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(3), torch.tensor([0])).dtype is torch.float64
+    with pytest.raises(IndexError):
+        compiled(torch.ones(3), torch.tensor([9]))
+    assert torch.get_default_dtype() is torch.float32
 
 
 def test_what_leaving_gives_is_guarded() -> None:

@@ -91,12 +91,12 @@ def forced_trace(force: Force) -> type[capture.Trace]:
                 force.can_step = can_step(self.machine.stopped)
                 self.disturbed = force.step  # then it is traced again up to there
 
-        def captured(self) -> capture.Captured:
+        def captured(self, *given: Any) -> capture.Captured:
             step = force.step or self.ended_by is not force.reason
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(capture, "Stopping", functools.partial(Stopping, step=step))
                 try:
-                    captured = super().captured()
+                    captured = super().captured(*given)
                 except Break as found:
                     force.refused = force.refused or found.describe()
                     raise

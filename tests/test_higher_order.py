@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import pathlib
 import re
 import sys
@@ -30,7 +31,9 @@ def test_the_page_is_right(example: str, monkeypatch: pytest.MonkeyPatch) -> Non
     module.torch, module.framelift = torch, framelift
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(bodies, "OPERATORS", dict(bodies.OPERATORS))
-    exec(compile(example, str(PAGE), "exec", dont_inherit=True), module.__dict__)
+    name = f"<an example of {PAGE.name}>"
+    monkeypatch.setitem(linecache.cache, name, (len(example), None, example.splitlines(True), name))
+    exec(compile(example, name, "exec", dont_inherit=True), module.__dict__)
 
 
 def test_every_section_has_an_example() -> None:

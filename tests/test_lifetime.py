@@ -253,6 +253,60 @@ def test_explanations_keep_nothing_alive() -> None:
     assert "guards:" in str(report)
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_verifying_keeps_nothing_alive(wrong: bool) -> None:
+    watched = Watched()
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return lambda *given: [t + wrong for t in graph(*given)]
+
+    def verified() -> Any:
+        model, x = Net(), torch.ones(2, 4)
+        watched(model=model, weight=model.inner.weight, x=x)
+        return framelift.verify(model, backend=backend)(x)
+
+    report = verified()
+    assert report.ok is not wrong
+    report.result = None
+    assert watched.alive() == []
+    assert "compiled" in str(report)
+
+
+def test_profiling_records_and_counters_keep_nothing_alive(tmp_path: Any) -> None:
+    watched = Watched()
+    profiler = framelift.CompileProfiler()
+
+    def profiled() -> None:
+        model, x = Net(), torch.ones(2, 4)
+        made = framelift.compile(model, backend=profiler, name="net", guard_fail_fn=lambda failed: None)
+        with framelift.config.patch(debug_dir=str(tmp_path), replay_record_enabled=True):
+            made(x), made(torch.ones(3, 4))
+        watched(model=model, weight=model.inner.weight, x=x, context=made._framelift_context)
+
+    profiled()
+    assert watched.alive() == []
+    assert profiler.frame_count == 2 and "graph(s)" in profiler.report() and framelift.compile_records()
+    assert len(list(tmp_path.glob("run_*/*/replay.pt"))) == 2
+
+
+def test_a_failed_compilation_that_was_recorded_keeps_nothing_alive(tmp_path: Any) -> None:
+    watched = Watched()
+
+    def failing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        raise ValueError("no")
+
+    def failed() -> None:
+        model, x = Net(), torch.ones(2, 4)
+        watched(model=model, weight=model.inner.weight, x=x)
+        with framelift.config.patch(debug_dir=str(tmp_path)), pytest.raises(Exception, match="no"):
+            framelift.compile(model, backend=failing)(x)
+        with framelift.config.patch(suppress_errors=True):
+            framelift.compile(model, backend=failing)(x)
+
+    failed()
+    assert watched.alive() == [] and list(tmp_path.glob("run_*/*/replay.pt"))
+
+
 # ---- models and inputs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -310,3 +311,28 @@ def test_torchs_structured_trace_has_each_compilation(tmp_path: Path) -> None:
     assert json.loads(named(records, "recompile_reasons")[0][1]) == ["n == 2, found 3"]
     aot = named(records, "aot_forward_graph") + named(records, "aot_joint_graph")
     assert {record["frame_id"] for record, _ in aot} == {0, 1}, "what torch's compilers write has the number"
+
+
+PATHS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+TLPARSE = shutil.which("tlparse", path=PATHS)
+
+
+@pytest.mark.skipif(TLPARSE is None, reason="tlparse is not installed")
+def test_tlparse_makes_its_usual_report_of_it(tmp_path: Path) -> None:
+    assert run_script(tmp_path, "aot_eager", TORCH_TRACE=str(tmp_path / "trace")).returncode == 0
+    (log,) = (tmp_path / "trace").iterdir()
+    given = [str(TLPARSE), str(log), "-o", str(tmp_path / "out"), "--no-browser", "--strict-compile-id"]
+    ran = subprocess.run(given, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    folders = {path.name: path for path in (tmp_path / "out").iterdir() if path.is_dir()}
+    assert {"-_0_0_0", "-_1_0_0", "-_0_1_0"} <= set(folders), "a folder for each compilation"
+    first, again = folders["-_0_0_0"], folders["-_0_1_0"]
+    names = {path.name.rpartition("_")[0] for path in first.iterdir()}
+    usual = {"dynamo_output_graph", "dynamo_guards", "compilation_metrics", "dynamo_graph_break_reason"}
+    assert usual | {"aot_forward_graph", "framelift_generated_code"} <= names
+    read = lambda folder, name: next(folder.glob(f"{name}_*")).read_text()  # noqa: E731
+    assert "y = x.sin() * n" in read(first, "dynamo_output_graph")
+    assert "n == 2" in read(first, "dynamo_guards")
+    assert "run-time effect: print" in read(first, "dynamo_graph_break_reason")
+    assert "n == 2, found 3" in read(again, "recompile_reasons")
+    assert "program" in (tmp_path / "out" / "index.html").read_text()

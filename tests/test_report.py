@@ -29,7 +29,7 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
         y = self.linear(x) * n
-        print("<script>alert(1)</script>", y.sum().item())
+        print("<script>alert(1)</script>", "a line that is wider than a terminal", y.sum().item())
         return y.relu() + 1
 
 
@@ -76,6 +76,8 @@ def test_colours_are_for_terminals(report: Any, monkeypatch: pytest.MonkeyPatch)
     assert "\x1b[" in coloured and "\x1b" not in plain
     tables = plain[plain.index("breaks:") :]
     assert max(map(len, tables.splitlines())) <= 70, "as wide as the terminal"
+    for line in report.functions[0].lines:
+        assert str(line) in plain, "lines of the program are whole"
 
 
 # ---- as a page

@@ -151,13 +151,32 @@ def gradients_inside_inference(x, w):
     return y, x * w
 
 
+def views_inside_inference(x, w):
+    with torch.inference_mode():
+        y = (x * w)[1:]
+        with torch.inference_mode(False):
+            z = x * w
+        return x.view(-1), y, y[1:], z
+
+
 INFERENCE = [inference, calls_decorated_inference, inference_off, gradients_inside_inference]
+INFERENCE += [views_inside_inference]
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", INFERENCE, ids=lambda fn: fn.__name__)
-def test_inference_mode(fn: Callable[..., Any]) -> None:
+def test_inference_mode(fn: Callable[..., Any], backend: str) -> None:
+    weight = W.detach()[:3].clone().requires_grad_()
+    check(fn, X, weight, backend=backend)
+    compiled = framelift.compile(fn, backend=backend, dynamic=True)
     for _ in range(2):
-        check(fn, X, W[:3])
+        for a, b in zip(listed(fn(X, weight)), listed(compiled(X, weight)), strict=True):
+            assert torch.equal(a, b) and a.requires_grad is b.requires_grad
+            assert (b.is_inference(), b._is_view(), vars(b)) == (a.is_inference(), a._is_view(), {})
+
+
+def listed(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def switched_by_torch(x):

@@ -312,7 +312,7 @@ SEEN: list[int] = []
 
 def draws(x: torch.Tensor) -> Any:
     torch.manual_seed(3)
-    return grad(lambda y: (y * torch.rand(3)).sum())(x)
+    return vjp(lambda y: (y * torch.rand(3)).sum(), x)[1](torch.ones(()))
 
 
 ERRORS: dict[str, tuple[Any, str]] = {
@@ -324,10 +324,10 @@ ERRORS: dict[str, tuple[Any, str]] = {
     "changes what it is given": (lambda x: grad(lambda y: y.mul_(2).sum())(x), "a change to a tensor"),
     "changes a tensor": (lambda x: grad(lambda y: (y * TOTAL.add_(1)).sum())(x), "a change to a tensor"),
     "remembers": (lambda x: grad(lambda y: (SEEN.append(1), y.sum())[1])(x), "something from outside"),
-    "draws": (draws, "func of torch.func.grad, which is differentiated"),
+    "draws": (draws, "func of torch.func.vjp, which is differentiated"),
     "cotangents": (lambda x: vjp(torch.sin, x)[1]((x, x)), "instead of gradients for *"),
     "tangents": (lambda x: jvp(torch.sin, (x,), (x, x)), "tangents that do not fit"),
-    "strict": (lambda x: jvp(torch.sin, (x,), (x,), strict=True), "strict=True"),
+    "linearize": (lambda x: torch.func.linearize(torch.sin, x)[0], "torch.func.linearize"),
 }
 
 

@@ -216,6 +216,16 @@ def test_a_capture_that_is_wrong_is_told_apart() -> None:
     )
 
 
+def test_a_function_that_is_not_compiled_is_no_wrong_result() -> None:
+    def failing(graph: Graph, inputs: list[Any]) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(framelift.exc.BackendCompilerFailed):
+        framelift.verify(program, backend=failing)(X)
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.verify(program, backend="eager", fullgraph=True)(X)
+
+
 # ---- right ones
 
 
@@ -274,6 +284,47 @@ def test_a_model_has_run_once_afterwards() -> None:
     report = framelift.verify(net, backend="aot_eager")(X)
     torch.manual_seed(0)
     assert same(other(X), report.result) and same(other, net)
+
+
+STATE = {"calls": 0, "total": torch.zeros(())}
+HISTORY: list[int] = []
+
+
+def test_what_a_function_changes_besides_its_arguments_is_put_back() -> None:
+    count, kept, holder = 0, torch.zeros(3), type("Holder", (), {})()
+    holder.seen = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        kept.add_(1)
+        STATE["calls"] += 1
+        STATE["total"].add_(x.sum())
+        HISTORY.append(len(HISTORY))
+        holder.seen.append(count)
+        return x * count + kept.sum() + STATE["calls"] + STATE["total"] + len(HISTORY)
+
+    report = framelift.verify(fn, backend="eager")(torch.ones(3))
+    assert report.ok, str(report)
+    assert (count, STATE["calls"], HISTORY, holder.seen) == (1, 1, [0], [1]) and kept.eq(1).all()
+    assert STATE["total"] == 3
+
+
+def test_a_step_of_an_optimizer_is_right() -> None:
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    for _ in range(2):
+        report = framelift.verify(step, backend="aot_eager")(X)
+        assert report.ok, str(report)
+    assert optimizer.state[net.weight]["step"] == 2
 
 
 def test_a_script_stands_on_its_own(tmp_path: Path) -> None:

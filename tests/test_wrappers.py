@@ -182,3 +182,90 @@ def test_a_part_that_is_replaced_is_read_again():
     x, y = two(3), two(3)
     torch.testing.assert_close(compiled(x), f(y) - y.a * 2 + x.a * 2)
     torch.testing.assert_close(x.b, x.a * 2)
+
+
+# ---- attributes of what is made inside
+
+
+class Noted(Scaled):
+    """Says nothing of its note when it is taken apart."""
+
+    def __init__(self, inner: torch.Tensor, factor: float) -> None:
+        super().__init__(inner, factor)
+        self.note = "new"
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Noted:
+        made = Noted(inner["inner"], *context)
+        made.note = "made again"
+        return made
+
+
+ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "read": lambda x: ((x * 2).factor, x * 2),
+    "computed with": lambda x: (x * 2) * (x * 2).factor,
+    "branched on": lambda x: x * 2 if (x * 2).factor > 1 else x + 1,
+    "asked for": lambda x: (x * 2, hasattr(x * 2, "factor"), getattr(x * 2, "factor", None)),
+    "of a result of a result": lambda x: (((x * 2) + x).factor, x.factor, x * 2),
+    "read by a method": lambda x: (x * 2).scaled() + 1,
+    "in what is flattened": lambda x: ((x * 2).__tensor_flatten__()[1], x * 2),
+}
+
+
+def told(value: Any) -> Any:
+    if isinstance(value, Scaled):
+        return type(value), value.factor, value.inner.tolist()
+    if isinstance(value, tuple):
+        return tuple(map(told, value))
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_attributes_of_results(name: str, backend: str) -> None:
+    fn = ATTRIBUTES[name]
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for factor in (3.0, 3.0, 0.5):
+        x = Scaled(torch.arange(3.0), factor)
+        assert told(compiled(x)) == told(fn(x))
+    assert entries(compiled) == 2
+
+
+@pytest.mark.parametrize("asked", [lambda x: hasattr(x * 2, "nothing"), lambda x: sorted(vars(x * 2))])
+def test_attributes_that_are_not_sure_break(asked: Any) -> None:
+    compiled = framelift.compile(lambda x: (x * 2, asked(x)), backend="eager")
+    x = Scaled(torch.arange(3.0), 3.0)
+    assert told(compiled(x)[0]) == told(x * 2)
+    assert compiled(x)[1] == asked(x)
+    assert set(reasons(compiled)) == {"not supported"}
+
+
+def test_attributes_that_are_not_flattened_are_eagers() -> None:
+    def fn(x: Any) -> Any:
+        return (x * 2).factor, getattr(x * 2, "note", None)
+
+    compiled = framelift.compile(fn, backend="eager")
+    x = Noted(torch.arange(3.0), 3.0)
+    assert compiled(x) == fn(x)
+
+
+class Holding(torch.nn.Module):
+    """With a parameter and a buffer that wrap others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("held", Scaled(torch.ones(3), 3.0))
+        self.weight = torch.nn.Parameter(Scaled(torch.ones(3), 2.0))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = self.held * x
+        return y, y.factor, self.held.factor, self.weight.factor, (self.weight * x).factor
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_buffers_and_parameters_that_wrap_others(backend: str) -> None:
+    module = Holding()
+    compiled = framelift.compile(module, backend=backend, fullgraph=True)
+    x = torch.arange(3.0)
+    for _ in range(2):
+        assert told(compiled(x)) == told(module(x))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
-        comptime,
         disallow_in_graph,
         error_on_graph_break,
         forbid_in_graph,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     )
     from framelift.api.compile import compile
     from framelift.api.compiled_autograd import compiled_autograd
+    from framelift.api.comptime import comptime
     from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
     from framelift.api.explain import explain
@@ -57,7 +57,7 @@ _HOMES = {
     "compile_records": "framelift.core.records",
     "compile_times": "framelift.core.times",
     "compiled_autograd": "framelift.api.compiled_autograd",
-    "comptime": "framelift.api.capture_control",
+    "comptime": "framelift.api.comptime",
     "config": "framelift.core.config",
     "counters": "framelift.core.counters",
     "disable": "framelift.api.control",

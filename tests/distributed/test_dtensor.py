@@ -22,11 +22,13 @@ from torch.distributed.tensor import (
     distribute_module,
     distribute_tensor,
 )
+from torch.distributed.tensor.experimental import local_map
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 
@@ -179,6 +181,34 @@ def test_what_sets_up_breaks() -> None:
         x = torch.ones(4, 3) + dist.get_rank()
         torch.testing.assert_close(compiled(x), fn(x))
         assert set(reasons(compiled)) == {"call of torch.distributed"}
+
+
+@ranks(2)
+def test_functions_of_what_each_rank_has() -> None:
+    mesh = line()
+    of_parts = local_map(
+        lambda x, y: (x.sin() * y.mean(), x.sum()),
+        out_placements=([Shard(0)], [Partial()]),
+        in_placements=([Shard(0)], [Replicate()]),
+        device_mesh=mesh,
+        redistribute_inputs=True,
+    )
+    same(lambda x: of_parts(x * 2, x), given(mesh, Shard(0), 4, 3))
+
+
+@ranks(2)
+def test_losses_of_parts() -> None:
+    """A context that changes what operators do is entered for real."""
+    mesh = line()
+
+    def loss(x: DTensor, target: torch.Tensor) -> torch.Tensor:
+        with loss_parallel():
+            return F.cross_entropy(x * 2, target)
+
+    x, target = given(mesh, Shard(1), 4, 6), torch.tensor([0, 5, 3, 1])
+    compiled = capture(loss, fullgraph=False)
+    close(local(compiled(x, target)), local(loss(x, target)))
+    assert "call of torch.distributed" in reasons(compiled)
 
 
 # ---- tensor parallel

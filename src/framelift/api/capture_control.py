@@ -16,7 +16,6 @@ from framelift.codegen.builders import BUILDERS, build_instance
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.on_break import STATE
-from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import TRACED, interpreted
 from framelift.world.controls import MARKS, control
@@ -135,53 +134,6 @@ MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 # ---- while capturing
 
 
-class ComptimeContext:
-    """What `comptime` hands to its function: the state of the capture at this place."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._world: Any = frame.world
-
-    def graph(self) -> Any:
-        """The `torch.fx.Graph` so far."""
-        return self._world.recorder.graph
-
-    def print_graph(self) -> None:
-        print(self.graph())
-
-    def guards(self) -> list[str]:
-        return [f"{guard.source}: {guard.check.name}" for guard in self._world.guards.values()]
-
-    def print_guards(self) -> None:
-        print("\n".join(self.guards()))
-
-    def locals(self) -> dict[str, Any]:
-        """The variables: tensors are fakes, and what has not been looked at yet is shown by where it is."""
-        pairs = zip(self._frame.code.names, self._frame.fast, strict=False)
-        values = {name: value for name, value in pairs if value is not UNSET}
-        return {name: shown(value) for name, value in values.items()}
-
-    def print_locals(self) -> None:
-        for name, value in self.locals().items():
-            print(f"{name} = {value}")
-
-    def print_bt(self) -> None:
-        print(self._world.recorder.where())
-
-    def graph_break(self, reason: str = "comptime") -> None:
-        raise Break(breaks.ASKED_FOR, reason)
-
-
-def shown(value: Any) -> Any:
-    if type(value) is not Pending:
-        return value
-    return f"<{value.source}>" if value.opened is MISSING else value.opened
-
-
-def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
-    """Calls the function while the calling one is captured, and not at all when it runs."""
-
-
 def graph_break(reason: str = "") -> None:
     """The capture ends here, and goes on after it; without a capture nothing happens."""
 
@@ -242,17 +194,10 @@ def serve_skip_frame(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
     raise Break(breaks.SKIPPED, str(opened(why)))
 
 
-def serve_comptime(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    (fn,) = (*args, *kwargs.values())
-    with torch._C.DisableTorchFunction():
-        _frame.untouched(opened(fn), ComptimeContext(f))
-
-
 def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (reason,) = (*args, *kwargs.values()) or ("",)
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
 
 
-TRACED[comptime] = serve_comptime
 TRACED[graph_break] = serve_graph_break
 TRACED[skip_frame] = serve_skip_frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -17,6 +18,7 @@ from framelift.core import config, policy
 from framelift.core.errors import UserError
 from framelift.guards.filtering import GuardFilter
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
+from framelift.runtime.cudagraphs import begin_step
 from framelift.runtime.frames import Context, GuardFail, Records
 
 MODES = {
@@ -161,27 +163,32 @@ def entrance(target: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 
-    code = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
+    name = getattr(target, "__name__", type(target).__name__)
+    code = call.__code__.replace(co_name=name, co_qualname=name)
     scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
     return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
 
 
-def caller() -> Callable[..., Any]:
+def caller(context: Context) -> Callable[..., Any]:
     """What calls a target in its context."""
-    if not config.config.compiled_autograd:
+    replays = context.backend_name == "cudagraphs" or context.options.get("triton.cudagraphs")
+    if not replays and not config.config.compiled_autograd:
         return _frame.call_in
+    settings = {**context.settings, "fullgraph": False} if config.config.compiled_autograd else None
 
-    def call_in(context: Context, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call_in(context: Context, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         from framelift.api.compiled_autograd import compiled_autograd  # which needs `compile`
 
-        with compiled_autograd(**{**context.settings, "fullgraph": False}):
+        if replays:
+            begin_step()
+        with compiled_autograd(**settings) if settings is not None else contextlib.nullcontext():
             return _frame.call_in(context, target, *args, **kwargs)
 
     return call_in
 
 
 def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:
-    call_in = caller()
+    call_in = caller(context)
     target = entrance(fn)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -230,7 +237,7 @@ def of_copy(context: Context) -> Context:
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:
-    call_in = caller()
+    call_in = caller(context)
     target = entrance(module)
 
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:

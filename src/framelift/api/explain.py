@@ -139,7 +139,7 @@ class Explanation:
 
         made = page.html(self.to_dict())
         if path is not None:
-            Path(path).write_text(made, encoding="utf-8")
+            Path(path).write_text(made, encoding="utf-8", errors="xmlcharrefreplace")
         return made
 
     def source(self) -> str:

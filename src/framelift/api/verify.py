@@ -13,12 +13,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from framelift.api.compile import compile, uncompiled
-from framelift.core.errors import WrongResult
+from framelift.core.errors import FrameliftError, WrongResult
 from framelift.runtime.bisecting import weights
 from framelift.runtime.frames import Context
 from framelift.runtime.verifying import Verifier, WrongGraph, verifying
-from framelift.tensors.cloning import as_float64, checkpoint_parameters, clone_inputs, save_rng_state
+from framelift.tensors.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.tensors.comparing import Difference, Rules, difference
+from framelift.tensors.saving import save_state
 
 
 @dataclass
@@ -102,8 +103,9 @@ def verify(
     backend made of it. Where a graph differs, the first operation that shows it is looked for.
 
     `settings` are those of `compile`. `tol` is how far numbers may be apart; by default that goes by their
-    dtype, and what is further apart is judged by a run in double precision. Parameters and buffers of
-    modules that the function uses are put back in between; other things that it changes are changed twice.
+    dtype, and what is further apart is judged by a run in double precision. What the function can reach by
+    its variables, its object and the globals it names is put back in between; what it changes elsewhere,
+    and what it prints, is there more than once.
 
     >>> import torch, framelift
     >>> report = framelift.verify(lambda x: x.sin() * 2, backend="eager")(torch.ones(3))
@@ -117,23 +119,25 @@ def verify(
         context: Context = compiled._framelift_context
         verifier = Verifier(context)
         modules = modules_of(plain, (args, kwargs))
-        restore_numbers, restore_modules = save_rng_state(), checkpoint_parameters(*modules)
+        restore_numbers, restore_state = save_rng_state(), save_state(plain)
         expected = ran(plain, (args, kwargs), modules)
-        restore_modules()
+        restore_state()
         restore_numbers()
         token = verifying.set(verifier)
         try:
             found = ran(compiled, (args, kwargs), modules)
         finally:
             verifying.reset(token)
+        if isinstance(found.error, FrameliftError) and expected.error is None:
+            raise found.error  # it is not compiled at all
         rules = Rules(tol=tol)
         apart = expected.compared(found, None, rules)
         if apart is not None:
-            after = checkpoint_parameters(*modules)
-            restore_modules()
+            after = save_state(plain)
+            restore_state()
             restore_numbers()
             again = ran(plain, (args, kwargs), modules)
-            restore_modules()
+            restore_state()
             restore_numbers()
             apart = expected.compared(found, reference(plain, (args, kwargs)), rules)
             if expected.compared(again, None, rules) is not None:

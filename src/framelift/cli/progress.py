@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PHASES = {"trace": "tracing", "backend": "compiling the graph", "backward": "compiling the backward graph"}
 
+DELAY = 0.3
+"""What takes no longer than that is not worth a line: to write one is to disturb what stands there."""
+
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
@@ -43,6 +46,7 @@ class Progress:
         self.active: list[tuple[CompileRecord, Phase, float]] = []
         self.count = 0
         self.live: Any = None
+        self.waiting: threading.Timer | None = None
         self.lock = threading.RLock()
 
     def hear(self, note: CompileRecord, phase: Phase) -> None:
@@ -52,16 +56,21 @@ class Progress:
             if phase == "done":
                 self.count += 1
             else:
-                self.active.append((note, phase, began))
-            if self.active:
-                self.start()
-            else:
+                self.active = [*self.active, (note, phase, began)]
+            if not self.active:
                 self.stop()
+            elif self.live is None and self.waiting is None:
+                self.waiting = threading.Timer(DELAY, self.start)
+                self.waiting.daemon = True
+                self.waiting.start()
 
     def start(self) -> None:
         from rich.live import Live
 
-        if self.live is None:
+        with self.lock:
+            self.waiting = None
+            if self.live is not None or not self.active:
+                return
             # neither stream is touched: what the program prints goes where it would have gone
             self.live = Live(
                 self,
@@ -76,19 +85,23 @@ class Progress:
     def stop(self) -> None:
         with self.lock:
             live, self.live = self.live, None
+            waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.cancel()
         if live is not None:
             live.stop()
 
     def __rich__(self) -> Text:
         from rich.text import Text
 
-        with self.lock:
-            return Text(self.line(), no_wrap=True, overflow="ellipsis", style="dim")
+        # without the lock: whoever holds it may be waiting for what is shown to be finished
+        return Text(self.line(), no_wrap=True, overflow="ellipsis", style="dim")
 
     def line(self) -> str:
-        if not self.active:
+        active = self.active  # another list each time
+        if not active:
             return ""
-        note, phase, began = self.active[-1]
+        note, phase, began = active[-1]
         seconds = time.perf_counter() - began
         what = f"{note.name} ({note.filename}:{note.line})"
         before = f"; {self.count} before it" if self.count else ""

@@ -34,7 +34,7 @@ from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.world.arrays import CYTHON, Array, open_number
+from framelift.world.arrays import CYTHON, Array, np, open_number
 from framelift.world.groups import HELD
 from framelift.world.hashing import may_be_called_again
 from framelift.world.openers import HEAP_TYPE, OPENERS, is_ordinary, open_constant, open_singleton
@@ -177,6 +177,19 @@ def build_weak_reference(r: Rebuild, value: weakref.ref[Any]) -> str:
     if held is None:
         raise Break(breaks.UNREBUILDABLE, "a weak reference to what is gone", culprit=value)
     return r.variable(f"{r.constant(weakref.ref)}({r.variable(r.expression(held))})")
+
+
+def build_error_state(r: Rebuild, value: Any) -> str:
+    """One of NumPy's, by what it was made of."""
+    settings = r.world.arrays.error_states.get(id(value))
+    if settings is None:
+        raise Break(breaks.UNREBUILDABLE, "a numpy.errstate", culprit=value)
+    given = ", ".join(f"{name}={how!r}" for name, how in settings.items())
+    return r.variable(f"{r.constant(type(value))}({given})", value)
+
+
+if np is not None:
+    BUILDERS[np.errstate] = build_error_state
 
 
 def fill_partial(r: Rebuild, name: str, value: functools.partial[Any]) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
@@ -31,7 +32,7 @@ from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.tensors.contexts import enter, leave, leave_statements, put_modes_aside, put_modes_back
 from framelift.tensors.displaced import set_memory
 from framelift.tensors.graph import as_input, is_converted
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import TorchState, thrown
 from framelift.world.decimals import raise_flags
 from framelift.world.hashing import is_hashed_with_effects
 from framelift.world.shadows import Change
@@ -163,7 +164,11 @@ def write(
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
         body += running(run, world, switches, r)
+        if recorder.symbols is not None and targets:
+            body.append(f"{r.constant(unmark)}({', '.join(targets)})")
         for target, output in r.outputs.values():
+            if type(output) is FakeTensor and output.is_inference():
+                body.append(f"{target} = {r.constant(as_inference)}({target})")
             if id(output) in recorder.ended:
                 body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
             elif id(output) in recorder.retained:
@@ -184,6 +189,22 @@ def write(
     return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
 
 
+def unmark(*outputs: Any) -> None:
+    """AOTAutograd marks sizes that may vary, for torch's own compiler; the program has set no such thing."""
+    for output in outputs:
+        if isinstance(output, torch.Tensor):
+            output.__dict__.pop("_dynamo_propagated_dynamic_indices", None)
+
+
+def as_inference(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory, as a tensor that inference mode has made: AOTAutograd runs nothing in that."""
+    if tensor.is_inference():
+        return tensor
+    with torch.inference_mode():
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
 def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
     """The statements that run the graph: without the modes around the call, which are in it already. One that
     raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone, and the `with`
@@ -200,6 +221,11 @@ def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[st
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
         undo.append(f"{began}.restore()")
+    setting = recorder.setting_to_throw()
+    if setting:
+        before.append(f"before = {r.constant(thrown)}({r.own(setting)})")
+        undo.insert(0, f"{r.constant(thrown)}(before)")
+        after.insert(0, f"{r.constant(thrown)}(before)")
     left = {id(manager) for manager in recorder.left}
     exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
     if exits:

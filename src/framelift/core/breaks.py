@@ -166,6 +166,11 @@ BODIES = reason(
     "they are given.",
     "Change the function so that its result has the structure, shape, dtype and device that it should have.",
 )
+TRITON = reason(
+    "launch of a Triton kernel",
+    "The operator that a graph has for launches does not do what this one asks for.",
+    "Use a kernel with a grid and, of triton.autotune, configs and key; or launch it outside.",
+)
 UNRESUMABLE = reason(
     "place that can't be left",
     "The function has to be left here, and can't be resumed in this place.",
@@ -265,9 +270,9 @@ class Break(BaseException):
         return f"{self.reason.name}: {self.context}" if self.context else self.reason.name
 
     def describe(self) -> str:
-        lines = [self.one_line, f"  Why: {self.reason.explanation}", f"  What to do: {self.reason.hint}"]
+        lines = [self.one_line, f"  Explanation: {self.reason.explanation}", f"  Hint: {self.reason.hint}"]
         if self.stack:
-            lines.append("  Where (outermost first):")
+            lines.append("  From user code (outermost first):")
             for place in self.stack:
                 lines.append(f"    {place}")
                 if place.expression:

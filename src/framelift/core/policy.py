@@ -23,6 +23,7 @@ LEAVES = {
     "framelift": "the interpreter must not interpret itself",
     "torch": "the functional and tensor API is what graphs are made of",
     "numpy": "its arrays are looked at in C; what is captured of it is served by torch",
+    "triton": "compiles and launches kernels; a trace writes launches down",
     "sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
     "mpmath": "the same",
     "importlib": "the import system; modules are imported once, for real",
@@ -78,6 +79,7 @@ INLINED = (
     "torch.fx.graph_module",
     "torch._functorch.functional_call",
     "torch.distributed.tensor._api",
+    "torch.distributed.tensor.experimental._func_map",
     "torch.distributed.tensor.parallel",
     "torch.__future__",
     "torch._dynamo.external_utils",  # what a captured backward pass calls

@@ -13,5 +13,6 @@ from framelift.higher_order import module_hooks as module_hooks
 from framelift.higher_order import operators as operators
 from framelift.higher_order import regions as regions
 from framelift.higher_order import transforms as transforms
+from framelift.higher_order import triton_kernels as triton_kernels
 from framelift.higher_order import vmap as vmap
 from framelift.higher_order import wrapping as wrapping

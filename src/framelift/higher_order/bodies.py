@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from framelift import _frame, _guards
 from framelift.core import breaks
-from framelift.core.breaks import Break
+from framelift.core.breaks import Break, Place
 from framelift.interpreter.tracing import TRACED, calls_back
 from framelift.tensors.graph import Body, share_operands
 from framelift.tensors.memory import storage
@@ -108,10 +108,26 @@ def unchanged_operands(
     try:
         yield
         given = [*handed, *(value for _, value, _ in body.operands)]
-        if any(id(value) in recorder.mutated for value in given):
-            raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}")
+        for value in given:
+            if id(value) in recorder.mutated:
+                where = at_line(recorder.mutated_at.get(id(value)))
+                raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}{where}")
     finally:
         recorder.mutated = {**before, **recorder.mutated}
+
+
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """A break in a callable says which one it is in."""
+    try:
+        yield
+    except Break as found:
+        found.context = f"{found.context}, in {what}" if found.context else f"in {what}"
+        raise
+
+
+def at_line(place: Place | None) -> str:
+    return f", in line {place.line}: {place.expression}" if place is not None else ""
 
 
 def effects(world: World) -> list[Any]:
@@ -215,31 +231,38 @@ def traced(
     grad: bool | None = None,
     bare: bool = False,
     aliases: bool = False,
+    numbers: bool = False,
+    floats: bool = False,
+    once: bool = False,
 ) -> Traced:
     """Calls `fn(*args)` as a body that gives the tensors of its result; the operator hands over those in
     `handed`, and all others that it uses are operands. It may not change anything that it is given. The graph
-    of a `bare` one gives the one tensor, and not a tuple of it."""
+    of a `bare` one gives the one tensor, and not a tuple of it; with `numbers` it gives these too. What an
+    operator of our own runs may use `floats` from around it that vary; what is run `once`, gradients or not,
+    may draw random numbers."""
     recorder, what = world.recorder, f"{role} of {operator}"
     outside, grad = torch.is_grad_enabled(), torch.is_grad_enabled() if grad is None else grad
     drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
     recorder.set_grad(grad)
     try:
         with (
-            recorder.body() as body,
+            recorder.body(floats) as body,
             unchanged_operands(recorder, body, what, handed),
             without_effects(world, what),
             unchanged_inside(world, (fn, args), what),
         ):
             for tensor in handed:
                 recorder.handed(tensor)
-            leaves, spec = pytree.tree_flatten(world.for_torch(world.invoke(fn, *args)))
+            with told(what):
+                out = world.for_torch(world.invoke(fn, *args))
+            leaves, spec = pytree.tree_flatten(out)
             found = Traced(operator, role, body, leaves, spec)
-            outputs = recorder.argument(fn, tuple(found.tensors))
+            outputs = recorder.argument(fn, tuple(found.leaves if numbers else found.tensors))
             outputs = outputs[0] if bare and outputs else outputs
             if not aliases:
                 refuse_aliases(found, handed)
             recorder.close_body(body, outputs, grad=grad, prune=True)
-        if recorder.fakes.has_drawn and differentiated(body, handed):
+        if recorder.fakes.has_drawn and not once and differentiated(body, handed):
             # torch runs a body again for its gradients, which would draw other numbers
             raise Break(breaks.RANDOM, f"{what}, which is differentiated")
     finally:
@@ -270,7 +293,8 @@ def refuse_aliases(found: Traced, handed: Sequence[Any]) -> None:
     """Torch takes no body that gives back what it was given, or a view of it, or the same tensor twice."""
     operands = [value for _, value, _ in found.body.operands if isinstance(value, torch.Tensor)]
     with torch._C.DisableTorchFunction():
-        seen = {storage(value): "something that it is given" for value in (*operands, *handed)}
+        given = [*operands, *(value for value in handed if isinstance(value, torch.Tensor))]
+        seen = {storage(value): "something that it is given" for value in given}
         places = [storage(tensor) for tensor in found.tensors]
     for n, place in enumerate(places):
         before = seen.setdefault(place, f"output {n}")

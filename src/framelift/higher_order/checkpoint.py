@@ -19,7 +19,7 @@ from torch.utils import checkpoint as checkpoints
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import OPERATORS, unchanged_operands, without_effects
+from framelift.higher_order.bodies import OPERATORS, told, unchanged_operands, without_effects
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
@@ -96,8 +96,13 @@ def standing(world: Any, value: Any) -> Any:
 
 def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
     recorder, what = world.recorder, "a checkpointed function"
-    with recorder.body() as body, unchanged_operands(recorder, body, what), without_effects(world, what):
-        out = world.invoke(function, *args, **kwargs)
+    with (
+        recorder.body(takes_floats=True) as body,
+        unchanged_operands(recorder, body, what),
+        without_effects(world, what),
+    ):
+        with told(what):
+            out = world.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_in(world.for_torch(out))}.values())
         outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)
         if calls_operators(body.graph, body.modules):

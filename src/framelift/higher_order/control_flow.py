@@ -29,6 +29,7 @@ from framelift.higher_order.bodies import (
     record,
     traced,
 )
+from framelift.tensors.memory import storage
 from framelift.tensors.recorder import Recorder
 from framelift.world.pending import opened
 
@@ -39,7 +40,8 @@ def given(world: Any, operator: str, value: Any) -> list[Any]:
     """What an operator takes as a flat sequence."""
     found = world.for_torch(value)
     if not isinstance(found, (tuple, list)):
-        raise Break(breaks.BODIES, f"{operator}: a {type(found).__name__} instead of a tuple of operands")
+        kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
+        raise Break(breaks.BODIES, f"{operator}: a {kind} instead of a tuple of operands")
     return list(found)
 
 
@@ -96,16 +98,53 @@ def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, addit
     recorder.symbolise().asks_data = True  # torch's rule for gradients has a tensor for a counter
     start = given(world, name, carried)
     rest = given(world, name, additional)
-    tensors_only(name, "carried input", start)
-    start = dense(recorder, start)
-    rounds = [[fresh(recorder, tensor) for tensor in start] for _ in range(2)]
-    test = traced(world, name, "cond_fn", cond_fn, [*rounds[0], *rest], rounds[0], bare=True)
-    step = traced(world, name, "body_fn", body_fn, [*rounds[1], *rest], rounds[1])
-    agree(test.flat(test.leaves), [truth(recorder)], "a condition, one boolean tensor without dimensions,")
-    agree(step.flat(step.leaves), start, "what is carried")
-    return tuple(
-        record(world, while_loop_op, [test, step], lambda bodies, values: (*bodies, tuple(start), values))
-    )
+    for n, one in enumerate(start):
+        if not isinstance(one, torch.Tensor) and type(one) not in WHOLE:
+            kind = type(one).__name__
+            raise Break(breaks.BODIES, f"{name}: carried input {n} is a {kind}, not a tensor or an int")
+    start = [one if type(one) in WHOLE else dense(recorder, [one])[0] for one in start]
+    rounds = [[carried_on(recorder, one) for one in start] for _ in range(2)]
+    test = traced(world, name, "cond_fn", cond_fn, [*rounds[0], *rest], rounds[0], bare=True, numbers=True)
+    step = traced(world, name, "body_fn", body_fn, [*rounds[1], *rest], rounds[1], numbers=True)
+    if [type(leaf) for leaf in test.leaves] != [torch.SymBool]:
+        agree(
+            test.flat(test.leaves), [truth(recorder)], "a condition, one boolean tensor without dimensions,"
+        )
+    agree(step.flat(whole(step.leaves)), whole(start), "what is carried")
+    if any(type(one) in WHOLE for one in start) and differentiated(step.body, rounds[1]):
+        raise Break(breaks.BODIES, f"{name}: a number is carried, where tensors are differentiated")
+    arrange = lambda bodies, values: (*bodies, apart(recorder, start, values), values)
+    return tuple(record(world, while_loop_op, [test, step], arrange))
+
+
+def apart(recorder: Recorder, start: list[Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is carried must share no memory with anything else that the operator is given."""
+    with torch._C.DisableTorchFunction():
+        taken: set[Any] = {storage(value) for value in operands if isinstance(value, torch.Tensor)}
+        places = [storage(value) if isinstance(value, torch.Tensor) else None for value in start]
+    found = []
+    for value, place in zip(start, places, strict=True):
+        found.append(recorder.call(torch.clone, (value,), {}) if place in taken else value)
+        taken |= {place} - {None}
+    return tuple(found)
+
+
+WHOLE = (int, torch.SymInt)
+
+
+def carried_on(recorder: Recorder, value: Any) -> Any:
+    """What a round is given. Of a number nothing is known in there: it is another one in each."""
+    if type(value) not in WHOLE:
+        return fresh(recorder, value)
+    with torch._C.DisableTorchFunction():
+        env: Any = recorder.symbolise().env
+        with env.ignore_fresh_unbacked_symbols():
+            return env.create_unbacked_symint()
+
+
+def whole(values: list[Any]) -> list[Any]:
+    """The same for all numbers: they may change."""
+    return [0 if type(value) in WHOLE else value for value in values]
 
 
 def truth(recorder: Recorder) -> Any:

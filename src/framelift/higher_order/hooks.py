@@ -17,6 +17,7 @@ from torch.utils.hooks import RemovableHandle
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.higher_order.bodies import fresh, interpret, traced
+from framelift.higher_order.vanishing import vanishes
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, interpreted, serve
 from framelift.world.pending import opened
@@ -62,6 +63,8 @@ class Handle(RemovableHandle):
 @calls_back
 def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
+    if len(args) + len(kwargs) != 2:
+        return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
     tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
     if type(tensor) is not FakeTensor or id(tensor) in world.recorder.input_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
@@ -89,6 +92,8 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     node: torch.fx.Node = recorder.add_node("call_function", hook_gradient, given)
     node.meta["stack_trace"] = recorder.where()
     recorder.impure.add(node)
+    if not vanishes(found.body):
+        recorder.hooked.add(node)
     return node
 
 
@@ -103,7 +108,9 @@ def serve_remove(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
         if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:  # type: ignore[attr-defined]
             raise Break(breaks.INTERNAL, "a hook removed after gradients were computed")
-        f.world.recorder.impure.discard(handle.node)  # type: ignore[attr-defined]
+        recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+        recorder.impure.discard(handle.node)
+        recorder.hooked.discard(handle.node)
         graph.erase_node(handle.node)
         handle.node = None
     return None

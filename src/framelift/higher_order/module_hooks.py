@@ -23,6 +23,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.higher_order.bodies import Traced, fresh, interpret, traced
 from framelift.higher_order.hooks import run_later
+from framelift.higher_order.vanishing import vanishes
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import calls_back, serve
 from framelift.world.pending import opened
@@ -230,6 +231,7 @@ def traced_before(
         return None, grads
     given = [hook.module, hook.user_pre_hooks, grads, places]
     found = body_of(world, "register_full_backward_pre_hook", through_pre_hooks, given, tensors_in(grads))
+    note_if_it_matters(world, hook, found)
     seen, gradients = found.result(fresh(world.recorder, tensor) for tensor in found.tensors)
     return (*as_arguments(world, found), len(tensors_in(seen)), are_tensors(gradients)), seen
 
@@ -246,12 +248,18 @@ def traced_after(world: Any, hook: TracedHook, seen: Any) -> tuple[Any, ...] | N
     found = body_of(world, "register_full_backward_hook", function, given, tensors_in((grads, seen)))
     if places is None:  # nothing comes of it
         return None
+    note_if_it_matters(world, hook, found)
     return (*as_arguments(world, found), are_tensors(found.result(found.tensors)))
 
 
 def body_of(world: Any, operator: str, function: Any, given: list[Any], handed: list[Any]) -> Traced:
     with run_later(world, f"hook of {operator}"):
         return traced(world, operator, "hook", function, given, handed, grad=False, aliases=True)
+
+
+def note_if_it_matters(world: Any, hook: TracedHook, found: Traced) -> None:
+    if not vanishes(found.body):
+        world.recorder.hooked.add(hook.node)
 
 
 def as_arguments(world: Any, found: Traced) -> tuple[Any, tuple[Any, ...]]:

@@ -59,7 +59,7 @@ def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
     return pull(tuple(values[primals : primals + outputs]))
 
 
-def push_forward(body: Any, *values: Any, primals: int, outputs: int) -> Any:
+def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bool = False) -> Any:
     """All results, and what the tangents, which come after the primals, are for the first of them."""
     rest = values[2 * primals :]
 
@@ -68,7 +68,8 @@ def push_forward(body: Any, *values: Any, primals: int, outputs: int) -> Any:
         return tuple(found[:outputs]), list(found[outputs:])
 
     given, tangents = tuple(values[:primals]), tuple(values[primals : 2 * primals])
-    found, pushed, others = torch.func.jvp(function, given, tangents, has_aux=True)  # type: ignore[misc]
+    result: Any = torch.func.jvp(function, given, tangents, strict=strict, has_aux=True)
+    found, pushed, others = result
     return (*found, *others, *pushed)
 
 
@@ -119,7 +120,9 @@ def differentiable(
     handed = [fresh(world.recorder, primal, requires_grad=requires_grad) for primal in primals]
     stand_ins = pytree.tree_unflatten(handed, shape)
     called = replaced(given, stand_ins, argnums)
-    body = traced(world, name, "func", func, called, handed, grad=requires_grad, aliases=True)
+    once = name != "torch.func.vjp"  # which runs it for its results, and again to pull back
+    settings: dict[str, Any] = {"grad": requires_grad, "aliases": True, "floats": True, "once": once}
+    body = traced(world, name, "func", func, called, handed, **settings)
     output = pytree.tree_unflatten(body.leaves, body.spec)
     if has_aux and not (isinstance(output, tuple) and len(output) == 2):
         raise Break(breaks.BODIES, f"{body.name}: it must give a pair, since has_aux=True")
@@ -219,13 +222,13 @@ def serve_jvp(
     has_aux: Any = False,
 ) -> Any:
     argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
-    if world.for_torch(strict):
-        raise Break(breaks.BODIES, "torch.func.jvp with strict=True")
+    settings: dict[str, Any] = {"strict": True} if world.for_torch(strict) else {}
     made = differentiable(world, "torch.func.jvp", func, world.for_torch(primals), argnums, has_aux, None)
     given = pytree.tree_leaves(world.for_torch(tangents))
     if len(given) != len(made.primals) or not all(isinstance(one, torch.Tensor) for one in given):
         raise Break(breaks.BODIES, "torch.func.jvp: tangents that do not fit the primals")
-    found = made.call(push_forward, tuple(given), primals=len(made.primals), outputs=made.output.num_leaves)
+    settings |= {"primals": len(made.primals), "outputs": made.output.num_leaves}
+    found = made.call(push_forward, tuple(given), **settings)
     count = len(made.body.tensors)
     output, aux = made.results(found[:count], has_aux)
     pushed = pytree.tree_unflatten(found[count:], pytree.tree_structure(output))

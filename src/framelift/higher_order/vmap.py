@@ -16,9 +16,10 @@ from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.higher_order.bodies import captures, interpret, without_effects
+from framelift.higher_order.bodies import captures, interpret, told, without_effects
 from framelift.tensors.graph import Body
 from framelift.tensors.recorder import Recorder
+from framelift.world.pending import opened
 
 interpret(apis.vmap, torchs._check_randomness_arg)
 
@@ -56,15 +57,19 @@ def serve_vmap(
     **kwargs: Any,
 ) -> Any:
     in_dims, out_dims = world.for_torch(in_dims), world.for_torch(out_dims)
-    settings = {"randomness": world.for_torch(randomness), "chunk_size": world.for_torch(chunk_size)}
+    randomness, chunk_size = world.for_torch(randomness), world.for_torch(chunk_size)
+    settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
         given = tuple([world.for_torch(arg) for arg in args])
-        _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, func)
+        _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
     called = functools.partial(func, **kwargs) if kwargs else func
     body, found = one_of_batch(world, called, leaves, dims, spec)
     settings = {name: value for name, value in settings.items() if value != DEFAULTS[name]}
+    if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.fakes.has_drawn:
+        # for each chunk torch sets its generator back, which is no operator that a graph could hold
+        raise Break(breaks.RANDOM, "torch.vmap of chunks that are to draw the same numbers")
     return over_batch(world, body, found, list(zip(leaves, dims, strict=True)), out_dims, settings)
 
 
@@ -75,12 +80,14 @@ def one_of_batch(world: Any, func: Any, leaves: list[Any], dims: list[Any], spec
     examples = [
         leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
     ]
-    with recorder.body() as body:
+    with recorder.body(takes_floats=True) as body:
         for n, dim in enumerate(dims):
             if dim is not None:
                 recorder.handed(examples[n])
         with without_effects(world, "a function that torch.vmap maps"):
-            found = world.for_torch(world.invoke(func, *pytree.tree_unflatten(examples, spec)))
+            given = pytree.tree_unflatten(examples, spec)
+            with told("a function that torch.vmap maps"):
+                found = world.for_torch(world.invoke(func, *given))
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, "gradients switched in a function that torch.vmap maps")

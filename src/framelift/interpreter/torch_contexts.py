@@ -11,12 +11,13 @@ from torch.autograd.profiler import record_function
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import serve
 from framelift.tensors.contexts import Entered, InState, WithoutAutocast
-from framelift.tensors.torch_state import SETTERS, autograd, disable_saved_tensors_hooks
+from framelift.tensors.torch_state import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
 from framelift.world.pending import opened
 
 # ---- contexts
@@ -80,6 +81,11 @@ def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return manager
 
 
+for _decorator in (grad_mode.set_grad_enabled, grad_mode._force_original_view_tracking):
+    # which makes a function: one that is not interpreted would seem to be from outside
+    _frame.set_decision(_decorator.__call__.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
 # ---- torch function modes
 
 
@@ -113,8 +119,16 @@ def serve_setter(setter: Any) -> None:
         return f.world.recorder.throw(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
 
 
-# gradients are switched by a recorded call; a graph for a compiler does not say of what dtype new tensors are
-UNSERVED = {torch._C._set_grad_enabled, torch.set_default_dtype, disable_saved_tensors_hooks}
+@serve(torch.use_deterministic_algorithms)
+def serve_deterministic(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = [opened(x) for x in (*args, *kwargs.values())]
+    if not kwargs.keys() <= {"warn_only"} or not all(type(x) is bool for x in given) or len(given) > 2:
+        return f.world.call_native(f, torch.use_deterministic_algorithms, args, kwargs)
+    return f.world.recorder.throw(set_deterministic, (*given, False)[:2])  # type: ignore[attr-defined]
+
+
+# gradients are switched by a recorded call
+UNSERVED = {torch._C._set_grad_enabled, set_deterministic, disable_saved_tensors_hooks}
 for _setter in SETTERS.keys() - UNSERVED:
     serve_setter(_setter)
 
@@ -131,7 +145,7 @@ def serve_saved_tensors_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any])
 @serve(autograd._saved_tensors_hooks_disable)
 def serve_disable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Nothing to a graph, where no such hooks are: what would register one asks the trace's own state."""
-    return disable_saved_tensors_hooks(opened(args[1]))  # the first is what pybind11 knows of the function
+    return disable_saved_tensors_hooks(opened(args[0]))
 
 
 @serve(autograd._saved_tensors_hooks_enable)

@@ -76,7 +76,7 @@ def serve_as_refused(function: Any) -> None:
         raise Break(breaks.DISTRIBUTED, f"{function.__module__}.{function.__qualname__}")
 
 
-for _function in (distributed.distribute_module, parallel.parallelize_module):
-    serve_as_refused(_function)
+for _function in (distributed.distribute_module, parallel.parallelize_module, parallel.loss_parallel):
+    serve_as_refused(_function)  # the last changes what operators do, while it is in force
 for _name in ("empty", "full", "ones", "rand", "randn", "zeros"):
     serve_as_refused(getattr(_api, _name))

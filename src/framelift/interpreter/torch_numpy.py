@@ -41,7 +41,9 @@ def call_numpy(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, A
     if fn is np.asarray and len(given) == 1 and not keywords and type(given[0]) is FakeTensor:
         return world.arrays.of_tensor(given[0])
     if type(fn) is np.ufunc and not keywords and all(type(x) in PLAIN for x in given):
-        return on_numbers(fn, given, name)
+        return on_numbers(world, fn, given, name)
+    if fn in REDUCTIONS and not keywords and len(given) == 1 and is_plain(given[0]):
+        return on_numbers(world, fn, given, name)
     served = FUNCTIONS.get(id(fn))
     if not has_arrays((given, list(keywords.values()))):
         if id(fn) not in MAKERS or not config.trace_numpy:
@@ -55,9 +57,14 @@ def call_numpy(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, A
     return world.arrays.call(fn, served, given, keywords, f"numpy.{name}")
 
 
-def on_numbers(fn: Any, given: list[Any], name: str) -> Any:
+def is_plain(value: Any) -> bool:
+    """A number, or a list of numbers."""
+    return all(map(is_plain, value)) if type(value) in (tuple, list, torch.Size) else type(value) in PLAIN
+
+
+def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
     try:
-        with np.errstate(all="raise"):
+        with np.errstate(**world.arrays.told_errors()):
             return fn(*given)
     except Exception as error:
         return refuse(f"numpy.{name}: {error}")  # or a warning, to be given each time
@@ -99,6 +106,9 @@ def flatten(array: Any) -> Any:
 COPYING = {"astype": astype, "flatten": flatten}
 """Methods that torch's do not always make a copy for -> what does."""
 
+REDUCTIONS: tuple[Any, ...] = ()
+"""Functions of a list of numbers, which give one."""
+
 MAKERS: frozenset[int] = frozenset()
 """ids of functions that make arrays of what are none."""
 
@@ -106,6 +116,7 @@ if np is not None:
     _makers: tuple[Any, ...] = (np.array, np.asarray, np.zeros, np.ones, np.full, np.eye, np.arange)
     _makers += (np.linspace, np.identity, np.tri)
     MAKERS = frozenset(map(id, _makers))
+    REDUCTIONS = (np.prod, np.sum, np.max, np.min, np.mean, np.any, np.all)
     SERVED_OBJECTS[np.ufunc] = call_numpy
     SERVED_OBJECTS[type(np.sum)] = call_numpy
     for _function in (*_makers, np.full_like, np.einsum):
@@ -127,18 +138,67 @@ if np is not None:
             with outside_of_modes():
                 return world.keep_made(about(dtype))
 
+    @serve(np.generic.item)
+    def serve_item(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        number: Any = opened(args[0]) if len(args) == 1 and not kwargs else None
+        if type(number) in NUMBERS:
+            return number.item()
+        return f.world.call_native(f, np.generic.item, args, kwargs)
+
+    @serve(np.errstate)
+    def serve_error_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Which errors are told; to a graph it is nothing."""
+        settings = {name: opened(value) for name, value in kwargs.items()}
+        if args or not all(type(how) is str for how in settings.values()):
+            return f.world.call_native(f, np.errstate, args, kwargs)
+        world: Any = f.world
+        made = world.keep_made(np.errstate(**settings))
+        world.arrays.error_states[id(made)] = settings
+        return made
+
+    @serve(np.errstate.__enter__)
+    def serve_enter_error_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        world: Any = f.world
+        manager = opened(args[0])
+        if id(manager) not in world.arrays.error_states:
+            return world.call_native(f, np.errstate.__enter__, args, kwargs)
+        world.recorder.enter_range(manager)
+        world.arrays.errors.append(world.arrays.error_states[id(manager)])
+        return None
+
+    @serve(np.errstate.__exit__)
+    def serve_exit_error_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        world: Any = f.world
+        if not world.recorder.is_open(opened(args[0])):
+            return world.call_native(f, np.errstate.__exit__, args, kwargs)
+        world.arrays.errors.pop()
+        return world.recorder.exit_range(opened(args[0]))
+
     def serve_number(cls: Any) -> None:
         @serve(cls)
         def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             given = [opened(x) for x in args]
             if kwargs or not all(type(x) in PLAIN for x in given):
                 return f.world.call_native(f, cls, args, kwargs)
-            return on_numbers(cls, given, cls.__name__)
+            return on_numbers(f.world, cls, given, cls.__name__)
 
     for _class in NUMBERS:
         serve_number(_class)
     serve_facts(np.finfo)
     serve_facts(np.iinfo)
+
+    def serve_limit(limit: Any) -> None:
+        @serve(limit)
+        def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+            """Which it works out when it is asked."""
+            about = opened(args[0])
+            if f.world.is_inside(about):  # type: ignore[attr-defined]
+                with outside_of_modes():
+                    return limit(about)
+            return f.world.call_native(f, limit, args, kwargs)
+
+    for _limit in ("min", "max"):
+        serve_limit(vars(np.iinfo)[_limit].fget)
 
 
 @serve(abs)

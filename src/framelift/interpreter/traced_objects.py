@@ -22,6 +22,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call, maker_of_class, told_what_is_wrong
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import interpreted, serve
+from framelift.tensors.displaced import DATA
 from framelift.tensors.symbols import SYMBOLIC
 from framelift.world.exposure import Address
 from framelift.world.openers import IMMUTABLE_TYPE
@@ -380,4 +381,6 @@ def serve_copy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value: Any = opened(args[0]) if args else MISSING
     if type(value) in (list, dict, set):
         return value.copy()
+    if type(value) is FakeTensor and f.world.is_bare(value):  # type: ignore[attr-defined]
+        return f.world.recorder.call(DATA, (value,), {})  # type: ignore[attr-defined]
     return interpreted(f, copy.copy, args, kwargs)

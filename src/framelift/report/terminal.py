@@ -41,7 +41,7 @@ def text(data: Data, colours: bool = False, width: int | None = None) -> str:
         markup=False,
         legacy_windows=False,
     )
-    console.print(Group(*parts(data)), soft_wrap=width is None, end="")
+    console.print(Group(*parts(data)), soft_wrap=width is None, crop=False, end="")
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())
 
 
@@ -107,7 +107,7 @@ def source(data: Data) -> Iterator[RenderableType]:
         yield Text.assemble((function["name"], "bold"), f" ({shown(function['file'])})")
         for line in function["lines"]:
             style = STYLES[line["mark"]]
-            yield Text(f"{line['line']:5} {SIGNS[line['mark']]} {line['text']}".rstrip(), style, no_wrap=True)
+            yield whole(f"{line['line']:5} {SIGNS[line['mark']]} {line['text']}".rstrip(), style)
             yield from underlined(line, found.get((function["file"], line["line"]), []))
 
 
@@ -116,7 +116,12 @@ def underlined(line: Data, spans: list[marks.Span]) -> Iterator[Text]:
         begin, end = span.columns(line["text"])
         name = f" {span.name}" if span.is_last else ""
         if span.is_innermost and end > begin:
-            yield Text(" " * (8 + begin) + "^" * (end - begin) + name, "red", no_wrap=True)
+            yield whole(" " * (8 + begin) + "^" * (end - begin) + name, "red")
+
+
+def whole(line: str, style: str) -> Text:
+    """Neither folded nor cut, so that what stands below something is below it."""
+    return Text(line, style, no_wrap=True, overflow="ignore")
 
 
 def breaks(data: Data) -> Iterator[RenderableType]:
@@ -244,7 +249,6 @@ def shown(filename: str) -> str:
 
 
 def shown_in(text: str) -> str:
-    """A name that has a file in it: `forward (/a/b/c.py:3)`."""
+    """A name that has a file in it, `forward (/a/b/c.py:3)`, without the folders."""
     name, bracket, rest = text.rpartition(" (")
-    filename, colon, line = rest.rpartition(":")
-    return f"{name}{bracket}{shown(filename)}{colon}{line}" if colon else text
+    return f"{name}{bracket}{Path(rest).name}" if bracket else text

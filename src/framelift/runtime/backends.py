@@ -140,11 +140,18 @@ def in_tracing_context(backend: Backend) -> Backend:
 
 def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
-    and what its graphs give are ordinary tensors anyway."""
+    and what its graphs give are ordinary tensors, of which regions make inference tensors again."""
     if not any(node.target in INSTEAD for node in graph.graph.nodes):
         return graph
     copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    modes: list[Any] = []
     for node in copied.graph.nodes:
+        if node.target is grad_mode._enter_inference_mode:
+            modes.append(node.args[0])
+        elif node.target is grad_mode._exit_inference_mode:
+            modes.pop()
+        elif node.target is torch._C._set_grad_enabled and modes and modes[-1]:
+            node.args = (False,)  # nothing is differentiated in there, whatever the switch says
         node.target = INSTEAD.get(node.target, node.target)
     copied.recompile()
     return copied
@@ -258,8 +265,12 @@ def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options:
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     observing = observed(compile_fx_inner)
+    static = [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
 
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
+        if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
+            # parameters are where they were each time, and need not be copied for a CUDA graph
+            kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
         with _torch_compilers:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 

@@ -47,6 +47,7 @@ from framelift.core.watching import is_kept
 from framelift.guards.filtering import GuardFilter, thinned
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
+from framelift.higher_order import triton_kernels
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.points import chain
@@ -56,7 +57,7 @@ from framelift.tensors.contexts import Asking
 from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import Settings, TorchState
 from framelift.world.door import OPERATING, is_drawn
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
@@ -100,11 +101,15 @@ class Captured:
     restart_reasons: list[str] = field(default_factory=list)
     seconds_lost: float = 0.0
     """What the traces took that had to be repeated."""
+    run_as_captured: str | None = None
+    """Why no backend is asked to compile the graph, if none is."""
     symbols: Symbols | None = None
     """Sizes and numbers that may be others the next time, if any."""
     symbol_sources: list[Source] = field(default_factory=list)
     left: list[Any] = field(default_factory=list)
     """Contexts of torch's that the region leaves before it runs the graph."""
+    setting: Settings = field(default_factory=list)
+    """Switches of torch's that it throws for the graph."""
 
     def rely_on_sizes(self, dynamism: Dynamism) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
@@ -143,6 +148,7 @@ def capture(
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
     EscapedError where the program raises. It goes no further than `end`; `pack` is shown what it is of."""
     began = time.perf_counter()
+    triton_kernels.prepare()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     catches = True
@@ -377,11 +383,12 @@ class Trace:
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.inlined_calls, self.lines
-        captured.left = recorder.left
+        captured.left, captured.setting = recorder.left, recorder.setting_to_throw()
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.input_source(node, given)) for node, given, _ in recorder.inputs
             }
+        captured.run_as_captured = recorder.run_as_captured
         captured.symbols = symbols = recorder.symbols
         if symbols is not None:
             captured.symbol_sources = [self.world.input_source(i.node, i.real) for i in symbols.inputs]

@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.core.config import config
+from framelift.higher_order.module_hooks import HookOfBodies
 from framelift.tensors.functions import CONTEXTS
 from framelift.tensors.graph import graph_module
 from framelift.tensors.symbols import Symbols
@@ -122,6 +123,8 @@ def check(graph: torch.fx.GraphModule, inputs: list[Any], symbols: Symbols | Non
     for node in graph.graph.nodes:
         if node.target is torch.autograd.grad:
             raise CanNotCutError("it asks for gradients, which go through all of it")
+        if node.target is HookOfBodies:
+            raise CanNotCutError("a module in it has backward hooks, which know both ends of it")
         if "unbacked_bindings" in node.meta:
             raise CanNotCutError("there are sizes or numbers in it that only the data decides")
     if symbols is not None and any(type(entry.real) is float for entry in symbols.inputs):

@@ -316,8 +316,8 @@ def compiled_frame(
     except BackendCompilerFailed as error:
         if not config.suppress_errors or context.fullgraph:
             raise
-        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, error)
-        skip(context, record, str(error))
+        log.warning("%s runs as plain Python (config.suppress_errors): %s", record.what, why := str(error))
+        skip(context, record, why)
         return None
 
 
@@ -385,6 +385,8 @@ def traced(
         found.let_go()
         return found
     except EscapedError as error:
+        if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
+            raise error.__cause__ from None
         note.failed = f"the program raised {type(error.__cause__).__name__}"
         log.debug("%s raised while captured; it runs as plain Python", record.name, exc_info=error.__cause__)
         return None
@@ -546,7 +548,7 @@ def compile_captured(context: Context, record: Record, captured: Captured, note:
         plain = original(captured.graph, context)
         progress.tell(note, "backend")
         try:
-            with outside_of(captured.left):
+            with outside_of(captured.left, captured.setting):
                 made = compiled_graph(context, captured)
             graph = verified(plain, made, examined(context), note)
         except BackendCompilerFailed:
@@ -576,6 +578,9 @@ def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
 
     graph, inputs = captured.graph, captured.example_inputs
     assert graph is not None
+    if captured.run_as_captured is not None:
+        counters["graphs_run_as_captured"][captured.run_as_captured] += 1
+        return graph.forward
     naming = naming_collectives(graph, captured.fn_name)
     ddp, made = data_parallel.active(), None
     if ddp is not None:

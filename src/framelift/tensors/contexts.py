@@ -16,8 +16,8 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.tensors import memory
 from framelift.tensors.functions import CONTEXTS, SWITCHES
-from framelift.tensors.graph import GraphWriter
-from framelift.tensors.torch_state import SETTERS
+from framelift.tensors.graph import GraphWriter, describe
+from framelift.tensors.torch_state import ASIDE, SETTERS, WIDE, Settings, TorchState, thrown
 
 
 class Switched(NamedTuple):
@@ -49,6 +49,7 @@ class Contexts(GraphWriter):
     """The part of a recorder that knows of these."""
 
     state: tuple[Any, ...]
+    began: TorchState
     modes_before: list[Any]
     device_before: Any
     grad_before: bool
@@ -59,6 +60,9 @@ class Contexts(GraphWriter):
         self.contexts: list[Switched] = []
         self.unfinished: list[Switched] = []
         """Those that were open, or left, when the trace ended."""
+        self.threw_wide = False
+        self.setting: Settings | None = None
+        """How the switches are that operators look at as they run, if the program has thrown any of them."""
         self.ranges_left: list[Any] = []
         """Ranges for the profiler from before the call that the program has left."""
         self.modes_kept = 0
@@ -184,9 +188,27 @@ class Contexts(GraphWriter):
 
     def throw(self, setter: Callable[..., Any], settings: tuple[Any, ...]) -> None:
         """The program throws a switch of torch's: so does the trace, and the graph."""
+        if setter in WIDE and self.calls and self.setting is None:
+            self.setting = read_wide()
         with torch._C.DisableTorchFunction():
             setter(*settings)
-        self.switch(setter, settings)
+        if setter in WIDE:
+            self.state, self.threw_wide = memory.state(), True
+        elif setter not in ASIDE:
+            self.switch(setter, settings)
+
+    def check_setting(self, func: Any) -> None:
+        """An operator is recorded: under the same setting as all others."""
+        now = read_wide()
+        if self.setting is None:
+            self.setting = now
+        elif self.setting != now:
+            names = [setter.__name__ for setter, args in now if (setter, args) not in self.setting]
+            raise Break(breaks.EFFECT, f"{describe(func)}, after {names[0]} between operators")
+
+    def setting_to_throw(self) -> Settings:
+        """What whoever runs the graph has to switch for it."""
+        return [found for found in self.setting or () if found[1] != self.began.settings[found[0]]]
 
     def close_contexts(self) -> None:
         """The graph leaves the contexts that are still open; whoever runs it enters them again."""
@@ -297,17 +319,24 @@ def leave_statements(error: BaseException, *exits: Callable[..., Any]) -> None:
 
 
 @contextlib.contextmanager
-def outside_of(managers: list[Any]) -> Iterator[None]:
-    """In the state in which a graph is run by a region that leaves these contexts, and all modes, first."""
+def outside_of(managers: list[Any], setting: Settings) -> Iterator[None]:
+    """In the state in which a graph is run by a region that leaves these contexts, and all modes, first, and
+    throws these switches."""
     modes = put_modes_aside()
     for manager in managers:
         leave(manager)
+    before = thrown(setting)
     try:
         yield
     finally:
+        thrown(before)
         for manager in reversed(managers):
             enter(manager)
         put_modes_back(modes)
+
+
+def read_wide() -> Settings:
+    return [(setter, SETTERS[setter]()) for setter in WIDE]
 
 
 def put_modes_aside() -> list[Any]:

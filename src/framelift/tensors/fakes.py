@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
+from framelift.core import breaks
 
 make_subclass = torch.Tensor._make_subclass
 aten = torch.ops.aten
@@ -156,3 +157,23 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and not torch._is_functional_tensor(tensor)
         and tensor.device.type != "meta"
     )
+
+
+# ---- operators of the user's own
+
+
+FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
+"""What calls a fake implementation that a user has registered."""
+
+
+def of_a_fake_kernel(error: BaseException) -> breaks.Reason | None:
+    """Why a fake implementation of the user's own failed, if it did: that says nothing of what the operator
+    itself does. torch has one that says that there is none."""
+    at, seen = error.__traceback__, False
+    while at is not None:
+        seen = seen or at.tb_frame.f_code is FAKE_KERNEL
+        last, at = at, at.tb_next
+    if not seen:
+        return None
+    is_missing = last.tb_frame.f_code.co_filename == torch._library.custom_ops.__file__
+    return breaks.UNSUPPORTED_FAKE if is_missing else breaks.FAKE_FAILED

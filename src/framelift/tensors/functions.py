@@ -112,9 +112,13 @@ REFUSED = {
     Tensor.__repr__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
     Tensor.__format__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
     Tensor.data_ptr: (breaks.IDENTITY, "Tensor.data_ptr"),
+    Tensor.__dir__: (breaks.INTERNAL, "the names of a tensor's attributes"),
     Tensor.tolist: (breaks.DATA_DEPENDENT_VALUE, "Tensor.tolist"),
     Tensor.numpy: (breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy"),
     Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
+    Tensor.apply_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.apply_, which calls a function with each value"),
+    Tensor.map_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map_, which calls a function with each value"),
+    Tensor.map2_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map2_, which calls a function with each value"),
     Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
     Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
     Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
@@ -128,6 +132,8 @@ REFUSED = {
     torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_ with a memory format"),
 }
 """Torch functions that are not recorded -> why."""
+if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
+    REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
 
 SPARSE_FACTS = frozenset(
     getattr(Tensor, name)
@@ -249,6 +255,9 @@ def modern(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any
         return torch.empty, args
     return (torch.empty, (args or (0,),)) if all(type(size) is int for size in args) else None
 
+
+OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor})
+"""Functions that make a tensor of the type that their data has."""
 
 FACTORS = frozenset({"alpha", "value", "scalars"})
 

@@ -31,6 +31,13 @@ from framelift.tensors.overrides import PLAIN, as_plain
 from framelift.tensors.symbols import SYMBOLIC, Symbols, settled
 from framelift.tensors.terms import TARGETS, UnknownTerm, fold, text_of
 
+try:
+    from numpy import generic
+
+    NUMPY: tuple[Any, ...] = (generic,)
+except ImportError:  # torch works without it
+    NUMPY = ()
+
 Tensor = torch.Tensor
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -61,6 +68,8 @@ class Body:
     """Placeholders for what the operator itself hands over."""
     is_region: bool = False
     """Whether nobody differentiates or repeats it but a compiler, which knows how to."""
+    takes_floats: bool = False
+    """Whether a float may be an operand: torch's own operators take none."""
     placed: int = 0
     """How many placeholders it ever had."""
 
@@ -145,8 +154,8 @@ class GraphWriter:
         self.graph, self.nodes, self.terms, self.modules = body.graph, body.nodes, body.terms, body.modules
 
     @contextlib.contextmanager
-    def body(self) -> Iterator[Body]:
-        made = Body()
+    def body(self, takes_floats: bool = False) -> Iterator[Body]:
+        made = Body(takes_floats=takes_floats)
         self.bodies.append(made)
         self.at(made)
         try:
@@ -191,13 +200,16 @@ class GraphWriter:
         body.operands.append((made, value, around))
         return made
 
-    def handed(self, fake: FakeTensor) -> FakeTensor:
-        """A tensor that the operator itself hands to the body being written."""
+    def handed(self, fake: Any) -> Any:
+        """A tensor, or a symbol of its own, that the operator itself hands to the body being written."""
         body = self.bodies[-1]
         node = body.placeholder(body.own)
         body.own.append(node)
         node.meta["example_value"] = fake
-        self.know(fake, node)
+        if type(fake) in SYMBOLIC:
+            self.terms[fake.node.expr] = node
+        else:
+            self.know(fake, node)
         return fake
 
     def dissolve(self, body: Body) -> None:
@@ -284,6 +296,8 @@ class GraphWriter:
 
     def name_item(self, item: Any, node: torch.fx.Node, key: Any) -> None:
         cls = type(item)
+        if cls in SYMBOLIC and self.symbols is not None and self.symbols.brings_about(item):
+            self.know(item, self.add_node("call_function", operator.getitem, (node, key)))
         if (cls is FakeTensor and id(item) not in self.nodes) or isinstance(item, (tuple, list, dict)):
             made = self.add_node("call_function", operator.getitem, (node, key))
             made.meta["stack_trace"] = node.meta["stack_trace"]
@@ -352,6 +366,8 @@ class GraphWriter:
             raise Break(breaks.UNKNOWN_TENSOR, describe(func))
         if isinstance(value, tuple):
             return tuple([self.argument(func, v) for v in value])
+        if isinstance(value, NUMPY) and value.dtype.kind in "iuf":
+            return value.item()
         for plain in (int, float, str):
             if isinstance(value, plain):  # of a subclass, such as an enumeration's
                 make: Any = plain.__new__
@@ -436,9 +452,9 @@ class GraphWriter:
         if found is not None:
             return found
         if depth:
-            if not symbol.is_integer:
-                raise UnknownTerm(str(symbol))  # operators take no floats as operands of bodies
-            value = self.symbols.env.create_symintnode(symbol, hint=None)
+            if not symbol.is_integer and not all(one.takes_floats for one in self.bodies[1 : depth + 1]):
+                raise UnknownTerm(str(symbol))
+            value: Any = self.symbols.of(symbol)
             found = self.operand(body, value, self.symbol_at(symbol, depth - 1))
         else:
             read = self.symbols.reads.get(symbol)

@@ -53,6 +53,10 @@ class Histories(GraphWriter):
         """Autograd's nodes whose saved tensors have been let go."""
         self.redrawn: str | None = None
         """What draws random numbers that must be the same ones when it is run again for gradients."""
+        self.hooked: set[Any] = set()
+        """Nodes of hooks that make something of a gradient of zeros."""
+        self.run_as_captured: str | None = None
+        """Why the graph is not for a backend, if it is not."""
         self.later = False
         """Whether what is being traced runs when gradients are computed, and not before."""
         self.ended: dict[int, Callable[[Any], Any]] = {}
@@ -227,10 +231,13 @@ class Histories(GraphWriter):
 
     def prepare(self, outputs: list[Any]) -> None:
         """Of what lives on, what has a history that a graph can't give it."""
+        if self.hooked and len({id(output) for output in outputs if is_differentiated(output)}) > 1:
+            # to a backward graph, an output that nobody uses has a gradient: its hooks would be called
+            self.run_as_captured = SEVERAL_OUTPUTS
         if not (self.gone or self.leaves):
             return
         self.live_again()
-        tensors = [output for output in outputs if type(output) is FakeTensor and output.requires_grad]
+        tensors = [output for output in outputs if is_differentiated(output)]
         with self.real_histories():
             for fake in tensors:
                 self.prepare_output(fake, tensors)
@@ -252,12 +259,17 @@ class Histories(GraphWriter):
         return self.add_node("call_method", "detach", (node,)) if id(fake) in self.ended else node
 
 
+SEVERAL_OUTPUTS = "a hook that gives a gradient where none came, and several differentiated results"
 LEAF_INSIDE = "a tensor that is differentiated up to one made inside, which lives on"
 
 
 def behind(tensor: Any) -> Any:
     """Autograd's node that a tensor comes from; of a leaf, that which its gradients end in."""
     return get_gradient_edge(tensor).node
+
+
+def is_differentiated(value: Any) -> bool:
+    return type(value) is FakeTensor and value.requires_grad
 
 
 def is_accumulator(node: Any) -> bool:

@@ -33,13 +33,14 @@ from framelift.core.config import config
 from framelift.tensors import memory
 from framelift.tensors.contexts import Contexts, drop_switches
 from framelift.tensors.displaced import Displaced
-from framelift.tensors.fakes import Fakes
+from framelift.tensors.fakes import Fakes, of_a_fake_kernel
 from framelift.tensors.functions import (
     EFFECTS,
     GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    OF_DATA,
     OPERATORS,
     PLAIN_RESULTS,
     QUERIES,
@@ -55,15 +56,17 @@ from framelift.tensors.functions import (
     overload_of,
     takes_a_factor,
 )
-from framelift.tensors.graph import Body, describe
+from framelift.tensors.graph import NUMPY, Body, describe
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
 from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
+from framelift.tensors.torch_state import ASIDE
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 
 Tensor = torch.Tensor
 
 METADATA = frozenset(
-    {
+    name
+    for name in {
         "shape",
         "dtype",
         "device",
@@ -76,6 +79,7 @@ METADATA = frozenset(
         "itemsize",
     }
     | {"is_quantized", "is_meta", "is_cpu", "is_nested", "names", "nbytes", "is_mkldnn", "is_mps", "is_xpu"}
+    if hasattr(Tensor, name)
 )
 """Attributes of a tensor that say something about it and make no node."""
 
@@ -101,6 +105,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.input_of: dict[int, int] = {}
         """id of an input's fake -> its place among the inputs."""
         self.mutated: dict[int, FakeTensor] = {}
+        self.mutated_at: dict[int, Place | None] = {}
+        """id of a fake that was changed within a body -> where last."""
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as `kept` has been gone through."""
         self.indexed = 0
@@ -163,6 +169,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     ) -> Any:
         """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
         tensors: list[torch.Tensor] = []
+        if self.threw_wide:
+            self.check_setting(func)
         gather(args, tensors)
         self.fakes.drew_random = False
         self.fakes.written.clear()
@@ -183,6 +191,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if changed or self.fakes.drew_random:
             self.impure.add(node)
         self.name_outputs(out, node)
+        if self.symbols is not None:
+            self.bind(out, node)
         return out
 
     def argument_or_body(self, func: Any, value: Any, bodies: dict[int, torch.fx.Node]) -> Any:
@@ -200,7 +210,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         with torch._C._AutoDispatchBelowAutograd():
             out = self.run(func, args, settings)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            for result in out:
+            for result in tensors_of(out):
                 if result.dtype.is_floating_point or result.dtype.is_complex:
                     _guards.fake_history(result)
         return out
@@ -273,8 +283,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
+        if func in ASIDE:  # from torch's own Python
+            return self.throw(func, tuple(args))
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
+        if func is Tensor.type and len(args) == 2 and type(args[1]) is type(torch.FloatTensor):
+            args = (args[0], self.dtype_of_class(args[0], args[1]))
         if func in SCALED and takes_a_factor(args, kwargs):
             func = SCALED[func]
         if type(func) in OPERATORS and has_effects(func):
@@ -285,6 +299,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             if func is Tensor.requires_grad_:
                 return self.require_grad(*args, **kwargs)
             out = self.perform(func, args, kwargs)
+        if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
+            self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):
             self.leaves.append(out)
         return out
@@ -308,6 +324,25 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.record(self.indexing, given, {}, out, pure=True)
         return out
 
+    def check_numbers(self, func: Any, args: Any, kwargs: dict[str, Any], out: FakeTensor) -> None:
+        """A graph has plain numbers in the place of NumPy's, which some functions take for something else."""
+        if func in OF_DATA:
+            node = self.nodes[id(out)]
+            node.kwargs = {**node.kwargs, "dtype": out.dtype}
+            return
+        with torch._C.DisableTorchFunction():
+            found = self.run(func, *as_plain_numbers((args, kwargs)))
+            same = (found.dtype, found.shape) == (out.dtype, out.shape)
+        if not same:
+            raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a number of NumPy's")
+
+    def dtype_of_class(self, tensor: Any, cls: Any) -> torch.dtype:
+        """What `tensor.type(torch.LongTensor)` asks for."""
+        dtype = LEGACY.get(cls)
+        if dtype is None or tensor.device.type != "cpu":
+            raise Break(breaks.GRAPH_ARGUMENT, f"Tensor.type with {cls.__module__}.{cls.__name__}")
+        return dtype
+
     def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`torch.FloatTensor(...)`, as it is written now."""
         found = modern(cls, tuple(args), kwargs)
@@ -320,6 +355,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         state = memory.state()
         if state != self.state:
             raise Break(breaks.INTERNAL, "a switch of torch's thrown by code that is not captured")
+        if self.threw_wide:
+            self.check_setting(func)
         keyed = self.keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
@@ -392,6 +429,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
 
     def note_random(self, func: Any) -> None:
         """An operator has drawn from torch's generator, or is the program's own and may have."""
+        if torch._C._are_functorch_transforms_active():
+            raise Break(breaks.RANDOM, f"{describe(func)}, within a transform of torch.func around the call")
         if self.fakes.sealed:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.fakes.has_drawn = True
@@ -399,6 +438,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
         tensors: list[torch.Tensor] = []
+        if self.threw_wide:
+            self.check_setting(func)
         gather((args, kwargs), tensors)
         for argument in (*args, *kwargs.values()):
             self.argument(func, argument)
@@ -441,10 +482,10 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         ) as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:
-            if is_of_a_fake_kernel(error):
-                said = f"{type(error).__name__}: {error}"
-                raise Break(breaks.FAKE_FAILED, f"{describe(func)}: {said}") from error
-            raise
+            reason = of_a_fake_kernel(error)
+            if reason is None:
+                raise
+            raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
 
     def refuse(self, func: Any, args: Any) -> None:
         try:
@@ -497,10 +538,12 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         for fake in self.kept[self.indexed :]:
             self.in_storage.setdefault(memory.storage(fake), []).append(fake)
         self.indexed = len(self.kept)
+        place = self.place() if changed and len(self.bodies) > 1 else None
         for where in changed:
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.mutated[id(fake)] = fake
+                self.mutated_at[id(fake)] = place
         self.check_flags()
         self.note_versions(written)
         self.refuse_overlap()
@@ -530,25 +573,33 @@ def gather(value: Any, into: list[torch.Tensor]) -> bool:
     return bool(into)
 
 
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    gather(value, found)
+    return found
+
+
 def is_lookup(index: Any) -> bool:
     """Whether each place of an index is a tensor or a number."""
     places = index if isinstance(index, tuple) else (index,)
     return all(isinstance(place, (Tensor, int, torch.SymInt)) for place in places)
 
 
+def has_numbers_of_numpy(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(has_numbers_of_numpy, value))
+    return isinstance(value, NUMPY)
+
+
+def as_plain_numbers(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(as_plain_numbers, value))
+    if type(value) is dict:
+        return {name: as_plain_numbers(item) for name, item in value.items()}
+    return value.item() if isinstance(value, NUMPY) else value
+
+
 def is_plain_result(value: Any) -> bool:
     if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
         return True
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
-
-
-FAKE_KERNELS = torch._library.fake_impl.__file__
-
-
-def is_of_a_fake_kernel(error: BaseException) -> bool:
-    """Whether it comes out of a fake implementation that a user has registered: then it says nothing of what
-    the operator itself does."""
-    at = error.__traceback__
-    while at is not None and at.tb_frame.f_code.co_filename != FAKE_KERNELS:
-        at = at.tb_next
-    return at is not None

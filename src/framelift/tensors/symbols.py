@@ -177,6 +177,11 @@ class Symbols:
         self.inputs.append(Input(node, value, symbol))
         return symbol
 
+    def of(self, symbol: Any) -> Any:
+        """The number that a symbol stands for."""
+        make = self.env.create_symintnode if symbol.is_integer else self.env.create_symfloatnode
+        return make(symbol, hint=None)
+
     @contextlib.contextmanager
     def asking_data(self) -> Iterator[None]:
         """Within this, a tensor may be asked for its value, which is a symbol of its own then."""

@@ -35,10 +35,20 @@ def without_saved_tensors_hooks() -> Iterator[None]:
             autograd._push_saved_tensors_default_hooks(pack, unpack)
 
 
+def set_deterministic(mode: bool, warn_only: bool) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
 SETTERS: dict[Any, Callable[[], tuple[Any, ...]]] = {
     c._set_grad_enabled: lambda: (torch.is_grad_enabled(),),
     torch.set_default_dtype: lambda: (torch.get_default_dtype(),),
     torch.set_anomaly_enabled: lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+    set_deterministic: lambda: (
+        c._get_deterministic_algorithms(),
+        c._get_deterministic_algorithms_warn_only(),
+    ),
+    c._set_multithreading_enabled: lambda: (c._is_multithreading_enabled(),),
+    c._set_view_replay_enabled: lambda: (c._is_view_replay_enabled(),),
     disable_saved_tensors_hooks: lambda: (autograd._saved_tensors_hooks_get_disabled_error_message(),),
     c._set_sdp_use_flash: lambda: (c._get_flash_sdp_enabled(),),
     c._set_sdp_use_mem_efficient: lambda: (c._get_mem_efficient_sdp_enabled(),),
@@ -48,6 +58,22 @@ SETTERS: dict[Any, Callable[[], tuple[Any, ...]]] = {
     c._set_sdp_priority_order: lambda: (tuple(c._get_sdp_priority_order()),),
 }
 """What throws a switch -> with which arguments it would leave things as they are."""
+
+ASIDE = frozenset({c._set_multithreading_enabled, c._set_view_replay_enabled})
+"""Those that are nothing to what a graph computes."""
+
+WIDE = (torch.set_default_dtype, set_deterministic)
+"""Those that operators look at as they run. Compilers leave that to the call, so a graph has one setting."""
+
+Settings = list[tuple[Any, tuple[Any, ...]]]
+
+
+def thrown(settings: Settings) -> Settings:
+    """Throws switches; what would undo it."""
+    before = [(setter, SETTERS[setter]()) for setter, _ in settings]
+    for setter, args in settings:
+        setter(*args)
+    return before[::-1]
 
 
 class TorchState:

@@ -16,8 +16,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
 
 from framelift import _guards
+from framelift.core.sentinels import MISSING
 from framelift.tensors.fakes import Fakes
-from framelift.tensors.memory import Keys
+from framelift.tensors.memory import ATOMS, Keys
 
 is_wrapper_class = is_traceable_wrapper_subclass_type
 
@@ -63,3 +64,14 @@ class Wrappers:
         with torch._C.DisableTorchFunction():
             names = wrapper.__tensor_flatten__()[0]
             return [name for name in names if isinstance(getattr(wrapper, name), torch.Tensor)]
+
+    def told_by_wrapper(self, face: FakeTensor, name: str) -> Any:
+        """An attribute of a wrapper that is still there when it is taken apart and made again, or MISSING."""
+        wrapper = self.behind[id(face)]
+        with self.fakes, torch._C.DisableTorchFunction():
+            parts, context = wrapper.__tensor_flatten__()
+            inner = {part: getattr(wrapper, part) for part in parts}
+            again = type(wrapper).__tensor_unflatten__(inner, context, wrapper.shape, wrapper.stride())
+        found, kept = (vars(each).get(name, MISSING) for each in (wrapper, again))
+        same = type(found) is type(kept) and type(found) in ATOMS and found == kept
+        return found if same else MISSING

@@ -146,7 +146,7 @@ def open_number(world: Any, value: Any, source: Source) -> Any:
     """One of NumPy's numbers is a constant, guarded by the bytes that it is made of."""
     if source.access is not Access.CONST:
         world.guard(source, Check.TYPE, type(value))
-        world.guard(source.child(Access.BYTES), Check.EQUAL, bytes(value))
+        world.guard(source.child(Access.BYTES), Check.EQUAL, value.tobytes())
     return value
 
 
@@ -162,6 +162,19 @@ class Arrays:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.error_states: dict[int, dict[str, str]] = {}
+        """id of a `numpy.errstate` that the trace has made -> what it is to do."""
+        self.errors: list[dict[str, str]] = []
+        """Those that the program is in."""
+
+    def told_errors(self) -> dict[str, str]:
+        """What is to be done about errors of numbers: whatever is not ignored is to be told each time."""
+        told = dict.fromkeys(("divide", "over", "under", "invalid"), "raise")
+        for settings in self.errors:
+            every = settings.get("all")
+            changed = {**(dict.fromkeys(told, every) if every else {}), **settings}
+            told |= {kind: changed[kind] for kind in told.keys() & changed.keys()}
+        return {kind: "ignore" if how == "ignore" else "raise" for kind, how in told.items()}
 
     # ---- calls
 

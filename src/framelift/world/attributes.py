@@ -90,8 +90,7 @@ class Attributes(Door):
             found = self.class_attribute(cls, name)
             getattribute = self.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType:
-                has_getattr = self.class_attribute(cls, "__getattr__") is not MISSING
-                if type(found) is property and type(found.fget) is FunctionType and not has_getattr:
+                if type(found) is property and self.is_interpreted_getter(cls, found.fget):
                     return self.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
@@ -115,6 +114,11 @@ class Attributes(Door):
             self.guard(source, Check.NO_ATTR, name)
         with torch._C.DisableTorchFunction():
             return native(getattr, obj, name)
+
+    def is_interpreted_getter(self, cls: type, getter: Any) -> bool:
+        """Whether a property is read by just calling a function of the program's."""
+        by_c = is_ours(cls) or self.class_attribute(cls, "__getattr__") is not MISSING
+        return type(getter) is FunctionType and not by_c and self.interprets(getter)
 
     def is_of_class(self, obj: Any, cls: type, name: str, found: Any) -> bool:
         """Whether what an inside object has under a name is just the class's, which may be from outside."""

@@ -357,6 +357,7 @@ TORCH_QUERIES = {
     *(torch._C._is_torch_function_enabled, torch._C._is_any_autocast_enabled, torch._C._has_mkldnn),
     *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
     *(torch._C._get_sdp_priority_order, torch.is_anomaly_check_nan_enabled),
+    *(torch._C._is_multithreading_enabled, torch._C._is_view_replay_enabled),
     *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled, torch._C._get_flash_sdp_enabled),

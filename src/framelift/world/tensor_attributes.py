@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
+from framelift.tensors import memory
 from framelift.tensors.displaced import set_data
 from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.overrides import overrides
@@ -25,8 +26,16 @@ native = _frame.native
 Tensor = torch.Tensor
 
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
-UNGUARDED_OF_INPUTS |= {"retains_grad", "output_nr", "_post_accumulate_grad_hooks"}
+UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 """Attributes of a tensor from outside that its fake does not have, or that no guard is about."""
+
+OF_THE_REAL_ONE = {
+    **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.INTERNAL),
+    **dict.fromkeys(("__dict__", "__getstate__", "__reduce__", "__sizeof__", "__dir__"), breaks.INTERNAL),
+    "__hash__": breaks.IDENTITY,
+    "tolist": breaks.DATA_DEPENDENT_VALUE,
+}
+"""Attributes of which a fake has its own -> why they are not told."""
 
 
 class TensorAttributes(Attributes):
@@ -53,18 +62,24 @@ class TensorAttributes(Attributes):
         if found is not MISSING:
             if name == "grad_fn" and self.tensor_attr(fake, "is_leaf"):
                 return None
+            if name == "retains_grad" and self.tensor_attr(fake, "is_leaf"):
+                return False
             if at is not None and name in UNGUARDED_OF_INPUTS:
                 return self.input_tensor_attr(fake, at, name)
             if name == "grad":
                 return self.recorder.attributes.get(id(fake), {}).get(name)
             if name == "retains_grad":
                 return id(fake) in self.recorder.retained
-            if name in ("grad_fn", "_version", "_cdata", "_backward_hooks"):
-                return self.refuse(breaks.INTERNAL, f"Tensor.{name}")
+            if name == "output_nr" and self.tensor_attr(fake, "is_leaf"):
+                return 0
+            if name in OF_THE_REAL_ONE:
+                return self.refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
             return native(getattr, fake, name)
         own = self.tensor_dict_attr(fake, name)
         if own is not MISSING:
             return own
+        if id(fake) in self.recorder.behind and at is None:
+            return self.wrapper_attr(fake, name)
         text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
 
@@ -77,6 +92,14 @@ class TensorAttributes(Attributes):
         own = self.own_attr(view, view.outside, name)
         return MISSING if own is DELETED else own
 
+    def wrapper_attr(self, face: Any, name: str) -> Any:
+        """What the class of a tensor around others has set on a result of its own. Only what it says beside
+        its tensors is sure to be there: that is what the wrappers of a trace were made of."""
+        found = self.recorder.told_by_wrapper(face, name)
+        if type(found) not in memory.ATOMS:
+            self.refuse(breaks.INTERNAL, f"attribute {name!r} of a tensor that wraps others")
+        return found
+
     def has_no_attributes(self, fake: Any) -> bool:
         """Whether the program has set nothing on a tensor."""
         at = self.recorder.input_of.get(id(fake))
@@ -87,6 +110,13 @@ class TensorAttributes(Attributes):
             return False
         self.guard(view.source.child(Access.DICT), Check.KEYS, ())
         return True
+
+    def is_bare(self, fake: Any) -> bool:
+        """Whether all that there is to a tensor is its data."""
+        if self.recorder.class_of(fake) is not Tensor or not self.tensor_attr(fake, "is_leaf"):
+            return False
+        plain = not fake.requires_grad and fake.layout is torch.strided and not fake.is_inference()
+        return plain and opened(self.tensor_attr(fake, "grad")) is None and self.has_no_attributes(fake)
 
     def tensor_view(self, at: int) -> View:
         """What the trace has read of, or set on, a tensor that came in."""
@@ -146,6 +176,9 @@ class TensorAttributes(Attributes):
             value = self.recorder.displace(fake, opened(value), "Tensor.data = ...", set_data)
             if id(fake) not in self.recorder.input_of:
                 return
+        elif name in ("real", "imag") and type(opened(value)) is FakeTensor:
+            self.recorder.call(Tensor.copy_, (self.tensor_attr(fake, name), opened(value)), {})
+            return
         elif name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:

@@ -49,7 +49,12 @@ def contents_of(cell: CellType) -> Any:
         return MISSING
 
 
-METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
+def is_exit(value: Any) -> bool:
+    """Whether a `with` statement has bound this method. Others may be bound to what is no function at all."""
+    bound = type(value) is MethodType
+    fn = value.__func__ if bound else value
+    known = type(fn) is FunctionType if bound else type(fn) is MethodWrapperType
+    return (known or type(fn) is BuiltinMethodType) and fn.__name__ == "__exit__"
 
 
 class World(NativeCalls):
@@ -75,7 +80,7 @@ class World(NativeCalls):
             if name == INNER and called is not None:
                 places = [given.source.child(Access.ITEM, n) for n in range(len(value))]
                 self.open_statements(called.__code__, list(map(Pending, [self] * len(value), places, value)))
-            elif name.startswith(STACK) and isinstance(value, METHODS) and value.__name__ == "__exit__":
+            elif name.startswith(STACK) and is_exit(value):
                 self.exits.append(given)
 
     def meet_mode(self, number: int, mode: Any) -> None:

@@ -1,0 +1,134 @@
+"""The backend `cudagraphs`: graphs that AOTAutograd makes, recorded once on the device and replayed.
+
+torch's trees of CUDA graphs do the recording, and know which memory is in use: what one call gives is
+overwritten by the next one, unless the program marks its steps itself
+(`torch.compiler.cudagraph_mark_step_begin`). A graph that is not all on one device is run as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.fx
+
+from framelift.runtime.backends import in_tracing_context, observed, register_backend
+
+logger = logging.getLogger("framelift.cudagraphs")
+_told: set[str] = set()
+
+
+def begin_step() -> None:
+    """A call from outside begins: what earlier ones gave may be overwritten. Trees are only looked at where
+    something has been recorded."""
+    trees = sys.modules.get("torch._inductor.cudagraph_trees")
+    if trees is not None:
+        trees.GenerationTracker.generation += 1
+
+
+@register_backend(name="cudagraphs")
+@in_tracing_context
+def cudagraphs(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Replays the forward and backward graphs that AOTAutograd makes as CUDA graphs."""
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return aot_module_simplified(
+        graph,
+        inputs,
+        fw_compiler=replaying(parameters_of(inputs)),
+        bw_compiler=observed(replaying([], is_backward=True), backward=True),
+        inference_compiler=replaying(parameters_of(inputs), is_inference=True),
+        keep_inference_input_mutations=True,
+    )
+
+
+def parameters_of(inputs: list[Any]) -> list[int]:
+    """The inputs that are where they were each time, and need not be copied for a replay."""
+    return [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
+
+
+def replaying(static: list[int], is_backward: bool = False, is_inference: bool = False) -> Callable[..., Any]:
+    """A compiler of one of AOTAutograd's graphs."""
+
+    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        from torch._functorch.aot_autograd import make_boxed_func
+
+        run: Any = make_boxed_func(graph.forward)
+        reason = why_not(graph)
+        if reason is not None:
+            tell_once(reason)
+            return run
+        replayed: Any = record(graph, run, inputs, static, is_backward, is_inference)
+        replayed._boxed_call = True
+        return replayed
+
+    return compile_graph
+
+
+def record(
+    graph: torch.fx.GraphModule,
+    run: Callable[[list[Any]], Any],
+    inputs: list[Any],
+    static: list[int],
+    is_backward: bool,
+    is_inference: bool,
+) -> Callable[[list[Any]], Any]:
+    from torch._inductor.cudagraph_trees import cudagraphify_impl, get_manager
+    from torch._inductor.cudagraph_utils import get_placeholder_info
+
+    (device,) = devices_of(graph)
+    outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
+    replayed = cudagraphify_impl(
+        run,
+        inputs,
+        static,
+        device_index=device.index or 0,
+        is_backward=is_backward,
+        is_inference=is_inference,
+        stack_traces=[None] * len(outputs),
+        placeholders=tuple(get_placeholder_info(graph.graph)),
+        mutated_input_idxs=tuple(changed_inputs(graph)),
+    )
+    if not is_backward:
+        return replayed
+
+    def replayed_backward(given: list[Any]) -> Any:
+        manager = get_manager(device.index or 0, create_if_none_exists=False)
+        if manager is not None:
+            manager.set_to_running_backward()
+        return replayed(given)
+
+    return replayed_backward
+
+
+def devices_of(graph: torch.fx.GraphModule) -> set[torch.device]:
+    found = [node.meta.get("val") for node in graph.graph.nodes]
+    return {value.device for value in found if isinstance(value, torch.Tensor)} - {torch.device("meta")}
+
+
+def changed_inputs(graph: torch.fx.GraphModule) -> list[int]:
+    """Inputs that the graph writes to: AOTAutograd leaves nothing but copies into them."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    written = {
+        node.args[0]
+        for node in graph.graph.nodes
+        if node.op == "call_function" and getattr(node.target, "_schema", None) is not None
+        if node.target._schema.is_mutable and node.args
+    }
+    return [n for n, node in enumerate(placeholders) if node in written]
+
+
+def why_not(graph: torch.fx.GraphModule) -> str | None:
+    devices = devices_of(graph)
+    if len(devices) == 1 and next(iter(devices)).type == "cuda":
+        return None
+    return f"tensors on {', '.join(sorted(map(str, devices))) or 'no device'}"
+
+
+def tell_once(reason: str) -> None:
+    if reason not in _told:
+        _told.add(reason)
+        logger.warning("cudagraphs: a graph is run as it is, and not replayed: %s", reason)
