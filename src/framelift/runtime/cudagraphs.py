@@ -38,9 +38,9 @@ def cudagraphs(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Calla
     return aot_module_simplified(
         graph,
         inputs,
-        fw_compiler=replaying(parameters_of(inputs)),
+        fw_compiler=replaying(inputs),
         bw_compiler=observed(replaying([], is_backward=True), backward=True),
-        inference_compiler=replaying(parameters_of(inputs), is_inference=True),
+        inference_compiler=replaying(inputs, is_inference=True),
         keep_inference_input_mutations=True,
     )
 
@@ -50,8 +50,8 @@ def parameters_of(inputs: list[Any]) -> list[int]:
     return [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
 
 
-def replaying(static: list[int], is_backward: bool = False, is_inference: bool = False) -> Callable[..., Any]:
-    """A compiler of one of AOTAutograd's graphs."""
+def replaying(given: list[Any], is_backward: bool = False, is_inference: bool = False) -> Callable[..., Any]:
+    """A compiler of a graph that AOTAutograd makes, which is given the same, and perhaps more."""
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         run = emptying(graph.forward)
@@ -59,6 +59,7 @@ def replaying(static: list[int], is_backward: bool = False, is_inference: bool =
         if reason is not None:
             tell_once(reason)
             return run
+        static = parameters_of(given) if len(inputs) == len(given) else []
         replayed: Any = record(graph, run, inputs, static, is_backward, is_inference)
         replayed._boxed_call = True
         return replayed
