@@ -153,6 +153,27 @@ def called(fn: Any, *args: Any) -> Any:
     return fn(*args)
 
 
+def test_hooks_are_those_of_the_graph_around() -> None:
+    def fn(x: Any) -> Any:
+        y = x * 1
+        kept, handle = called(hooked, y)
+        removed, other = called(hooked, y)
+        other.remove()
+        return kept * 2 + removed + y
+
+    def hooked(y: Any) -> Any:
+        y.register_hook(lambda grad: grad * 3)
+        z = y.sin()
+        return z, z.register_hook(lambda grad: grad * 5)
+
+    for backend in ("eager", "aot_eager"):
+        x = torch.arange(3.0).requires_grad_()
+        compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+        grads = [torch.autograd.grad(call(x).sum(), x)[0] for call in (compiled, fn)]
+        torch.testing.assert_close(*grads)
+        assert entries(compiled) == 1 and why_not(compiled) is None
+
+
 DISSOLVED = [changes_its_argument, gives_what_it_is_given, draws, leaves_something_behind]
 DISSOLVED += [switches, gives_an_object]
 

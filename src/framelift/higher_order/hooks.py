@@ -104,6 +104,10 @@ def serve_remove(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if type(handle) is not Handle:
         return interpreted(f, RemovableHandle.remove, args, kwargs)
     if handle.node is not None:
+        moved = f.world.recorder.moved  # type: ignore[attr-defined]
+        while handle.node in moved:
+            f.world.recorder.hooked.discard(handle.node)  # type: ignore[attr-defined]
+            handle.node = moved[handle.node]
         graph = handle.node.graph
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
         if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:  # type: ignore[attr-defined]

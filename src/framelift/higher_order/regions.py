@@ -30,6 +30,7 @@ from framelift.higher_order.bodies import (
     unchanged_operands,
     without_effects,
 )
+from framelift.higher_order.hooks import hook_gradient
 from framelift.tensors import memory
 from framelift.world.pending import Pending
 
@@ -55,9 +56,8 @@ def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any
         region = Traced(NAME, "fn", body, *pytree.tree_flatten(out))
         outputs = recorder.argument(func, tuple(region.tensors))
         is_body = holds(checks.close) and holds(lambda: refuse_aliases(region, ()))
-        is_body &= (
-            bare and consists_of_tensors(region) and recorder.state == state and not recorder.fakes.has_drawn
-        )
+        is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
+        is_body &= recorder.state == state and not recorder.fakes.has_drawn
         recorder.fakes.has_drawn |= drawn
         if is_body:
             recorder.close_body(body, outputs, grad=grad, prune=True)
@@ -80,6 +80,11 @@ def consists_of_tensors(region: Traced) -> bool:
     """Whether no tensor of its own could be hidden in what it gives."""
     others = [type(leaf) for leaf in region.leaves if not is_tensor(leaf)]
     return bool(region.tensors) and all(kind is Pending or kind in memory.ATOMS for kind in others)
+
+
+def has_hooks(region: Traced) -> bool:
+    """Whether gradients of what it is given, or of what it makes, go through functions on the way."""
+    return any(node.target is hook_gradient for node in region.body.graph.nodes)
 
 
 def is_tensor(value: Any) -> bool:

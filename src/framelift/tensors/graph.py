@@ -142,6 +142,8 @@ class GraphWriter:
         self.displaced: set[int] = set()
         """Inputs that require grad, and lie in other memory by now."""
         self.calls = 0
+        self.moved: dict[torch.fx.Node, torch.fx.Node] = {}
+        """Node of a body that was dissolved -> the node that does the same in the graph around."""
         self.regions: dict[Any, str] = {}
         """What a nested compile region does -> the name that all calls of it go by."""
         self.symbols: Symbols | None = None
@@ -222,6 +224,7 @@ class GraphWriter:
                 there[node] = self.graph.node_copy(node, there.__getitem__)
                 if node in self.impure:
                     self.impure.add(there[node])
+        self.moved.update(there)
         self.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in self.nodes})
         self.terms.update({term: there[node] for term, node in body.terms.items() if term not in self.terms})
 
