@@ -50,6 +50,10 @@ def prepare() -> None:
         return
     jit: Any = sys.modules["triton.runtime.jit"]
     triton: Any = sys.modules["triton"]
+    constexpr = getattr(jit, "ConstexprFunction", None)
+    if constexpr is not None:  # what such functions are since Triton 3.6
+        TRACED[constexpr.__call__] = serve_constexpr
+        OPENERS[constexpr] = open_by_identity
     TRACED[triton.cdiv] = serve_cdiv
     TRACED[triton.next_power_of_2] = serve_of_number
     TRACED[jit.KernelInterface.__getitem__] = serve_getitem
@@ -85,6 +89,16 @@ def serve_of_number(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (number,) = f.world.for_torch([*args, *kwargs.values()])  # type: ignore[attr-defined]
     triton: Any = sys.modules["triton"]
     return _frame.untouched(triton.next_power_of_2, definite(number))
+
+
+def serve_constexpr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of numbers, which kernels may call as well."""
+    triton: Any = sys.modules["triton"]
+    function, *given = f.world.for_torch([*args, *kwargs.values()])  # type: ignore[attr-defined]
+    if function is triton.cdiv:
+        return serve_cdiv(f, given, {})
+    named = dict(zip(kwargs, map(definite, given[len(given) - len(kwargs) :]), strict=True))
+    return _frame.untouched(function, *map(definite, given[: len(given) - len(kwargs)]), **named)
 
 
 def serve_getitem(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
