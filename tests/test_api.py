@@ -167,7 +167,7 @@ def test_a_compiled_module_can_be_copied_and_pickled() -> None:
 def test_an_unknown_backend_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
         framelift.exc.InvalidBackend,
-        match="no backend 'nonsense'.*aot_eager, aot_eager_decomp_partition, eager, inductor",
+        match="no backend 'nonsense'.*aot_eager, aot_eager_decomp_partition, cudagraphs, eager, inductor",
     ):
         framelift.compile(double, backend="nonsense")
 

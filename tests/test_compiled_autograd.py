@@ -205,6 +205,20 @@ def wrapped_calls(net, x, backend):
 
 
 @step
+def callbacks_at_the_end(net, x, backend):
+    def last():
+        net.log.append(net.first.weight.grad.sum())
+
+    def queue(grad):
+        torch.autograd.Variable._execution_engine.queue_callback(last)
+
+    out = net(x)
+    out.register_hook(queue)
+    out.pow(2).sum().backward()
+    net.log.append(torch.ones(()))
+
+
+@step
 def packed_tensors(net, x, backend):
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x * 2, lambda x: x / 2):
         loss = net(x).pow(2).sum()

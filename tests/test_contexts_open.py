@@ -260,6 +260,28 @@ def test_entered_and_not_left(name: str, backend: str) -> None:
         assert seen() == before
 
 
+@pytest.mark.parametrize("between", [nothing, stop])
+def test_a_graph_that_raises_has_left_its_inference_mode(between: Any) -> None:
+    def fn(x: torch.Tensor, at: torch.Tensor) -> Any:
+        with torch.inference_mode():
+            between()
+            with torch.inference_mode(False):
+                y = x[at] * 2
+        return y
+
+    compiled = framelift.compile(fn, backend="eager")
+    compiled(torch.ones(3), torch.tensor([1]))
+    try:
+        compiled(torch.ones(3), torch.tensor([7]))
+    except IndexError as error:
+        kept = error
+        assert not torch.is_inference_mode_enabled()
+        assert torch.is_grad_enabled()
+    del kept
+    assert not torch.is_inference_mode_enabled()
+    assert torch.equal(compiled(torch.ones(3), torch.tensor([1])), torch.tensor([2.0]))
+
+
 def default_dtype(x: torch.Tensor, between: Callable[[], None]) -> Any:
     torch.set_default_dtype(torch.float64)
     made = torch.ones(3) + torch.tensor(1.5), torch.arange(3) * 0.5

@@ -172,7 +172,8 @@ def test_a_function_that_calls_a_ddp_goes_on_behind_it() -> None:
         )
     assert graphs(compiled) == 3  # in front of it, of the model, behind it
     (found,) = [b for record in context_of(compiled).records.values() for b in record.breaks]
-    assert found.reason.name == "run-time effect" and "DistributedDataParallel.forward" in found.context
+    assert found.reason.name == "run-time effect"
+    assert "DistributedDataParallel.forward (makes ready for the reduction of gradients)" in found.context
 
 
 # ---- the order of events

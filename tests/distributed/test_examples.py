@@ -17,7 +17,10 @@ from harness import run_on_ranks
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 STARTED = "distributed_collectives.py"
 SAID = {
+    "distributed_agreement.py": "1 capture for 3 sizes",
     "distributed_collectives.py": "2 ranks agree with eager",
+    "distributed_ddp.py": "gradients are those of eager DDP",
+    "distributed_fsdp.py": "parameters are those of eager FSDP",
     "distributed_tensors.py": "losses of 2 ranks, compiled: [",
 }
 """The examples, and what they end with on rank 0."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 import torch.distributed as dist
 from harness import fake_world
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import Partial, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import framelift
@@ -240,3 +242,15 @@ def test_without_a_world() -> None:
     with pytest.raises(ValueError, match="has not been initialized"):
         framelift.compile(lambda x: x * dist.get_rank(), backend="eager")(X)
     start_again()
+
+
+def test_a_mesh_is_not_kept_alive() -> None:
+    mesh = [grid()]
+
+    def described(x: torch.Tensor) -> torch.Tensor:
+        return DTensor.from_local(x * mesh[0].size(), mesh[0], [Shard(0), Replicate()]).to_local()
+
+    compiled = capture(described, X)
+    kept = weakref.ref(mesh.pop())
+    gc.collect()
+    assert kept() is None and entries(compiled) == 0

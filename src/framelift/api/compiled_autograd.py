@@ -22,6 +22,7 @@ import torch.fx
 
 from framelift.api.capture_control import allow_in_graph, call_opaque
 from framelift.api.compile import compile as compile_model
+from framelift.higher_order.bodies import interpret
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.tracing import TRACED
 
@@ -81,9 +82,41 @@ def compiled(graph: torch.fx.GraphModule, settings: dict[str, Any]) -> Run:
     def run(inputs: Any, sizes: list[Any], scalars: Any, hooks: Any, packed: Any) -> Any:
         # sizes come as tensors without data, which torch's compiler takes for numbers that vary
         numbers = [size.shape[1] if isinstance(size, torch.Tensor) else size for size in sizes]
-        return model(without_views_of_leaves(inputs), numbers, scalars, hooks, packed)
+        with callbacks_at_the_end():
+            return model(without_views_of_leaves(inputs), numbers, scalars, hooks, packed)
 
     return run
+
+
+class Callbacks:
+    """Stands in for autograd's engine while a captured backward pass runs: what hooks ask it to call at
+    the end, it would forget."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.queued: list[Callable[[], Any]] = []
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        self.queued.append(callback)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+interpret(Callbacks.queue_callback)
+callbacks = Callbacks(torch.autograd.Variable._execution_engine)
+
+
+@contextlib.contextmanager
+def callbacks_at_the_end() -> Iterator[None]:
+    torch.autograd.Variable._execution_engine = callbacks  # type: ignore[assignment]
+    try:
+        yield
+        for callback in callbacks.queued:  # one may queue another
+            callback()
+    finally:
+        torch.autograd.Variable._execution_engine = callbacks.engine
+        callbacks.queued.clear()
 
 
 def without_views_of_leaves(inputs: list[torch.Tensor]) -> list[torch.Tensor]:

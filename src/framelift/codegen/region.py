@@ -29,7 +29,14 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
-from framelift.tensors.contexts import enter, leave, leave_statements, put_modes_aside, put_modes_back
+from framelift.tensors.contexts import (
+    enter,
+    leave,
+    leave_inference_modes,
+    leave_statements,
+    put_modes_aside,
+    put_modes_back,
+)
 from framelift.tensors.displaced import set_memory
 from framelift.tensors.graph import as_input, is_converted
 from framelift.tensors.torch_state import TorchState, thrown
@@ -141,6 +148,9 @@ def write(
         r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
     for manager in recorder.ranges_left:
         r.say(f"{r.constant(leave)}({r.value(manager)})")
+    if recorder.changed_device:
+        device = recorder.default_device.device if recorder.default_device is not None else None
+        r.say(f"{r.constant(torch.set_default_device)}({r.expression(device)})")
     for mode in recorder.modes_open:
         r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
     for manager in recorder.open:
@@ -198,7 +208,7 @@ def unmark(*outputs: Any) -> None:
 
 def as_inference(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory, as a tensor that inference mode has made: AOTAutograd runs nothing in that."""
-    if tensor.is_inference():
+    if tensor.is_inference() or type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
         return tensor
     with torch.inference_mode():
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
@@ -220,6 +230,8 @@ def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[st
         if recorder.left:  # which switches things too, and is not undone
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
+        if recorder.enters_inference_mode:
+            undo.append(f"{r.constant(leave_inference_modes)}(error)")
         undo.append(f"{began}.restore()")
     setting = recorder.setting_to_throw()
     if setting:

@@ -67,6 +67,7 @@ INLINED = (
     "torch.utils._pytree",
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
+    "torch.cpu",
     "torch.amp.autocast_mode",
     "torch.autograd.anomaly_mode",
     "torch.autograd.function",

@@ -108,6 +108,14 @@ def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
 
 
+@serve(torch.set_default_device)
+def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = [opened(x) for x in (*args, *kwargs.values())]
+    if len(given) != 1 or type(given[0]) not in (str, torch.device, type(None)):
+        return f.world.call_native(f, torch.set_default_device, args, kwargs)
+    return f.world.recorder.set_default_device(given[0])  # type: ignore[attr-defined]
+
+
 # ---- other switches
 
 

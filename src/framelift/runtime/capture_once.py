@@ -50,8 +50,8 @@ class Parcel:
             self.data = packed(contents)
         except NotSharedError as error:
             self.reason = str(error)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            self.reason = f"{type(error).__name__}: {error}"
+        except Exception as error:  # whatever it is, the capture itself is none the worse for it
+            self.reason = f"it could not be packed ({type(error).__name__}: {error})"
 
 
 # ---- handing over
@@ -92,6 +92,10 @@ def taken(meetings: Meetings, key: str, fn: Any, arguments: list[Any]) -> Captur
         captured = unpacked(data, fn, arguments)
     except NotSharedError as error:
         log.info("rank %d captures for itself: %s", meetings.rank, error)
+        return None
+    except Exception as error:
+        why = f"it could not be unpacked ({type(error).__name__}: {error})"
+        log.warning("rank %d captures for itself: %s", meetings.rank, why)
         return None
     captured.seconds = time.perf_counter() - began
     return captured

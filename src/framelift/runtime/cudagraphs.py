@@ -54,9 +54,7 @@ def replaying(static: list[int], is_backward: bool = False, is_inference: bool =
     """A compiler of one of AOTAutograd's graphs."""
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        from torch._functorch.aot_autograd import make_boxed_func
-
-        run: Any = make_boxed_func(graph.forward)
+        run = emptying(graph.forward)
         reason = why_not(graph)
         if reason is not None:
             tell_once(reason)
@@ -66,6 +64,18 @@ def replaying(static: list[int], is_backward: bool = False, is_inference: bool =
         return replayed
 
     return compile_graph
+
+
+def emptying(forward: Callable[..., Any]) -> Any:
+    """Called with a list that it empties, as trees of CUDA graphs want it: nobody else holds what was in it."""
+
+    def run(given: list[Any]) -> Any:
+        values = list(given)
+        given.clear()
+        return forward(*values)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 def record(

@@ -578,10 +578,10 @@ def compiled_graph(context: Context, captured: Captured) -> Callable[..., Any]:
 
     graph, inputs = captured.graph, captured.example_inputs
     assert graph is not None
+    naming = naming_collectives(graph, captured.fn_name)
     if captured.run_as_captured is not None:
         counters["graphs_run_as_captured"][captured.run_as_captured] += 1
-        return graph.forward
-    naming = naming_collectives(graph, captured.fn_name)
+        return naming(graph.forward)
     ddp, made = data_parallel.active(), None
     if ddp is not None:
         made = data_parallel.compile_in_parts(ddp, graph, inputs, captured.symbols, compile_part)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 import torch.fx
+from torch.autograd.grad_mode import _enter_inference_mode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
 
@@ -60,6 +62,9 @@ class Contexts(GraphWriter):
         self.contexts: list[Switched] = []
         self.unfinished: list[Switched] = []
         """Those that were open, or left, when the trace ended."""
+        self.default_device: Any = None
+        """The mode of the default device that the program has set."""
+        self.changed_device = False
         self.threw_wide = False
         self.setting: Settings | None = None
         """How the switches are that operators look at as they run, if the program has thrown any of them."""
@@ -105,11 +110,32 @@ class Contexts(GraphWriter):
         if self.collecting:
             gc.enable()
 
+    def set_default_device(self, device: Any) -> None:
+        """torch has one mode for that, beneath all others. A default from before is only replaced: what would
+        be in force without it is not known."""
+        if device is None and any(type(mode) is devices.DeviceContext for mode in self.modes_before):
+            raise Break(breaks.EFFECT, "taking back a default device from outside")
+        others = [mode for mode in put_modes_aside()[1:] if type(mode) is not devices.DeviceContext]
+        self.default_device = None if device is None else devices.DeviceContext(device)
+        self.changed_device = True
+        put_modes_back([self, *([] if device is None else [self.default_device]), *others])
+
+    def settle_default_device(self, modes: list[Any]) -> None:
+        """Whoever runs the graph puts all modes back, and then sets the default device."""
+        expected = [mode for mode in self.modes_before if type(mode) is not devices.DeviceContext]
+        if self.default_device is not None:
+            expected.insert(0, self.default_device)
+        if not all(map(operator.is_, modes, expected)) or len(modes) < len(expected):
+            raise Break(breaks.EFFECT, "another order of torch function modes")
+        self.modes_kept, self.modes_open = len(self.modes_before), modes[len(expected) :]
+
     def settle_modes(self) -> None:
         """Which modes the program has left, and which it has entered."""
         if not self.modes_left or self.modes_left[0] is not self:
             raise Break(breaks.EFFECT, "another order of torch function modes")
         modes = [mode.mode if type(mode) is Asking else mode for mode in self.modes_left[1:]]
+        if self.changed_device:
+            return self.settle_default_device(modes)
         pairs = zip(modes, self.modes_before, strict=False)
         self.modes_kept = next(
             (n for n, (mode, before) in enumerate(pairs) if mode is not before),
@@ -229,6 +255,10 @@ class Contexts(GraphWriter):
         return node
 
     @property
+    def enters_inference_mode(self) -> bool:
+        return any(node.target is _enter_inference_mode for node in self.graph.nodes)
+
+    @property
     def throws_switches(self) -> bool:
         """Whether the graph, or a body in it, switches something in torch on its way."""
         graphs = [self.graph, *(module.graph for module in self.modules.values())]
@@ -310,6 +340,18 @@ def enter(manager: Any) -> None:
 
 def leave(manager: Any) -> None:
     manager.__exit__(None, None, None)
+
+
+def leave_inference_modes(error: BaseException) -> None:
+    """A graph that has raised is still in the inference modes that it has entered, for as long as someone has
+    the error: torch leaves one when it is gone."""
+    traceback, entered = error.__traceback__, []
+    while traceback is not None:
+        found = traceback.tb_frame.f_locals.values()
+        entered += [value for value in found if type(value) is torch._C._InferenceMode]
+        traceback = traceback.tb_next
+    for context in reversed(entered):
+        context.__exit__(None, None, None)
 
 
 def leave_statements(error: BaseException, *exits: Callable[..., Any]) -> None:

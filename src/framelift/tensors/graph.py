@@ -390,8 +390,7 @@ class GraphWriter:
         if id(value) not in self.objects:
             if len(self.bodies) > 1:
                 return False
-            node = self.objects[id(value)] = self.placeholder()
-            node.meta["example_value"] = value
+            node = self.objects[id(value)] = self.placeholder()  # which must not keep it alive
             self.inputs.append((node, value, value))
         return True
 
