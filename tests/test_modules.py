@@ -406,6 +406,22 @@ def test_recurrent_module(kind):
     check_module(lambda: Recurrent(kind), x3(1, 3, 4), calls=2, exact=False, fullgraph=False)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM], ids=lambda kind: kind.__name__)
+def test_a_recurrent_module_is_trained(kind, backend):
+    torch.manual_seed(0)
+    module = kind(4, 4, num_layers=2, batch_first=True)
+    compiled = framelift.compile(module, backend=backend)
+    x = torch.randn(2, 3, 4)
+    found = []
+    for each in (module, compiled):
+        module.zero_grad()
+        output, _ = each(x)
+        output.sum().backward()
+        found.append([output, *(parameter.grad.clone() for parameter in module.parameters())])
+    torch.testing.assert_close(*found)
+
+
 def test_embedding():
     check_module(lambda: nn.Embedding(5, 4, padding_idx=0), torch.tensor([[0, 1, 4]]), calls=2)
 

@@ -174,8 +174,6 @@ def write(
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
         body += running(run, world, switches, r)
-        if recorder.symbols is not None and targets:
-            body.append(f"{r.constant(unmark)}({', '.join(targets)})")
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(as_inference)}({target})")
@@ -197,13 +195,6 @@ def write(
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<framelift region {next(_numbers)} of {name}>"
     return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
-
-
-def unmark(*outputs: Any) -> None:
-    """AOTAutograd marks sizes that may vary, for torch's own compiler; the program has set no such thing."""
-    for output in outputs:
-        if isinstance(output, torch.Tensor):
-            output.__dict__.pop("_dynamo_propagated_dynamic_indices", None)
 
 
 def as_inference(tensor: torch.Tensor) -> torch.Tensor:

@@ -127,15 +127,43 @@ def in_tracing_context(backend: Backend) -> Backend:
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols, fakes = _symbols.get(), _fakes.get()
         if fakes is not None:
-            with _torch_compilers, tracing(TracingContext(fakes)):
+            with _torch_compilers, tracing(TracingContext(fakes)), lstm_in_parts(graph, inputs):
                 return backend(graph, inputs, **options)
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
-        with _torch_compilers, tracing(TracingContext(mode)):
-            return backend(without_inference_mode(graph), inputs, **options)
+        with _torch_compilers, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
+            compiled = backend(without_inference_mode(graph), inputs, **options)
+        return compiled if symbols is None else unmarking(compiled)
 
     return compile_in_context
+
+
+def unmarking(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """AOTAutograd marks sizes that may vary, for torch's own compiler; the program has set no such thing."""
+
+    def run(*args: Any) -> Any:
+        outputs = compiled(*args)
+        for output in outputs:
+            if isinstance(output, torch.Tensor):
+                output.__dict__.pop("_dynamo_propagated_dynamic_indices", None)
+        return outputs
+
+    return run
+
+
+@contextlib.contextmanager
+def lstm_in_parts(graph: torch.fx.GraphModule, inputs: list[Any]) -> Iterator[None]:
+    """AOTAutograd can't save what oneDNN's operator for a whole LSTM gives beside its results: where it is
+    differentiated, it is made of smaller ones."""
+    trained = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
+    whole = torch._C._get_mkldnn_enabled()
+    if trained and any(node.target is torch.lstm for node in graph.graph.nodes):
+        torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(whole)
 
 
 def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:

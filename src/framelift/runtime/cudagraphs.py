@@ -68,7 +68,7 @@ def replaying(given: list[Any], is_backward: bool = False, is_inference: bool = 
 
 
 def emptying(forward: Callable[..., Any]) -> Any:
-    """Called with a list that it empties, as trees of CUDA graphs want it: nobody else holds what was in it."""
+    """Called with a list that it empties, so that trees of CUDA graphs hold what was in it alone."""
 
     def run(given: list[Any]) -> Any:
         values = list(given)
