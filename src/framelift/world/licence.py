@@ -21,6 +21,7 @@ from framelift.tensors.functions import LEGACY
 from framelift.tensors.wrappers import is_wrapper_class
 from framelift.world.licence_tables import (
     CLOCKS,
+    DEVICES,
     EFFECTIVE,
     MOVING,
     PAIRS,
@@ -211,6 +212,8 @@ def judge_leaf(fn: Any) -> Licence | Refusal:
         return Refusal(breaks.EFFECT, describe(fn))
     if fn in TORCH_TOP or fn in TORCH_QUERIES or policy.within(module, TORCH_PYTHON):
         return Licence(Looks.DEEP, "torch's functional API; the recorder sees what it does")
+    if policy.within(module, DEVICES):
+        return Refusal(breaks.EFFECT, describe(fn))
     for part, does in PARALLEL.items():
         if policy.within(module, (part,)):
             return Refusal(breaks.EFFECT, f"{describe(fn)} ({does})")

@@ -388,7 +388,6 @@ TORCH_PYTHON = (
     "torch.compiler",
     "torch.nn.parameter",
     "torch.cuda.amp.autocast_mode",
-    "torch.cuda",
     "torch.signal",
     "torch.special",
     "torch.linalg",
@@ -421,5 +420,15 @@ TORCH_TOP = {
         torch.sym_not,
     ),
     torch._check,
+    *(
+        torch.cuda.is_available,
+        torch.cuda.device_count,
+        torch.cuda.is_bf16_supported,
+        torch.cuda._is_compiled,
+    ),
+    *(torch.cuda.get_device_name, torch.cuda.get_device_capability, torch.cuda.get_device_properties),
 }
 """Functions of `torch` itself, in Python, that have no effect."""
+
+DEVICES = ("torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia")
+"""Modules whose other functions choose streams and devices, draw, or wait."""
