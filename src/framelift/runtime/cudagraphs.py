@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.fx.experimental.symbolic_shapes import has_free_symbols
 
 from framelift.runtime.backends import in_tracing_context, observed, register_backend
 
@@ -92,17 +93,22 @@ def record(
 
     (device,) = devices_of(graph)
     outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
-    replayed = cudagraphify_impl(
-        run,
-        inputs,
-        static,
-        device_index=device.index or 0,
-        is_backward=is_backward,
-        is_inference=is_inference,
-        stack_traces=[None] * len(outputs),
-        placeholders=tuple(get_placeholder_info(graph.graph)),
-        mutated_input_idxs=tuple(changed_inputs(graph)),
-    )
+
+    def recorded() -> Callable[[list[Any]], Any]:
+        found: Callable[[list[Any]], Any] = cudagraphify_impl(
+            run,
+            inputs,
+            static,
+            device_index=device.index or 0,
+            is_backward=is_backward,
+            is_inference=is_inference,
+            stack_traces=[None] * len(outputs),
+            placeholders=tuple(get_placeholder_info(graph.graph)),
+            mutated_input_idxs=tuple(changed_inputs(graph)),
+        )
+        return found
+
+    replayed = for_each_size(recorded) if has_symbols(graph) else recorded()
     if not is_backward:
         return replayed
 
@@ -113,6 +119,24 @@ def record(
         return replayed(given)
 
     return replayed_backward
+
+
+def has_symbols(graph: torch.fx.GraphModule) -> bool:
+    found = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
+    return any(value is not None and has_free_symbols(value) for value in found)
+
+
+def for_each_size(recorded: Callable[[], Callable[[list[Any]], Any]]) -> Callable[[list[Any]], Any]:
+    """What is recorded has the sizes that it was recorded with: each has a recording of its own."""
+    made: dict[Any, Callable[[list[Any]], Any]] = {}
+
+    def replayed(given: list[Any]) -> Any:
+        sizes = tuple([tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in given])
+        if sizes not in made:
+            made[sizes] = recorded()
+        return made[sizes](given)
+
+    return replayed
 
 
 def devices_of(graph: torch.fx.GraphModule) -> set[torch.device]:
