@@ -10,7 +10,7 @@ from typing import Any
 from framelift.core.errors import UserError
 from framelift.guards.failure import SWITCHES, parsed, tensor_facts
 from framelift.guards.program import GuardProgram
-from framelift.runtime.frames import Record
+from framelift.runtime.contexts import Record
 from framelift.runtime.recompiles import Recompilation
 from framelift.world.guard import Check, Guard
 

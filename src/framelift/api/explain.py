@@ -24,7 +24,8 @@ from framelift.core.records import CompileRecord
 from framelift.core.times import SINGLE, as_table, single
 from framelift.core.watching import Watch, watching
 from framelift.report import terminal
-from framelift.runtime.frames import NOTHING, Compiled, Context
+from framelift.runtime.contexts import Compiled, Context
+from framelift.runtime.frames import NOTHING
 from framelift.world.guard import ClassGuard, Guard
 
 

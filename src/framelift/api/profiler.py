@@ -17,7 +17,7 @@ from framelift.core.breaks import Break
 from framelift.core.records import compiling
 from framelift.core.times import as_table
 from framelift.runtime.backends import Backend, backend_name, lookup_backend
-from framelift.runtime.frames import Context, Record, contexts
+from framelift.runtime.contexts import Context, Record, contexts
 from framelift.runtime.recompiles import Recompilation
 from framelift.runtime.telling import indented
 from framelift.tensors.graph import describe

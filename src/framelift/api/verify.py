@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from framelift.api.compile import compile, uncompiled
 from framelift.core.errors import FrameliftError, WrongResult
 from framelift.runtime.bisecting import coarsest, weights
-from framelift.runtime.frames import Context
+from framelift.runtime.contexts import Context
 from framelift.runtime.verifying import Verifier, WrongGraph, verifying
 from framelift.tensors.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.tensors.comparing import Difference, Rules, difference

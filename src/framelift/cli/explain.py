@@ -93,7 +93,7 @@ def of_script(options: argparse.Namespace) -> tuple[int, Any]:
     """Of all that a script compiles."""
     from framelift.api.explain import explanation
     from framelift.core.watching import Watch, watch_everywhere
-    from framelift.runtime.frames import contexts
+    from framelift.runtime.contexts import contexts
 
     if options.arg:
         raise Problem("--arg is for a function; a script gets what stands after it")

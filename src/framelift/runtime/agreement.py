@@ -38,7 +38,7 @@ from framelift.runtime.collective_calls import shapes
 from framelift.world.dynamism import VARIES
 
 if TYPE_CHECKING:
-    from framelift.runtime.frames import Record
+    from framelift.runtime.contexts import Record
 
 ROUNDS = 4
 """How often ranks capture again to come to the same result."""

@@ -32,7 +32,7 @@ from framelift.runtime.parcels import NotSharedError, packed, unpacked
 
 if TYPE_CHECKING:
     from framelift.runtime.agreement import Meetings
-    from framelift.runtime.frames import Record
+    from framelift.runtime.contexts import Record
 
 log = logging.getLogger("framelift.graph")
 

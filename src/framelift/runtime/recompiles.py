@@ -21,7 +21,7 @@ from framelift.core.errors import FailOnRecompileLimitHit, RecompileError, Recom
 from framelift.guards.failure import Failure
 
 if TYPE_CHECKING:
-    from framelift.runtime.frames import Context, Record
+    from framelift.runtime.contexts import Context, Record
 
 log = logging.getLogger("framelift.recompiles")
 

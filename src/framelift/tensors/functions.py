@@ -14,6 +14,7 @@ from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
 from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.tensors import memory
 
 Tensor = torch.Tensor
@@ -243,6 +244,14 @@ LEGACY: dict[Any, torch.dtype | None] = {Tensor: None} | {
 }
 LEGACY |= {torch.CharTensor: torch.int8, torch.ByteTensor: torch.uint8}
 """Classes that were once the way to make a tensor -> of which dtype; None: the default one."""
+
+
+def dtype_of_class(tensor: Any, cls: Any) -> torch.dtype:
+    """What `tensor.type(torch.LongTensor)` asks for."""
+    dtype = LEGACY.get(cls)
+    if dtype is None or tensor.device.type != "cpu":
+        raise Break(breaks.GRAPH_ARGUMENT, f"Tensor.type with {cls.__module__}.{cls.__name__}")
+    return dtype
 
 
 def modern(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:

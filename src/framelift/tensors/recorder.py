@@ -47,6 +47,7 @@ from framelift.tensors.functions import (
     REFUSED,
     SCALED,
     SPARSE_FACTS,
+    dtype_of_class,
     element,
     has_effects,
     is_collective,
@@ -288,7 +289,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if func in LEGACY:
             return self.make_by_class(func, args, kwargs)
         if func is Tensor.type and len(args) == 2 and type(args[1]) is type(torch.FloatTensor):
-            args = (args[0], self.dtype_of_class(args[0], args[1]))
+            args = (args[0], dtype_of_class(args[0], args[1]))
         if func in SCALED and takes_a_factor(args, kwargs):
             func = SCALED[func]
         if type(func) in OPERATORS and has_effects(func):
@@ -335,13 +336,6 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             same = (found.dtype, found.shape) == (out.dtype, out.shape)
         if not same:
             raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a number of NumPy's")
-
-    def dtype_of_class(self, tensor: Any, cls: Any) -> torch.dtype:
-        """What `tensor.type(torch.LongTensor)` asks for."""
-        dtype = LEGACY.get(cls)
-        if dtype is None or tensor.device.type != "cpu":
-            raise Break(breaks.GRAPH_ARGUMENT, f"Tensor.type with {cls.__module__}.{cls.__name__}")
-        return dtype
 
     def make_by_class(self, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`torch.FloatTensor(...)`, as it is written now."""
