@@ -14,7 +14,9 @@ import functools
 import gc
 import operator
 import re
+import sys
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -107,11 +109,16 @@ def open_singleton(world: Door, value: Any, source: Source) -> Any:
     return value
 
 
+PARAMETERS_OF_TYPES: tuple[type, ...] = ()
+if sys.version_info >= (3, 12):  # until then, instances of classes in Python
+    PARAMETERS_OF_TYPES = (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.TypeAliasType)
+
+
 @opens(type, types.MethodDescriptorType, types.WrapperDescriptorType)
 @opens(types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property)
 @opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
 @opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
-@opens(torch.jit.ScriptFunction)
+@opens(torch.jit.ScriptFunction, *PARAMETERS_OF_TYPES)
 def open_by_identity(world: Door, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guard(source, Check.IS, value)
