@@ -58,7 +58,7 @@ BREAKS = {
     ),
     **dict.fromkeys(("geqrf", "histogram", "histogramdd", "to_sparse"), NO_FAKE),
     **dict.fromkeys(("sparse.mm.reduce", "sparse.sampled_addmm"), KIND),
-    **dict.fromkeys(("resize_", "resize_as_"), "not supported"),  # of inputs
+    "resize_": "not supported",  # of inputs
     "torch._scaled_mm_v2": "opaque object",  # an enumeration of pybind11's
 }
 """Operators that break with some of their samples -> the reason."""

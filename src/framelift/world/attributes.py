@@ -28,7 +28,7 @@ from framelift.tensors import memory
 from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
 from framelift.world.arrays import Array
-from framelift.world.door import Door
+from framelift.world.door import Door, is_drawn
 from framelift.world.groups import IDENTICAL
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
@@ -157,9 +157,10 @@ class Attributes(Door):
             source = self.known[id(obj)].source
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if any(isinstance(obj, kind) and name in names for kind, names in GUARDED_STATE.items()):
-            return self.found_at(
-                self.known[id(obj)].source.child(Access.NATIVE_ATTR, name), getattr(obj, name)
-            )
+            source = self.known[id(obj)].source
+            if is_drawn(source):  # the same for each that the region makes
+                return native(getattr, obj, name)
+            return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if type(found) in UNGUARDED_STATE:
             self.refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
