@@ -21,12 +21,13 @@ SITE := build/site
 CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: help demo docs test lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
+.PHONY: help demo docs test test-thorough lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
   test-browser test-torchless test-cpython-torchless setup clean distclean
 
 help:
 	@echo "make demo            capture, compile and run a Hugging Face model"
 	@echo "make test            lint, types, layer rules and tests"
+	@echo "make test-thorough   the same with all of the large catalogues, of which make test runs a part"
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
@@ -46,6 +47,9 @@ demo: setup
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 $(TEST)
+
+test-thorough: lint
+	@FRAMELIFT_THOROUGH=1 $(BIN)/python -m pytest -n 2 $(TEST)
 
 lint: setup
 	@$(BIN)/ruff check .
