@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="torch's database of operators needs it")
 
 import framelift  # noqa: E402
+from check import reasons  # noqa: E402
 from sweep_operators import difference  # noqa: E402
 from test_recorder import F, W, X, check, reason  # noqa: E402
 
@@ -397,3 +398,15 @@ def test_one_tensor_given_twice() -> None:
     both = X.clone()
     compiled = framelift.compile(lambda x, y: x.add_(1) + y, backend="eager", fullgraph=True)
     assert torch.equal(compiled(both, both), (X + 1) * 2)
+
+
+def test_a_nested_tensor_of_strided_layout_is_a_named_break() -> None:
+    nested = torch.nested.nested_tensor([torch.ones(3), torch.ones(2)])
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x * 2, y + 1
+
+    compiled = framelift.compile(fn, backend="eager")
+    found, other = compiled(nested, torch.ones(2))
+    assert [part.tolist() for part in found.unbind()] == [[2.0] * 3, [2.0] * 2] and other.tolist() == [2, 2]
+    assert set(reasons(compiled)) == {"unsupported kind of tensor"}

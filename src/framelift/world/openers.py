@@ -166,6 +166,8 @@ def open_tensor(world: Door, value: Any, source: Source) -> Any:
     if is_wrapper_class(type(value)):
         return open_wrapper(world, value, source)
     with torch._C.DisableTorchFunction():
+        if value.is_nested:
+            world.refuse(breaks.TENSOR_KIND, "a nested tensor of strided layout")
         if value.__dict__.get("_dynamo_static_input_type") == "guarded":
             world.guard(source, Check.IS, value)
         dims = world.dims_of(source, value)
