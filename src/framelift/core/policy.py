@@ -68,6 +68,8 @@ INLINED = (
     "torch.utils._contextlib",
     "torch.utils.checkpoint",
     "torch.cpu",
+    "torch.cuda.stream",
+    "torch.cuda.StreamContext",
     "torch.amp.autocast_mode",
     "torch.autograd.anomaly_mode",
     "torch.autograd.function",
@@ -103,6 +105,7 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
 
 
 def is_leaf(name: str) -> bool:
+    """Whether what has this name, a module or something in one, is left as it is."""
     return name.partition(".")[0] in LEAVES and not within(name, INLINED)
 
 
@@ -128,7 +131,7 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
         return run, _frame.LEAF
     if name.partition(".")[0] in EFFECTS:
         return run, _frame.REFUSE
-    return run, _frame.LEAF if is_leaf(name) else _frame.INTERPRET
+    return run, _frame.LEAF if is_leaf(f"{name}.{fn.__qualname__}") else _frame.INTERPRET
 
 
 def gives_a_constant(fn: FunctionType) -> bool:

@@ -425,6 +425,7 @@ TORCH_TOP = {
         torch.cuda.device_count,
         torch.cuda.is_bf16_supported,
         torch.cuda._is_compiled,
+        torch.cuda._utils._get_device_index,
     ),
     *(torch.cuda.get_device_name, torch.cuda.get_device_capability, torch.cuda.get_device_properties),
 }
