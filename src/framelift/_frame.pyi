@@ -66,3 +66,9 @@ class Stop:
         then: Callable[[Any], tuple[FunctionType, tuple[Any, ...]]],
         /,
     ) -> Stop: ...
+
+class Again:
+    """What a region returns that has done nothing: the frame itself is run, with nothing below it looked at.
+    If that does not raise, `returned` is called, which may."""
+
+    def __new__(cls, returned: Callable[[], object], /) -> Again: ...

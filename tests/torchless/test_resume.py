@@ -768,6 +768,43 @@ def test_a_stop_without_a_step() -> None:
     assert seen == [None]
 
 
+def test_a_region_that_has_done_nothing() -> None:
+    """The frame runs as it is, and nothing below it is replaced."""
+    seen: list[Any] = []
+
+    def again(returned: Any) -> Any:
+        return lambda *args: _frame.Again(returned)
+
+    def outer(x: int, *more: int) -> tuple[int, ...]:
+        x = inner(x) + 1
+        return (x, *more)
+
+    def inner(x: int) -> int:
+        if x > 5:
+            raise ValueError(x)
+        return x * 2
+
+    regions = {outer: again(lambda: seen.append("returned")), inner: lambda x: 100}
+    assert call_replaced(regions, outer, 3, 4) == (7, 4)
+    assert seen == ["returned"]
+    with pytest.raises(ValueError, match="6"):
+        call_replaced(regions, outer, 6)
+    assert seen == ["returned"]
+
+
+def test_a_region_that_has_done_nothing_and_minds() -> None:
+    def returned() -> None:
+        raise KeyError("it should not have")
+
+    def outer(x: int) -> int:
+        return x
+
+    with pytest.raises(KeyError, match="it should not have"):
+        call_replaced({outer: lambda *args: _frame.Again(returned)}, outer, 1)
+    with pytest.raises(TypeError):
+        _frame.Again()  # type: ignore[call-arg]
+
+
 def test_stops_within_each_other() -> None:
     """What a step or a resumed function calls may stop itself."""
 

@@ -21,6 +21,7 @@ from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
 from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
+from framelift.codegen.again import run_again
 from framelift.codegen.building import dictionary_of, is_plain_attribute
 from framelift.codegen.plan import Activation, Plan
 from framelift.codegen.rebuild import Cyclic, Rebuild
@@ -173,7 +174,7 @@ def write(
         call = f"graph({', '.join(given)})"
         targets = [target for target, _ in r.outputs.values()]
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
-        body += running(run, world, switches, r)
+        body += running(run, name, world, switches, r)
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(as_inference)}({target})")
@@ -206,12 +207,16 @@ def as_inference(tensor: torch.Tensor) -> torch.Tensor:
         return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
+def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
     """The statements that run the graph: without the modes around the call, which are in it already. One that
-    raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone, and the `with`
-    statements that were open then are left."""
+    raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone. Then the frame
+    runs as it is, or the `with` statements that were open at the beginning are left."""
     recorder = world.recorder
     before, undo, after = [], [], []
+    again = recorder.can_run_again() and not r.draws(late=False)
+    if again and recorder.fakes.has_drawn:
+        before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
+        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
     if recorder.modes_before:
         before.append(f"modes = {r.constant(put_modes_aside)}()")
         undo.append(f"{r.constant(put_modes_back)}(modes)")
@@ -231,11 +236,15 @@ def running(run: str, world: World, switches: TorchState, r: Rebuild) -> list[st
         after.insert(0, f"{r.constant(thrown)}(before)")
     left = {id(manager) for manager in recorder.left}
     exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
-    if exits:
-        undo.append(f"{r.constant(leave_statements)}(error, {', '.join(exits)})")
+    if again:
+        given = ["error", repr(name), repr(world.handles_errors), *exits]
+        undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
+    else:
+        undo += [f"{r.constant(leave_statements)}(error, {', '.join(exits)})"] if exits else []
+        undo += ["raise"] if undo else []
     if not undo:
         return [run]
-    failing = [f"    {line}" for line in (*undo, "raise")]
+    failing = [f"    {line}" for line in undo]
     return [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
 
 

@@ -92,6 +92,7 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     node: torch.fx.Node = recorder.add_node("call_function", hook_gradient, given)
     node.meta["stack_trace"] = recorder.where()
     recorder.impure.add(node)
+    recorder.only_once = True
     if not vanishes(found.body):
         recorder.hooked.add(node)
     return node

@@ -140,6 +140,7 @@ def serve_backward_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
         raise Break(breaks.INTERNAL, "backward hooks of a module within a function that an operator is given")
     found = TracedHook(*args, **kwargs)
     found.node = world.recorder.add_node("call_function", HookOfBodies, ())
+    world.recorder.only_once = True
     return found
 
 

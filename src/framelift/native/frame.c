@@ -508,6 +508,76 @@ static PyTypeObject StopType = {
 
 static inline bool is_stop(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &StopType); }
 
+/* What a region returns that has done nothing: the frame itself is run, with nothing below it looked at, and
+ * if that does not raise, returned() is called, which may. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *returned; /* owned */
+} Again;
+
+static void again_dealloc(Again *again)
+{
+    PyObject_GC_UnTrack(again);
+    Py_XDECREF(again->returned);
+    PyObject_GC_Del(again);
+}
+
+static int again_traverse(Again *again, visitproc visit, void *arg)
+{
+    Py_VISIT(again->returned);
+    return 0;
+}
+
+static PyObject *again_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *returned;
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "Again() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O:Again", &returned)) {
+        return NULL;
+    }
+    Again *again = PyObject_GC_New(Again, type);
+    if (again != NULL) {
+        again->returned = Py_NewRef(returned);
+        PyObject_GC_Track(again);
+    }
+    return (PyObject *)again;
+}
+
+static PyTypeObject AgainType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift._frame.Again",
+    .tp_basicsize = sizeof(Again),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Again(returned, /)\n--\n\n"
+              "What a region returns that has done nothing: its frame is to run as it is.",
+    .tp_new = again_new,
+    .tp_dealloc = (destructor)again_dealloc,
+    .tp_traverse = (traverseproc)again_traverse,
+};
+
+static inline bool is_again(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &AgainType); }
+
+/* Steals both. */
+static PyObject *settle(Thread *thread, Again *again, PyObject *result)
+{
+    if (result != NULL) {
+        PyObject *answer = call_with_room(thread, again->returned, NULL, 0);
+        if (answer == NULL) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(answer);
+        Py_DECREF(again);
+        return result;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_DECREF(again);
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+}
+
 /* Calls a function with a tuple of which it gets the references: once the frame has its arguments, nothing
  * here keeps them alive. */
 static PyObject *hand_over(Thread *thread, PyObject *function, PyObject *args, bool resuming)
@@ -574,7 +644,7 @@ static PyObject *go_on(Thread *thread, PyObject *result)
     return result;
 }
 
-enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED };
+enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED, RUN_AGAIN };
 
 /* Runs something instead of the frame, or says how the frame itself is to run. */
 static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
@@ -586,7 +656,7 @@ static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
     }
     *result = run_entry(thread, frame, cache);
     if (*result != NULL || PyErr_Occurred()) {
-        return REPLACED;
+        return is_again(*result) ? RUN_AGAIN : REPLACED;
     }
     if (missed_callback == NULL) {
         return RUN_LOOKING;
@@ -603,7 +673,7 @@ static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
                            PyTuple_GET_SIZE(args));
         Py_DECREF(answer);
     }
-    return REPLACED;
+    return is_again(*result) ? RUN_AGAIN : REPLACED;
 }
 
 static PyObject *call_interceptor(Thread *thread, Frame *frame)
@@ -640,6 +710,8 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
             return replace_frame(ts, frame, resuming ? result : go_on(thread, result));
         case RUN_UNTOUCHED:
             return run_frame_untouched(ts, frame, thread);
+        case RUN_AGAIN:
+            return settle(thread, (Again *)result, run_frame_untouched(ts, frame, thread));
         default:
             return run_frame(ts, frame, 0);
         }
@@ -1103,7 +1175,8 @@ PyMODINIT_FUNC PyInit__frame(void)
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0)) {
+    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0 ||
+                           PyModule_AddType(module, &AgainType) < 0)) {
         Py_CLEAR(module);
     }
     return module;

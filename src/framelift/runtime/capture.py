@@ -252,6 +252,7 @@ class Trace:
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame_function, world.frame_globals = fn, fn.__globals__
+        world.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.catches_operator_errors = catches
         names = variables(fn.__code__)
         pending = [

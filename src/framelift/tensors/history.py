@@ -179,6 +179,7 @@ class Histories(GraphWriter):
             self.viewing |= {id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()}
         if not (settings["create_graph"] if settings["retain_graph"] is None else settings["retain_graph"]):
             self.gone |= {node for node in nodes if not is_accumulator(node)}
+        self.only_once = True  # what it goes through may be freed
         node = self.node(torch.autograd.grad, (outputs, inputs), {k: v for k, v in settings.items() if v})
         node.meta["stack_trace"] = self.where()
         self.calls += 1

@@ -428,6 +428,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         if self.fakes.sealed:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.fakes.has_drawn = True
+        self.only_once |= is_custom(func)
 
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
@@ -445,6 +446,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             except Exception as error:
                 raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
             self.note_random(func)
+            self.only_once = True
             if memory.state() != self.state:
                 raise Break(breaks.INTERNAL, f"{describe(func)} throws a switch of torch's")
             changed = bool(self.fakes.written) and self.note_changes(self.fakes.written, tensors)
@@ -544,6 +546,15 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         return bool(changed)
 
     # ---- the end
+
+    def can_run_again(self) -> bool:
+        """Whether a graph that raises has changed nothing that could be told, once torch's CPU generator
+        is put back."""
+        if self.only_once or self.left or self.flagged:
+            return False
+        if any(id(fake) in self.mutated for _, _, fake in self.inputs):
+            return False
+        return not self.fakes.has_drawn or all(fake.device.type == "cpu" for fake in self.kept)
 
     def finish(self, outputs: list[Any]) -> None:
         super().finish(outputs)

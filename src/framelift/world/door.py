@@ -126,8 +126,10 @@ class Door(PlainWorld):
         self.memo: dict[Any, Any] = {}
         """What those from outside have given in the trace."""
         self.inlined: dict[int, FunctionType] = {}
-        self.inlined_calls = 0
         """Outside functions whose code the trace has followed."""
+        self.inlined_calls = 0
+        self.handles_errors = False
+        """Whether any code that it has followed may do something about an error."""
         self.kept: list[Any] = []
         self.outside_sets: dict[int, Source] = {}
         self.disordered: set[int] = set()
@@ -490,6 +492,7 @@ class Door(PlainWorld):
 
     def entered(self, fn: FunctionType) -> None:
         self.inlined_calls += 1
+        self.handles_errors = self.handles_errors or bool(fn.__code__.co_exceptiontable)
         if id(fn) not in self.inside_functions and not self.is_made_anew(fn):
             self.inlined[id(fn)] = fn
 

@@ -116,9 +116,9 @@ def judge_class(cls: type) -> Licence | Refusal:
         return Licence(Looks.RECORDED, "makes a tensor")
     if is_wrapper_class(cls):
         return Licence(Looks.RECORDED, "makes a tensor around others")
-    module = cls.__module__
+    module, name = cls.__module__, f"{cls.__module__}.{cls.__qualname__}"
     init: Any = cls.__init__  # type: ignore[misc]
-    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(f"{module}.{cls.__qualname__}"):
+    if cls.__flags__ & (1 << 9) and type(init) is types.FunctionType and policy.is_leaf(name):
         if not policy.within(module, TORCH_PYTHON):
             return Refusal(breaks.UNLICENSED_CALL, describe(cls))
         return Licence(
