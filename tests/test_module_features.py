@@ -142,6 +142,17 @@ def test_a_layer_added_to_a_container_is_noticed():
         alike(plain(module(x3())), plain(compiled(x3())))
 
 
+def test_where_torchs_own_compiler_is_in_use(monkeypatch):
+    """It puts methods of its own before those that make modules."""
+    for name in ("__init__", "__setstate__"):
+        monkeypatch.setattr(nn.Module, name, getattr(nn.Module, name))
+    monkeypatch.setattr(nn.Module, "___needs_generation_tag_patch", True, raising=False)
+    torch.compile(linear(), backend="eager")(x3())
+    assert "mutation_guard" in nn.Module.__init__.__module__
+    for body in (goes_over_a_sequential, makes_a_layer, makes_a_stack):
+        check_module(lambda body=body: Calling(body, parts=nn.Sequential(*layers())), x3())
+
+
 # ---- modules made, copied and loaded inside
 
 

@@ -150,7 +150,11 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
 
 
 def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
-    """A method of an optimizer that torch's own compiler, once it is loaded, keeps from itself."""
+    """A method that torch's own compiler, once it is loaded, has put one of its own before: an optimizer's,
+    which it keeps from itself, or one that makes a module, of which it takes note."""
+    if module_name(fn) == "torch._dynamo.mutation_guard" and fn.__closure__ is not None:
+        found = fn.__closure__[0].cell_contents
+        return found if type(found) is FunctionType else None
     marks = vars(fn)
     original = marks.get("_torchdynamo_orig_callable") if marks.get("_torchdynamo_disable") else None
     is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
