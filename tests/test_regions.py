@@ -80,7 +80,15 @@ def in_a_checkpoint(x: Any) -> Any:
     return checkpoint(block, x, WEIGHTS[0], use_reentrant=False)
 
 
-SHARED = {twice: 1, nested: 1, layers: 1, structures: 1, other_numbers: 2, gradient_inside: 1}
+def made_inside(x: Any) -> Any:
+    @torch.compiler.nested_compile_region
+    def scaled(y: torch.Tensor) -> torch.Tensor:
+        return y.sin() * x
+
+    return scaled(scaled(x + 1))
+
+
+SHARED = {made_inside: 1, twice: 1, nested: 1, layers: 1, structures: 1, other_numbers: 2, gradient_inside: 1}
 SHARED |= {transformed: 0, in_a_checkpoint: 0}
 
 

@@ -17,7 +17,7 @@ from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
 from framelift.core.weakly import there
-from framelift.world.guard import Check, Guard
+from framelift.world.guard import Check, Guard, is_of_a_number, number
 from framelift.world.source import Access, Source, written
 
 LONGEST = 120
@@ -54,6 +54,10 @@ def of_guard(guard: Guard, found: Any) -> Failure:
     subject = str(guard.source)
     if guard.check is Check.TENSOR:
         text, shown_found, cause = tensor_fact(subject, guard.expected.diff(found) or "")
+    elif is_of_a_number(guard.source):
+        subject, value = str(guard.source.base), number(guard.source, found)
+        cause = causes.INT if value.dtype.kind in "iub" else causes.FLOAT
+        text, shown_found = guard.text, str(value)
     else:
         text, shown_found, cause = guard.text, FOUND.get(guard.check, shown)(found), cause_of(guard)
     return Failure(

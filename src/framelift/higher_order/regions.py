@@ -34,7 +34,7 @@ from framelift.higher_order.hooks import hook_gradient
 from framelift.tensors import memory
 from framelift.world.pending import Pending
 
-interpret(mark_compile_region)
+interpret(mark_compile_region, torch.compiler.nested_compile_region)
 
 NAME = "nested_compile_region"
 

@@ -146,7 +146,7 @@ def open_number(world: Any, value: Any, source: Source) -> Any:
     """One of NumPy's numbers is a constant, guarded by the bytes that it is made of."""
     if source.access is not Access.CONST:
         world.guard(source, Check.TYPE, type(value))
-        world.guard(source.child(Access.BYTES), Check.EQUAL, value.tobytes())
+        world.guard(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
     return value
 
 

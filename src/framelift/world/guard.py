@@ -9,7 +9,7 @@ from typing import Any
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.core.weakly import there, weakly
-from framelift.world.source import MemberName, Source, written
+from framelift.world.source import Access, MemberName, Source, written
 
 
 class Check(enum.Enum):
@@ -96,6 +96,8 @@ class Guard:
     @property
     def text(self) -> str:
         expected, text = self.expected, TEXTS[self.check]
+        if is_of_a_number(self.source):
+            return text.format(s=self.source.base, e=number(self.source, expected))
         if self.check in LISTS:
             expected = tuple(map(there, expected))
         elif self.check in OBJECTS:
@@ -107,6 +109,17 @@ class Guard:
         elif self.check is Check.KEYS:
             expected = f"[{', '.join(map(written, expected))}]"
         return text.format(s=self.source, e=expected)
+
+
+def is_of_a_number(source: Source) -> bool:
+    """Whether it is the bytes that one of NumPy's numbers is made of."""
+    return source.access is Access.BYTES and source.key is not None
+
+
+def number(source: Source, data: bytes) -> Any:
+    import numpy
+
+    return numpy.frombuffer(data, source.key)[0]
 
 
 WRITTEN = {Check.IS, Check.IS_NOT, Check.EQUAL, Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR}
