@@ -1596,16 +1596,14 @@ AT_ANY = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def settled() -> Iterator[None]:
-    """What torch loads when first used is loaded; what there is now is not looked at by the collector."""
+def settled() -> None:
+    """What torch loads when first used is loaded; what there is then is not looked at by the collector."""
     first = ("tensors_changed_in_place", "batch_norm", "a function of autograd", "random numbers of Python")
     for name in first:
         fn, arguments = PROGRAMS[name]()
         traced(fn, arguments, Stop(0))
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

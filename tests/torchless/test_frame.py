@@ -57,8 +57,11 @@ def give_the_hook_back():
 
 
 def codes_of_functions():
+    gc.unfreeze()  # or they are not all listed
     # by exact type: a weak proxy whose object is gone can't be asked for its class
-    return {function.__code__ for function in gc.get_objects() if type(function) is FunctionType}
+    found = {function.__code__ for function in gc.get_objects() if type(function) is FunctionType}
+    gc.freeze()
+    return found
 
 
 @pytest.fixture(autouse=True)
