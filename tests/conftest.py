@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 SAMPLED = {
     "tests/breaks/test_programs.py": 2,
@@ -57,3 +58,15 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     log.removeHandler(handler)
     assert not found or request.node.get_closest_marker("faults"), "\n".join(found)
+
+
+@pytest.fixture(autouse=True)
+def torch_is_left_as_it_was() -> Iterator[None]:
+    """A test that leaves a switch thrown fails itself, and not those that come after it."""
+    yield
+    found = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_default_device().type
+    if found != (torch.float32, True, "cpu"):
+        torch.set_default_dtype(torch.float32)
+        torch.set_grad_enabled(True)
+        torch.set_default_device(None)
+        pytest.fail(f"left behind: {found}")

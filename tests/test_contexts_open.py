@@ -354,18 +354,26 @@ def test_operators_under_two_default_dtypes_are_two_graphs() -> None:
     assert set(reasons(compiled)) == {"run-time effect"}
 
 
-def test_a_graph_that_raises_leaves_its_default_dtype() -> None:
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_graph_that_raises_leaves_its_default_dtype(changes: bool) -> None:
+    """To the function, which has set it by then; or as it was, where the graph has changed something else."""
+
     def fn(x: torch.Tensor, at: torch.Tensor) -> Any:
         torch.set_default_dtype(torch.float64)
+        if changes:
+            x.add_(1)
         y = x[at] + torch.ones(1)
         torch.set_default_dtype(torch.float32)
         return y
 
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
-    assert compiled(torch.ones(3), torch.tensor([0])).dtype is torch.float64
-    with pytest.raises(IndexError):
-        compiled(torch.ones(3), torch.tensor([9]))
-    assert torch.get_default_dtype() is torch.float32
+    try:
+        assert compiled(torch.ones(3), torch.tensor([0])).dtype is torch.float64
+        with pytest.raises(IndexError):
+            compiled(torch.ones(3), torch.tensor([9]))
+        assert torch.get_default_dtype() is (torch.float32 if changes else torch.float64)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_what_leaving_gives_is_guarded() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import framelift
-from check import capture, check, reasons, recompiles
+from check import capture, check, compare, entries, reasons, recompiles, run, why_not
 
 BACKENDS = ["eager", "aot_eager"]
 
@@ -114,3 +114,53 @@ def test_types_of_python_are_dtypes(dtype: type, backend: str) -> None:
 
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
     torch.testing.assert_close(compiled(torch.ones(3)), fn(torch.ones(3)), rtol=0, atol=0)
+
+
+# ---- checks that libraries make of their arguments
+
+
+def checks_shapes(x: torch.Tensor, n: int) -> torch.Tensor:
+    torch._assert(x.ndim == 2, f"expected two dimensions, got {x.ndim}")
+    torch._assert(x.shape[0] > 1, "more than one row")
+    torch._check_value(n > 0, lambda: f"{n} is not above zero")
+    torch._check_index(n < 9, lambda: f"{n} is not below nine")
+    torch._check_type(n != 3)
+    torch._check_with(KeyError, n != 4, lambda: "four")
+    torch._check_not_implemented(n != 5, lambda: "five")
+    return x * torch.sym_sum([n, x.shape[0], 1])
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_checks(dynamic: bool | None) -> None:
+    compiled = framelift.compile(checks_shapes, backend="eager", fullgraph=True, dynamic=dynamic)
+    good = [((2, 3), 1), ((4, 3), 2), ((5, 2), 8)]
+    for shape, n in [*good, ((3,), 1), ((1, 3), 1), *(((2, 3), n) for n in (0, 9, 3, 4, 5)), *good]:
+        x = torch.randn(shape)
+        compare(run(checks_shapes, (x, n), {}), run(compiled, (x, n), {}))
+    assert why_not(compiled) is None and entries(compiled) > 0
+
+
+def test_checks_of_what_is_in_a_tensor() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch._check_tensor_all(x > 0, lambda: "not all above zero")
+        torch._assert(x.sum() > 1, "too small")
+        return x * 2
+
+    compiled = framelift.compile(fn, backend="eager")
+    for x in (torch.ones(3), torch.zeros(3), torch.full((3,), 0.1), torch.ones(3)):
+        compare(run(fn, (x,), {}), run(compiled, (x,), {}))
+    assert set(reasons(compiled)) == {"data-dependent branch", "data-dependent value"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_older_questions_about_autocast() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        kinds = torch.get_autocast_cpu_dtype(), torch.get_autocast_gpu_dtype()
+        return torch.mm(x, x), torch.is_autocast_cpu_enabled(), kinds
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    x = torch.eye(3)
+    for kind in (None, torch.bfloat16, torch.float16, None):
+        with torch.autocast("cpu", dtype=kind, enabled=kind is not None):
+            compare(run(fn, (x,), {}), run(compiled, (x,), {}))
+    assert why_not(compiled) is None and entries(compiled) == 3

@@ -187,6 +187,22 @@ def serve_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.recorder.assume(condition)  # type: ignore[attr-defined]
 
 
+def serving_check(check: Any) -> Any:
+    """The same with an error that a graph would not raise."""
+
+    def serve_check_with(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if any(type(opened(given)) is torch.SymBool for given in (*args, *kwargs.values())):
+            raise Break(breaks.DATA_DEPENDENT_BRANCH, f"torch.{check.__name__}")
+        return f.world.call_native(f, check, args, kwargs)
+
+    return serve_check_with
+
+
+CHECKS = torch._check_with, torch._check_index, torch._check_value, torch._check_type
+for _check in (*CHECKS, torch._check_not_implemented):
+    serve(_check)(serving_check(_check))
+
+
 @serve(torch._check_is_size)
 def serve_check_is_size(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     size: Any = opened(args[0]) if args else None
