@@ -554,15 +554,12 @@ def known(body: str) -> str:
 
 
 KNOWN = {
-    "an operator that fails on its data is not caught": known("""
+    "an operator that fails on its data is not caught where an input was written to": known("""
+        t.add_(1)
         try:
             return t[torch.tensor([n + 5])]
         except IndexError:
             return u
-    """),
-    "what was done before an operator fails on its data is lost": known("""
-        items.append(u)
-        return t[torch.tensor([n + 5])]
     """),
 }
 """What differs today -> the smallest program. Random ones do not show these."""

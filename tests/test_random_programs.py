@@ -39,7 +39,7 @@ def test_random_programs_do_what_they_do_eagerly(first: int) -> None:
     assert statistics.share(statistics.raised) < 0.4, statistics.report()
 
 
-@settings(max_examples=50, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_a_random_program_does_what_it_does_eagerly(chance: random.Random) -> None:
     source = Writer(lambda n: chance.randrange(n)).write().source
