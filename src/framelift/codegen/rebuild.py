@@ -33,7 +33,6 @@ from framelift.tensors import memory
 from framelift.tensors.overrides import as_one_of
 from framelift.tensors.symbols import is_symbolic
 from framelift.tensors.terms import text_of
-from framelift.world.door import is_drawn
 from framelift.world.draws import Draw
 from framelift.world.exposure import Address
 from framelift.world.licence import GENERATORS
@@ -94,7 +93,7 @@ class Rebuild:
         if source.access is Access.DRAWN:
             self.drawn.add(source)
             return f"d{source.key}"
-        if is_drawn(source):
+        if source.is_drawn:
             raise Break(breaks.UNREBUILDABLE, f"{source}")
         name = self.inputs.get(source)
         if name is None:

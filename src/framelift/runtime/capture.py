@@ -58,7 +58,7 @@ from framelift.tensors.graph import as_input, graph_module
 from framelift.tensors.recorder import Recorder
 from framelift.tensors.symbols import Symbols
 from framelift.tensors.torch_state import Settings, TorchState
-from framelift.world.door import OPERATING, is_drawn
+from framelift.world.door import OPERATING
 from framelift.world.dynamism import Dynamism
 from framelift.world.exposure import opening
 from framelift.world.guard import Check, ClassGuard, Guard
@@ -485,7 +485,7 @@ def all_guards(
     if mutated or attributed:
         used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
-        tensors = [(slots[known.source], known.value) for known in each if not is_drawn(known.source)]
+        tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)

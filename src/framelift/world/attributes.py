@@ -28,7 +28,7 @@ from framelift.tensors import memory
 from framelift.tensors.overrides import PLAIN as TENSORS
 from framelift.tensors.symbols import PLAIN, SYMBOLIC, settled
 from framelift.world.arrays import Array
-from framelift.world.door import Door, is_drawn
+from framelift.world.door import Door
 from framelift.world.groups import IDENTICAL
 from framelift.world.guard import Check
 from framelift.world.openers import IMMUTABLE_TYPE, is_ordinary
@@ -158,7 +158,7 @@ class Attributes(Door):
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if any(isinstance(obj, kind) and name in names for kind, names in GUARDED_STATE.items()):
             source = self.known[id(obj)].source
-            if is_drawn(source):  # the same for each that the region makes
+            if source.is_drawn:  # the same for each that the region makes
                 return native(getattr, obj, name)
             return self.found_at(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
         if type(found) in UNGUARDED_STATE:

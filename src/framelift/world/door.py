@@ -57,11 +57,6 @@ def is_untraced(value: Any) -> bool:
     return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
 
 
-def is_drawn(source: Source) -> bool:
-    """Whether the region makes it, or has it from there: what it is anew each time can't be guarded."""
-    return source.root.access is Access.DRAWN
-
-
 leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
 
 
@@ -157,7 +152,7 @@ class Door(PlainWorld):
     # ---- guards
 
     def guard(self, source: Source, check: Check, expected: Any) -> None:
-        if is_drawn(source) or (type(expected) is Source and is_drawn(expected)):
+        if source.is_drawn or (type(expected) is Source and expected.is_drawn):
             return
         index = (source, check, expected if check in KEYED else None)
         if index not in self.guards:

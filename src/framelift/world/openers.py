@@ -353,6 +353,14 @@ EXTRA_STATE = frozenset({types.SimpleNamespace, torch.nn.Module, types.ModuleTyp
 
 def is_ordinary(cls: type) -> bool:
     """Whether everything an instance holds is in its `__dict__` and slots."""
+    found = _ordinary.get(cls)
+    return _ordinary.set(cls, looks_ordinary(cls)) if found is None else found
+
+
+_ordinary: PerCode[bool] = PerCode()
+
+
+def looks_ordinary(cls: type) -> bool:
     slots = 0
     for base in cls.__mro__:
         if base is object or base in EXTRA_STATE:

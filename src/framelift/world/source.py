@@ -96,13 +96,15 @@ ROOTS |= {Access.DECIMAL_CONTEXT, Access.MODE, Access.DRAWN}
 class Source:
     """One outside place. Sources are unique within a world: compare them by identity."""
 
-    __slots__ = ("access", "base", "children", "key")
+    __slots__ = ("access", "base", "children", "is_drawn", "key")
 
     def __init__(self, base: Source | None, access: Access, key: Any) -> None:
         self.base = base
         self.access = access
         self.key = key
         self.children: dict[Any, Source] = {}
+        self.is_drawn: bool = access is Access.DRAWN or (base is not None and base.is_drawn)
+        """Whether the region makes it, or has it from there: what it is anew each time can't be guarded."""
 
     def child(self, access: Access, key: Any = None) -> Source:
         """The source reached from this one; the same one each time."""
