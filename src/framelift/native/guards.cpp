@@ -56,7 +56,15 @@ PyObject* with_history(PyObject*, PyObject* tensor) {
   if (!is_tensor(tensor)) {
     return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
   }
-  torch::autograd::set_history(THPVariable_Unpack(tensor), make_node<Node>());
+  const torch::autograd::Variable& variable = THPVariable_Unpack(tensor);
+  if constexpr (std::is_same_v<Node, CapturedBackward>) {
+    // No gradient ever comes, so nothing need be known of it: a fake has to ask Python what device it is on.
+    auto node = make_node<Node>();
+    uint32_t number = node->add_input_metadata(torch::autograd::Node::undefined_input());
+    torch::autograd::impl::set_gradient_edge(variable, {std::move(node), number});
+  } else {
+    torch::autograd::set_history(variable, make_node<Node>());
+  }
   return Py_NewRef(tensor);
   END_HANDLE_TH_ERRORS
 }
