@@ -58,9 +58,12 @@ PyObject* with_history(PyObject*, PyObject* tensor) {
   }
   const torch::autograd::Variable& variable = THPVariable_Unpack(tensor);
   if constexpr (std::is_same_v<Node, CapturedBackward>) {
-    // No gradient ever comes, so nothing need be known of it: a fake has to ask Python what device it is on.
+    // What torch itself notes of a tensor, but for the device: a fake would have to ask Python for that.
+    TORCH_CHECK(torch::autograd::isDifferentiableType(variable.scalar_type()), "integers have no history");
     auto node = make_node<Node>();
-    uint32_t number = node->add_input_metadata(torch::autograd::Node::undefined_input());
+    uint32_t number = node->add_input_metadata(
+        at::device(at::kMeta).dtype(variable.scalar_type()), variable.sym_sizes(),
+        /*is_tensor_subclass=*/true, variable.is_nested(), variable.scalar_type());
     torch::autograd::impl::set_gradient_edge(variable, {std::move(node), number});
   } else {
     torch::autograd::set_history(variable, make_node<Node>());
