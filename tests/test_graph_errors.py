@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
+from torch.testing._internal.two_tensor import TwoTensor
 
 import framelift
 from check import compare, copied, entries, run, why_not
@@ -224,6 +225,36 @@ def test_an_operator_of_the_programs_own_runs_once() -> None:
     with pytest.raises(IndexError):
         compiled(torch.ones(3), BEYOND)
     assert calls == [0, 1]
+
+
+def test_a_generator_of_the_programs_own_is_not_drawn_from_twice() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor, generator: torch.Generator) -> Any:
+        return (x * torch.rand(3, generator=generator))[i]
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    states = []
+    for each in (fn, compiled):
+        generator = torch.Generator().manual_seed(3)
+        each(torch.ones(3), ROWS, generator)
+        with pytest.raises(IndexError):
+            each(torch.ones(3), BEYOND, generator)
+        states.append(generator.get_state().tolist())
+    assert states[0] == states[1]
+
+
+def test_tensors_that_wrap_others_do_not_run_again() -> None:
+    """What they do in an operator may be a collective."""
+
+    def fn(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x[i] * 2
+
+    counters.clear()
+    compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
+    x = TwoTensor(torch.ones(3), torch.ones(3))
+    compiled(x, ROWS)
+    with pytest.raises(IndexError):
+        compiled(x, BEYOND)
+    assert not counters["graph_errors"] and entries(compiled) == 1
 
 
 def failing(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:

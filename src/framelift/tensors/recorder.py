@@ -550,8 +550,8 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
     def can_run_again(self) -> bool:
         """Whether a graph that raises has changed nothing that could be told, once torch's CPU generator
         is put back."""
-        if self.only_once or self.left or self.flagged:
-            return False
+        if self.only_once or self.left or self.flagged or self.behind:
+            return False  # an operator on tensors that wrap others may be a collective
         if any(id(fake) in self.mutated for _, _, fake in self.inputs):
             return False
         return not self.fakes.has_drawn or all(fake.device.type == "cpu" for fake in self.kept)
