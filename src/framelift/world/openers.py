@@ -344,7 +344,11 @@ def opener_of(cls: type) -> Opener:
 
 
 def is_made_in_c(cls: type) -> bool:
-    return any(type(v) is types.MethodDescriptorType and v.__objclass__ is cls for v in vars(cls).values())
+    """Whether C has given it methods, or slots such as `__next__`, of its own."""
+    return any(type(v) in OF_C and v.__objclass__ is cls for v in vars(cls).values())
+
+
+OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 EXTRA_STATE = frozenset({types.SimpleNamespace, torch.nn.Module, types.ModuleType})
