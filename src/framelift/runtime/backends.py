@@ -145,8 +145,13 @@ def unmarking(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         outputs = compiled(*args)
         for output in outputs:
-            if isinstance(output, torch.Tensor):
-                output.__dict__.pop("_dynamo_propagated_dynamic_indices", None)
+            if not isinstance(output, torch.Tensor):
+                continue
+            marks = output.__dict__
+            marks.pop("_dynamo_propagated_dynamic_indices", None)
+            # as older versions of torch call it, and what users mark
+            if "_dynamo_weak_dynamic_indices" in marks and not any(output is given for given in args):
+                del marks["_dynamo_weak_dynamic_indices"]
         return outputs
 
     return run
