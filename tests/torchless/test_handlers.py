@@ -233,14 +233,19 @@ def test_a_break_leaves_the_frame_as_it_was(program: Program) -> None:
 
 
 def test_a_break_in_any_operation_of_any_handler_leaves_the_frame_as_it_was() -> None:
-    broken: dict[Site, Breaking] = {}
-    for program in CATALOGUE.values():
-        # found at once, and broken at once: what other programs leave in caches changes what there is to do
-        for at, site in enumerate(sites.__wrapped__(program), 1):
-            deep = site.nth > 4  # how far a set is gone over depends on hashes
-            if site.handler and not deep and site not in broken:
-                broken[site] = check_break(program, at)
-    assert {site for site, world in broken.items() if not world.left} == set()
+    """What is in caches, and when the collector runs, changes what there is to do: an operation that a program
+    does not come to again is looked for in the others, and in all of them once more."""
+    seen: set[Site] = set()
+    broken: set[Site] = set()
+    for turn in range(2):
+        for program in CATALOGUE.values() if turn == 0 or seen != broken else ():
+            for at, site in enumerate(sites.__wrapped__(program), 1):
+                deep = site.nth > 4  # how far a set is gone over depends on hashes
+                if site.handler and not deep and site not in broken:
+                    seen.add(site)
+                    if check_break(program, at).left:
+                        broken.add(site)
+    assert seen == broken
 
 
 class Closed:
