@@ -233,8 +233,8 @@ def test_a_break_leaves_the_frame_as_it_was(program: Program) -> None:
 
 
 def test_a_break_in_any_operation_of_any_handler_leaves_the_frame_as_it_was() -> None:
-    """What is in caches, and when the collector runs, changes what there is to do: an operation that a program
-    does not come to again is looked for in the others, and in all of them once more."""
+    """What is in caches, and when the collector runs, changes what there is to do: an operation that a
+    program does not come to again is looked for in the others, and in all of them once more."""
     seen: set[Site] = set()
     broken: set[Site] = set()
     for turn in range(2):
