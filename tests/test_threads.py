@@ -7,6 +7,8 @@ import collections
 import concurrent.futures
 import sys
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 import framelift
 from check import entries, why_not
 from framelift import _frame
+from framelift.runtime import backends
 
 THREADS = 8
 PATIENCE_S = 120.0
@@ -325,6 +328,44 @@ def test_torchs_own_compilers_in_several_threads(backend: str) -> None:
 
     together(work, threads=len(functions))
     assert [entries(one) for one in compiled] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("stance", ["default", "fail_on_recompile"])
+def test_switches_that_a_compiler_throws_are_nothing_to_other_threads(stance: Any) -> None:
+    """AOTAutograd traces in anomaly mode, which all threads see."""
+    inside = threading.Event()
+
+    @backends.in_tracing_context
+    def slow(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with torch.autograd.detect_anomaly(check_nan=False):
+                inside.set()
+                time.sleep(0.3)
+        return graph.forward
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    slowly = framelift.compile(fn, backend=slow, fullgraph=True)
+    known, new = Counting(), Counting()
+    served, captured = (framelift.compile(fn, backend=one, fullgraph=True) for one in (known, new))
+    served(torch.ones(2))
+
+    def work(n: int) -> torch.Tensor:
+        if n == 0:
+            return slowly(torch.ones(2))
+        assert inside.wait(PATIENCE_S)
+        if n == 1:
+            with framelift.set_stance(stance):
+                return served(torch.ones(2))
+        return captured(torch.ones(2))
+
+    for result in together(work, threads=3 if stance == "default" else 2):
+        assert torch.equal(result, 2 * torch.ones(2))
+    assert (entries(slowly), entries(served)) == (1, 1)
+    assert entries(captured) == (stance == "default")
+    assert not torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled()
 
 
 # ---- compiled functions that call compiled functions

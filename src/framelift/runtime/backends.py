@@ -10,7 +10,6 @@ import contextlib
 import copy
 import functools
 import importlib.metadata
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -28,15 +27,13 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.runtime import telling
 from framelift.tensors.symbols import Symbols
-from framelift.tensors.torch_state import TorchState
+from framelift.tensors.torch_state import TorchState, throwing
 
 Backend = Callable[..., Callable[..., Any]]
 ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
 _registered: dict[str, Backend] = {}
-_torch_compilers = threading.RLock()
-"""AOTAutograd and Inductor are made for one compilation at a time."""
 
 
 def register_backend(backend: Backend | None = None, name: str | None = None) -> Any:
@@ -112,7 +109,7 @@ def compile_graph(
 
 def in_tracing_context(backend: Backend) -> Backend:
     """Runs a backend in the context that AOTAutograd and Inductor look for, with fakes of its own: those
-    of the trace may have been changed by what the program did."""
+    of the trace may have been changed by what the program did. They are made for one compilation at a time."""
 
     @functools.wraps(backend)
     def compile_in_context(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
@@ -127,12 +124,12 @@ def in_tracing_context(backend: Backend) -> Backend:
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols, fakes = _symbols.get(), _fakes.get()
         if fakes is not None:
-            with _torch_compilers, tracing(TracingContext(fakes)), lstm_in_parts(graph, inputs):
+            with throwing, tracing(TracingContext(fakes)), lstm_in_parts(graph, inputs):
                 return backend(graph, inputs, **options)
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
-        with _torch_compilers, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
+        with throwing, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
             compiled = backend(without_inference_mode(graph), inputs, **options)
         return compiled if symbols is None else unmarking(compiled)
 
@@ -304,7 +301,7 @@ def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options:
         if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
             # parameters are where they were each time, and need not be copied for a CUDA graph
             kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
-        with _torch_compilers:  # the backward graph's turn comes when it is first needed, in whichever thread
+        with throwing:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 
     return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 import timeit
 from collections.abc import Callable, Iterator
@@ -40,7 +39,7 @@ from framelift.runtime.collective_calls import naming_collectives
 from framelift.runtime.contexts import Compiled, Context, GuardFail, Record, contexts, entries_everywhere
 from framelift.runtime.verifying import original, verified
 from framelift.tensors.contexts import outside_of
-from framelift.tensors.torch_state import without_saved_tensors_hooks
+from framelift.tensors.torch_state import throwing, without_saved_tensors_hooks
 from framelift.world import faults
 from framelift.world.dynamism import Dynamism
 
@@ -52,14 +51,9 @@ FAILURE_LIMIT = 8
 """How often a frame whose program raises is traced again before it is left alone."""
 
 
-_tracing = threading.RLock()
-"""One trace at a time, since traces throw torch's switches. Backends run without it: one may wait for a
-thread of its own that calls compiled functions."""
-
-
 def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
-    with _tracing:
+    with throwing:
         for context in contexts():
             context.forget()
         counters.clear()
@@ -75,8 +69,7 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
     if context is None:
         return None
     if not stance.compiles():
-        refuse(context, fn, arguments)
-        return None
+        return refused(context, fn, arguments)
     if torch._C._len_torch_dispatch_stack():
         return None  # such modes would not: what they make of an operator's result is not known
     record = context.record(fn.__code__)
@@ -90,23 +83,28 @@ def missed(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[Fals
         return found or compiled_frame(context, record, fn, arguments)
 
 
-def refuse(context: Context, fn: FunctionType, arguments: list[Any]) -> None:
+def refused(context: Context, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
     """Nothing fits, and nothing may be compiled: whether the frame may run as it is, or that is an error."""
     if not stance.fails():
-        return
+        return None
     record = context.record(fn.__code__)
+    if (found := compiled_meanwhile(record, fn, arguments)) is not None:
+        return found
     if record.compiled:
         raise recompiles.refuse(fn.__code__, recompiles.why_again(record, fn, arguments))
     if not (record.skipped or record.empty or record.failures):  # otherwise there is nothing to compile
         raise recompiles.refuse(fn.__code__, None)
+    return None
 
 
 def compiled_meanwhile(record: Record, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
-    """What another thread has compiled since this one looked, if it fits."""
-    for compiled in record.compiled:
-        inputs = compiled.captured.program.native.collect(fn, arguments)
-        if inputs is not None:
-            return compiled.entry.region, tuple(inputs)
+    """What another thread has compiled since this one looked, if it fits; or what fits now that no other
+    thread's compiler has torch's switches thrown."""
+    with throwing:
+        for compiled in record.compiled:
+            inputs = compiled.captured.program.native.collect(fn, arguments)
+            if inputs is not None:
+                return compiled.entry.region, tuple(inputs)
     return None
 
 
@@ -199,7 +197,7 @@ def traced(
     """What comes of a trace; None: the program raised, and the frame runs plainly."""
     try:
         check_frame(fn)
-        with _tracing:
+        with throwing:
             dynamism, thin = dynamism_of(context, record), context.guard_filter_fn
             return capture(fn, arguments, context.fullgraph, dynamism, end, thin, pack)
     except Break as found:
@@ -297,7 +295,8 @@ def run_captured(
         agreement.all_compiled(meetings, record)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
-    inputs = captured.program.native.collect(fn, arguments)
+    with throwing:  # by now another thread's compiler may have thrown switches
+        inputs = captured.program.native.collect(fn, arguments)
     if inputs is None:
         why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
         note.failed = why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,11 +77,17 @@ def thrown(settings: Settings) -> Settings:
     return before[::-1]
 
 
+throwing = threading.RLock()
+"""Held by whoever throws switches that other threads see too, until they are back: traces, and torch's
+compilers (AOTAutograd traces in anomaly mode). Who holds it sees the switches as the program has set them."""
+
+
 class TorchState:
     """What the switches were when this was made."""
 
     def __init__(self) -> None:
-        self.settings = {setter: read() for setter, read in SETTERS.items()}
+        with throwing:
+            self.settings = {setter: read() for setter, read in SETTERS.items()}
         self.casts = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")]
         self.cached = torch.is_autocast_cache_enabled()
 
@@ -90,8 +97,9 @@ class TorchState:
         return {setter: args for setter, args in now.items() if args != self.settings[setter]}
 
     def restore(self) -> None:
-        for setter in self.changed():
-            setter(*self.settings[setter])
+        with throwing:
+            for setter in self.changed():
+                setter(*self.settings[setter])
         for device, enabled, cast in self.casts:
             if torch.is_autocast_enabled(device) is not enabled:
                 torch.set_autocast_enabled(device, enabled)
