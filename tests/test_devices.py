@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -180,3 +181,40 @@ def test_streams_and_states(fn: Any, backend: str) -> None:
     assert why_not(compiled) is None
     assert entries(compiled) > 0
     assert bool(reasons(compiled)) is (fn in BREAKING)
+
+
+# ---- the current device
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("named", [(), ("cuda",), (None,), ("cuda:0",), (0,), (torch.device("cuda", 0),)])
+def test_questions_about_a_device(
+    named: tuple[Any, ...], devices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is relied on that depends on which of several devices is current."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device=None: types.SimpleNamespace(name="it")
+    )
+
+    def fn(x: torch.Tensor) -> Any:
+        return x + 1, torch.cuda.get_device_name(*named), x + 2
+
+    compiled = framelift.compile(fn, backend="eager")
+    for _ in range(2):
+        result, name, other = compiled(torch.ones(2))
+        assert name == "it" and torch.equal(result, 2 * torch.ones(2)) and torch.equal(other, result + 1)
+    is_whole = devices == 1 or str(*named[:1]) in ("cuda:0", "0")
+    assert (not reasons(compiled)) is is_whole
+
+
+@pytest.mark.parametrize("devices", [0, 2])
+def test_what_the_current_device_can_do(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+
+    def fn(x: torch.Tensor) -> Any:
+        return x + 1, torch.cuda.is_bf16_supported(False)
+
+    compiled = framelift.compile(fn, backend="eager")
+    assert compiled(torch.ones(2))[1] is torch.cuda.is_bf16_supported(False)
+    assert (not reasons(compiled)) is (devices == 0)

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import framelift
 from check import compare, copied, entries, run, why_not
@@ -325,3 +326,50 @@ def test_warnings_are_not_errors() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compiled(torch.arange(3.0), ROWS).tolist() == [0.0, 2.0, 1.0]
+
+
+# ---- what sees the graph compute
+
+
+def test_hooks_on_saved_tensors_see_nothing_twice() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x.sin().exp()[i]
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    compiled(torch.ones(3, requires_grad=True), ROWS)
+    seen: list[list[torch.Size]] = []
+    for each in (fn, compiled):
+        packed: list[torch.Size] = []
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, packed=packed: (packed.append(x.shape), x)[1],  # type: ignore[misc]
+            lambda x: x,
+        ):
+            each(torch.ones(3, requires_grad=True), ROWS)
+            with pytest.raises(IndexError):
+                each(torch.ones(3, requires_grad=True), BEYOND)
+        seen.append(packed)
+    assert seen[0] == seen[1] and seen[0]
+    assert why_not(compiled) is None and entries(compiled) > 0
+
+
+class Counting(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_dispatch_modes_see_nothing_twice() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x.sin()[i]
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    compiled(torch.ones(3), ROWS)
+    modes = [Counting(), Counting()]
+    for each, mode in zip((fn, compiled), modes, strict=True):
+        with mode, pytest.raises(IndexError):
+            each(torch.ones(3), BEYOND)
+    assert modes[0].seen == modes[1].seen

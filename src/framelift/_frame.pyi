@@ -67,8 +67,6 @@ class Stop:
         /,
     ) -> Stop: ...
 
-class Again:
+def again(then: Callable[[], object], /) -> Stop:
     """What a region returns that has done nothing: the frame itself is run, with nothing below it looked at.
-    If that does not raise, `returned` is called, which may."""
-
-    def __new__(cls, returned: Callable[[], object], /) -> Again: ...
+    If that does not raise, `then` is called, which may."""

@@ -770,7 +770,7 @@ def test_a_region_that_has_done_nothing() -> None:
     seen: list[Any] = []
 
     def again(returned: Any) -> Any:
-        return lambda *args: _frame.Again(returned)
+        return lambda *args: _frame.again(returned)
 
     def outer(x: int, *more: int) -> tuple[int, ...]:
         x = inner(x) + 1
@@ -797,9 +797,9 @@ def test_a_region_that_has_done_nothing_and_minds() -> None:
         return x
 
     with pytest.raises(KeyError, match="it should not have"):
-        call_replaced({outer: lambda *args: _frame.Again(returned)}, outer, 1)
+        call_replaced({outer: lambda *args: _frame.again(returned)}, outer, 1)
     with pytest.raises(TypeError):
-        _frame.Again()  # type: ignore[call-arg]
+        _frame.again()  # type: ignore[call-arg]
 
 
 def test_stops_within_each_other() -> None:

@@ -6,8 +6,9 @@ functions, and the backward graphs of what a compiler has made of the forward pa
 down is torch's; it knows nothing of who compiles it. Here that is `framelift.compile`, so hooks are
 interpreted, guarded and, where they can't be captured, run between graphs like any other code.
 
-The engine's front end lives in `torch._dynamo`, whose compiler takes no part in it. It is the only thing of
-that package that Framelift uses, and it is imported only when this is asked for.
+The engine's front end lives in `torch._dynamo`, whose compiler takes no part in it, and its switches in
+`torch._C._dynamo`. They are the only things of those packages that Framelift uses; the front end is imported
+only when this is asked for.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def compiled_autograd(**settings: Any) -> Iterator[None]:
             yield
         return
     if settings != _latest:
-        torch._C._dynamo.compiled_autograd.clear_cache()
+        torch._C._dynamo.compiled_autograd.clear_cache()  # the engine's own, of the structures it has met
         _latest.clear()
         _latest.update(settings)
     with engine._enable(lambda graph: compiled(graph, settings)):
@@ -130,5 +131,6 @@ def without_views_of_leaves(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def is_part_of_engine(target: Any) -> bool:
-    """Such as what goes before a backward graph of AOTAutograd's: functions of tensors, kept as they are."""
+    """Such as what goes before a backward graph of AOTAutograd's: functions of tensors, kept as they are.
+    They are known by the name of the front end's module."""
     return type(target) is FunctionType and target.__module__ == "torch._dynamo.compiled_autograd"

@@ -24,11 +24,11 @@ FINAL = (FrameliftError, torch.AcceleratorError)
 """Errors that tell nothing of the program, or after which no operator works."""
 
 
-def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _frame.Again:
+def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _frame.Stop:
     """What a region returns whose graph has raised; `exits` are of the `with` statements around it. The error
     is raised where the frame is not to run once more. Whether the program `handles` errors is not known for
     certain; where it does not, an error that it does not have is the backend's."""
-    if not isinstance(error, Exception) or isinstance(error, FINAL):
+    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_watched():
         leave_statements(error, *exits)
         raise error
     told = name, type(error).__name__, str(error)
@@ -44,4 +44,10 @@ def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _f
         if is_first:
             log.warning("the graph of %s raised %s: %s\nIt ran as plain Python instead, and returned.", *told)
 
-    return _frame.Again(returned)
+    return _frame.again(returned)
+
+
+def is_watched() -> bool:
+    """Whether hooks around the call have seen what the graph saves, and would see it twice."""
+    autograd: Any = torch._C._autograd
+    return autograd._top_saved_tensors_default_hooks(True) is not None

@@ -89,7 +89,7 @@ INLINED = (
     "torch.distributed.tensor.parallel",
     "torch.__future__",
     "torch._dynamo.external_utils",  # what a captured backward pass calls
-    "torch._dynamo._trace_wrapped_higher_order_op",
+    "torch._dynamo._trace_wrapped_higher_order_op",  # what flex_attention's functions look elements up with
     "torch._higher_order_ops.associative_scan",
     "torch._higher_order_ops.cond",
     "torch._higher_order_ops.map",
@@ -155,6 +155,7 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
 def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
     """A method that torch's own compiler, once it is loaded, has put one of its own before: an optimizer's,
     which it keeps from itself, or one that makes a module, of which it takes note."""
+    # known by its module's name, since torch's compiler is not to be loaded for this
     if module_name(fn) == "torch._dynamo.mutation_guard" and fn.__closure__ is not None:
         found = fn.__closure__[0].cell_contents
         return found if type(found) is FunctionType else None

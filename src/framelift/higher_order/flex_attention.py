@@ -97,6 +97,7 @@ def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) ->
         settled(sizes[dim])
 
 
+# by its name: `flex_attention` imports it when it is called, and nothing here does
 NAMED["torch._dynamo.decorators", "mark_static"] = keep_static
 
 
@@ -126,5 +127,6 @@ def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
     world.recorder.indexing = opened(mode).before
 
 
+# by its name, for the same reason
 MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
 NAMED[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)

@@ -17,7 +17,7 @@ from torch._prims.rng_prims import graphsafe_run_with_rng_state, run_and_save_rn
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.higher_order.bodies import captures
-from framelift.tensors.recorder import gather
+from framelift.tensors.arguments import gather
 
 
 def refuse_gradients(name: str, given: Any) -> None:

@@ -73,6 +73,31 @@ def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     return device
 
 
+def of_device(fn: Any, named: Any) -> Any:
+    """A question about a CUDA device. Which one is current is not guarded: where there are several, the
+    program must have `named` one."""
+
+    def serve_question(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if torch.cuda.device_count() > 1 and not named(*args, **kwargs or {}):
+            raise Break(breaks.EFFECT, f"torch.cuda.{fn.__name__} of the current device, which may change")
+        return f.world.call_native(f, fn, args, kwargs)
+
+    return serve_question
+
+
+def names_device(device: Any = None, *args: Any, **kwargs: Any) -> bool:
+    device = opened(device)
+    return isinstance(device, (int, str, torch.device)) and str(device) != "cuda"
+
+
+for fn in (
+    *(torch.cuda.get_device_name, torch.cuda.get_device_capability, torch.cuda.get_device_properties),
+    torch.cuda._utils._get_device_index,
+):
+    TRACED[fn] = of_device(fn, names_device)
+TRACED[torch.cuda.is_bf16_supported] = of_device(torch.cuda.is_bf16_supported, lambda *args, **kwargs: False)
+
+
 @serve(torch.nn.Module.__getattr__)
 def serve_module_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     module, name = opened(args[0]), opened(args[1])

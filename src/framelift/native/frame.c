@@ -450,12 +450,15 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 
 /* ---- Stopping and going on ---- */
 /* What a region returns where it ends in the middle of its frame: step(*args) does what comes next, and
- * then(what that gave) says what goes on: a tuple (function, arguments). Without a step it is then(None). */
+ * then(what that gave) says what goes on: a tuple (function, arguments). Without a step it is then(None).
+ * A region that has done nothing may ask for the frame itself to be run again instead, with nothing below it
+ * looked at; if that does not raise, then() is called, which may. */
 typedef struct {
     PyObject_HEAD
     PyObject *step; /* owned, or NULL; so are the other two */
     PyObject *args;
     PyObject *then;
+    bool again;
 } Stop;
 
 static void stop_dealloc(Stop *stop)
@@ -475,7 +478,22 @@ static int stop_traverse(Stop *stop, visitproc visit, void *arg)
     return 0;
 }
 
-static PyObject *stop_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyTypeObject StopType;
+
+static PyObject *make_stop(PyObject *step, PyObject *args, PyObject *then, bool again)
+{
+    Stop *stop = PyObject_GC_New(Stop, &StopType);
+    if (stop != NULL) {
+        stop->step = Py_XNewRef(step);
+        stop->args = Py_XNewRef(args);
+        stop->then = Py_NewRef(then);
+        stop->again = again;
+        PyObject_GC_Track(stop);
+    }
+    return (PyObject *)stop;
+}
+
+static PyObject *stop_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
 {
     PyObject *step, *given, *then;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
@@ -485,14 +503,12 @@ static PyObject *stop_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTuple(args, "OO!O:Stop", &step, &PyTuple_Type, &given, &then)) {
         return NULL;
     }
-    Stop *stop = PyObject_GC_New(Stop, type);
-    if (stop != NULL) {
-        stop->step = Py_IsNone(step) ? NULL : Py_NewRef(step);
-        stop->args = Py_NewRef(given);
-        stop->then = Py_NewRef(then);
-        PyObject_GC_Track(stop);
-    }
-    return (PyObject *)stop;
+    return make_stop(Py_IsNone(step) ? NULL : step, given, then, false);
+}
+
+static PyObject *frame_again(PyObject *Py_UNUSED(module), PyObject *then)
+{
+    return make_stop(NULL, NULL, then, true);
 }
 
 static PyTypeObject StopType = {
@@ -507,63 +523,13 @@ static PyTypeObject StopType = {
 };
 
 static inline bool is_stop(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &StopType); }
-
-/* What a region returns that has done nothing: the frame itself is run, with nothing below it looked at, and
- * if that does not raise, returned() is called, which may. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *returned; /* owned */
-} Again;
-
-static void again_dealloc(Again *again)
-{
-    PyObject_GC_UnTrack(again);
-    Py_XDECREF(again->returned);
-    PyObject_GC_Del(again);
-}
-
-static int again_traverse(Again *again, visitproc visit, void *arg)
-{
-    Py_VISIT(again->returned);
-    return 0;
-}
-
-static PyObject *again_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *returned;
-    if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyErr_SetString(PyExc_TypeError, "Again() takes no keyword arguments");
-        return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "O:Again", &returned)) {
-        return NULL;
-    }
-    Again *again = PyObject_GC_New(Again, type);
-    if (again != NULL) {
-        again->returned = Py_NewRef(returned);
-        PyObject_GC_Track(again);
-    }
-    return (PyObject *)again;
-}
-
-static PyTypeObject AgainType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift._frame.Again",
-    .tp_basicsize = sizeof(Again),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Again(returned, /)\n--\n\n"
-              "What a region returns that has done nothing: its frame is to run as it is.",
-    .tp_new = again_new,
-    .tp_dealloc = (destructor)again_dealloc,
-    .tp_traverse = (traverseproc)again_traverse,
-};
-
-static inline bool is_again(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &AgainType); }
+static inline bool is_again(PyObject *result) { return is_stop(result) && ((Stop *)result)->again; }
 
 /* Steals both. */
-static PyObject *settle(Thread *thread, Again *again, PyObject *result)
+static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
 {
     if (result != NULL) {
-        PyObject *answer = call_with_room(thread, again->returned, NULL, 0);
+        PyObject *answer = call_with_room(thread, again->then, NULL, 0);
         if (answer == NULL) {
             Py_CLEAR(result);
         }
@@ -711,7 +677,7 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
         case RUN_UNTOUCHED:
             return run_frame_untouched(ts, frame, thread);
         case RUN_AGAIN:
-            return settle(thread, (Again *)result, run_frame_untouched(ts, frame, thread));
+            return settle(thread, (Stop *)result, run_frame_untouched(ts, frame, thread));
         default:
             return run_frame(ts, frame, 0);
         }
@@ -1123,6 +1089,8 @@ static PyMethodDef methods[] = {
     {"set_decision", frame_set_decision, METH_VARARGS,
      "set_decision(code, run, intercept, /)\n--\n\nDecide about a code object."},
     {"clear", frame_clear, METH_O, "clear(code, /)\n--\n\nForget decisions and cache of a code object."},
+    {"again", frame_again, METH_O,
+     "again(then, /)\n--\n\nWhat a region returns that has done nothing: its frame is to run as it is."},
     {"context", frame_context, METH_NOARGS, "context()\n--\n\nThe context that the thread's compiled call is in."},
     {"mode", frame_mode, METH_NOARGS, "mode()\n--\n\nThe mode of this thread."},
     {"active", frame_active, METH_NOARGS,
@@ -1175,8 +1143,7 @@ PyMODINIT_FUNC PyInit__frame(void)
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0 ||
-                           PyModule_AddType(module, &AgainType) < 0)) {
+    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0)) {
         Py_CLEAR(module);
     }
     return module;

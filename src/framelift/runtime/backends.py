@@ -109,7 +109,8 @@ def compile_graph(
 
 def in_tracing_context(backend: Backend) -> Backend:
     """Runs a backend in the context that AOTAutograd and Inductor look for, with fakes of its own: those
-    of the trace may have been changed by what the program did. They are made for one compilation at a time."""
+    of the trace may have been changed by what the program did. One compilation at a time is all that they
+    are made for."""
 
     @functools.wraps(backend)
     def compile_in_context(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:

@@ -137,9 +137,9 @@ class GraphWriter:
         self.objects: dict[int, torch.fx.Node] = {}
         """id of an object of the program's that the graph is given as it is -> its placeholder."""
         self.impure: set[torch.fx.Node] = set()
+        """Nodes that are kept even if nobody uses what they give."""
         self.only_once = False
         """Whether the graph does something that must not be done twice, beside drawing and writing."""
-        """Nodes that are kept even if nobody uses what they give."""
         self.classes: dict[int, type] = {}
         self.displaced: set[int] = set()
         """Inputs that require grad, and lie in other memory by now."""

@@ -31,6 +31,14 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.tensors import memory
+from framelift.tensors.arguments import (
+    as_plain_numbers,
+    gather,
+    has_numbers_of_numpy,
+    is_lookup,
+    is_plain_result,
+    tensors_of,
+)
 from framelift.tensors.contexts import Contexts, drop_switches
 from framelift.tensors.displaced import Displaced
 from framelift.tensors.fakes import Fakes, of_a_fake_kernel
@@ -42,7 +50,6 @@ from framelift.tensors.functions import (
     LEGACY,
     OF_DATA,
     OPERATORS,
-    PLAIN_RESULTS,
     QUERIES,
     REFUSED,
     SCALED,
@@ -59,7 +66,7 @@ from framelift.tensors.functions import (
 )
 from framelift.tensors.graph import NUMPY, Body, describe
 from framelift.tensors.overrides import PLAIN, Overrides, as_plain, is_known_kind
-from framelift.tensors.symbols import SYMBOLIC, Dim, Symbols, simplest
+from framelift.tensors.symbols import Dim, Symbols, simplest
 from framelift.tensors.torch_state import ASIDE
 from framelift.tensors.wrappers import Wrappers, is_wrapper_class
 
@@ -561,50 +568,3 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
         self.again.clear()
         self.gone.clear()
         drop_switches(self.graph, self.grad_before)
-
-
-def gather(value: Any, into: list[torch.Tensor]) -> bool:
-    """Collects the tensors in nested containers; whether there are any."""
-    if isinstance(value, torch.Tensor):
-        into.append(value)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            gather(item, into)
-    elif isinstance(value, dict):
-        for item in value.values():
-            gather(item, into)
-    elif type(value) is slice:
-        gather((value.start, value.stop, value.step), into)
-    return bool(into)
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    gather(value, found)
-    return found
-
-
-def is_lookup(index: Any) -> bool:
-    """Whether each place of an index is a tensor or a number."""
-    places = index if isinstance(index, tuple) else (index,)
-    return all(isinstance(place, (Tensor, int, torch.SymInt)) for place in places)
-
-
-def has_numbers_of_numpy(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(map(has_numbers_of_numpy, value))
-    return isinstance(value, NUMPY)
-
-
-def as_plain_numbers(value: Any) -> Any:
-    if type(value) in (tuple, list):
-        return type(value)(map(as_plain_numbers, value))
-    if type(value) is dict:
-        return {name: as_plain_numbers(item) for name, item in value.items()}
-    return value.item() if isinstance(value, NUMPY) else value
-
-
-def is_plain_result(value: Any) -> bool:
-    if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
-        return True
-    return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)

@@ -116,9 +116,8 @@ class TorchState:
 
 @contextlib.contextmanager
 def plain_engine() -> Iterator[None]:
-    """Gradients are computed by autograd's engine itself, even where backward passes are captured: this is
-    torch's own switch for that (see `api/compiled_autograd.py`), which is part of the engine."""
-    engine = torch._C._dynamo.compiled_autograd
+    """Gradients are computed by autograd's engine itself, even where backward passes are captured."""
+    engine = torch._C._dynamo.compiled_autograd  # the engine's own switch (see `api/compiled_autograd.py`)
     before = engine.set_autograd_compiler(None, False)
     try:
         yield

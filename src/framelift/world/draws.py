@@ -25,8 +25,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.tensors import memory
+from framelift.tensors.arguments import gather
 from framelift.tensors.graph import describe
-from framelift.tensors.recorder import gather
 from framelift.tensors.symbols import SYMBOLIC
 from framelift.world.guard import Check
 from framelift.world.source import Access, Source
