@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib.metadata
 import json
 import os
@@ -24,6 +25,7 @@ SECTIONS = {
     "overhead": overhead,
     "memory": memory,
 }
+PACKAGE = Path(__file__).parent.parent / "src" / "framelift"
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 REPETITIONS = 3
 
@@ -37,6 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ[CLOCK_VARIABLE] = "cpu" if options.cpu else "wall"
     repetitions = 1 if options.quick else options.repetitions
+    compileall.compile_dir(PACKAGE, quiet=2)  # as installers do, and have done with torch
 
     console = Console()
     about = {"machine": machine(), "versions": versions(), "repetitions": repetitions}

@@ -19,7 +19,7 @@ from framelift.core.breaks import Break
 from framelift.tensors import memory
 from framelift.tensors.functions import CONTEXTS, SWITCHES
 from framelift.tensors.graph import GraphWriter, describe
-from framelift.tensors.torch_state import ASIDE, SETTERS, WIDE, Settings, TorchState, thrown
+from framelift.tensors.torch_state import ASIDE, SETTERS, WIDE, Settings, TorchState, setting_of, thrown
 
 
 class Switched(NamedTuple):
@@ -378,7 +378,7 @@ def outside_of(managers: list[Any], setting: Settings) -> Iterator[None]:
 
 
 def read_wide() -> Settings:
-    return [(setter, SETTERS[setter]()) for setter in WIDE]
+    return [(setter, setting_of(setter)) for setter in WIDE]
 
 
 def put_modes_aside() -> list[Any]:

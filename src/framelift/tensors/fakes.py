@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -48,6 +49,18 @@ def operator_of(func: Any) -> Operator:
     return found
 
 
+def without_stack(method: Any) -> Any:
+    """A method of torch's that keeps the lines of all frames around, for a message of its own: all of their
+    files would be looked at before each trace. This one keeps none."""
+    scope = {**method.__globals__, "traceback": SimpleNamespace(extract_stack=list)}
+    made = FunctionType(method.__code__, scope, method.__name__, method.__defaults__, method.__closure__)
+    made.__kwdefaults__ = method.__kwdefaults__
+    return made
+
+
+begin = without_stack(FakeTensorMode.__init__)
+
+
 class Fakes(FakeTensorMode):
     """The fake mode of one trace. It notes whether random numbers were drawn, and which tensors were written
     to, since asked last."""
@@ -57,7 +70,7 @@ class Fakes(FakeTensorMode):
     """How many operators are being run; what goes wrong in there is the program's to report."""
 
     def __init__(self) -> None:
-        super().__init__(allow_fallback_kernels=False, allow_non_fake_inputs=False)
+        begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
         self.has_drawn = False
         """Whether any operator of the trace has drawn random numbers, or may have."""
