@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NamedTuple
 
-from framelift.core.breaks import CodeName
+from framelift.core.breaks import CodeName, Place
 
 if sys.version_info >= (3, 12):
     from framelift.bytecode import python312 as version
@@ -51,6 +51,7 @@ class Decoded:
         "names",
         "ops",
         "original",
+        "places",
         "simple",
     )
 
@@ -75,6 +76,8 @@ class Decoded:
             if argument == "tb_frame" and name == "LOAD_ATTR":
                 name = "LOAD_TB_FRAME"
             self.ops.append((handlers[name], argument))
+        self.places: dict[int, Place] = {}
+        """Those that someone has asked for."""
         self.for_tracebacks: CodeType | None = None
         """Names the code in tracebacks; made when an exception first comes through."""
         self.exceptions = [
@@ -86,6 +89,13 @@ class Decoded:
     def code(self) -> CodeType:
         """Whoever runs it keeps it alive; that it has been decoded once does not."""
         return self.original()  # type: ignore[return-value]
+
+    def place(self, at: int) -> Place:
+        positions = self.instructions[at].positions
+        if positions is None:
+            return Place(self.name, None)
+        columns = (positions.col_offset, positions.end_col_offset)
+        return Place(self.name, positions.lineno, columns, positions.end_lineno)
 
     def handler_at(self, at: int) -> ExceptionEntry | None:
         """The handler of the instruction `at`; CPython's table holds at most one for each."""

@@ -209,7 +209,7 @@ class CodeName:
         return cls(code.co_filename, code.co_qualname)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Place:
     """Where in the user's code, down to the columns. It is kept with entries: so not with the code itself."""
 

@@ -161,7 +161,7 @@ def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[So
         fact.let_go()
     for source in sources:
         source.let_go()
-        if source.base is not None:
+        if source.access in ROOTS and source.base is not None:  # others have theirs among the sources
             source.base.let_go()
 
 

@@ -90,12 +90,10 @@ class Frame:
     @property
     def place(self) -> Place:
         """Where the frame stands, down to the columns."""
-        code = self.code.name
-        positions = self.code.instructions[self.ip].positions
-        if positions is None:
-            return Place(code, None)
-        columns = (positions.col_offset, positions.end_col_offset)
-        return Place(code, positions.lineno, columns, positions.end_lineno)
+        found = self.code.places.get(self.ip)
+        if found is None:
+            found = self.code.places[self.ip] = self.code.place(self.ip)
+        return found
 
     def view(self) -> FrameView:
         """What the program sees of the frame; the same object as long as it holds on to it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.tensors.functions import PLAIN_RESULTS
 from framelift.tensors.graph import NUMPY
@@ -38,10 +40,13 @@ def is_lookup(index: Any) -> bool:
     return all(isinstance(place, (torch.Tensor, int, torch.SymInt)) for place in places)
 
 
-def has_numbers_of_numpy(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(map(has_numbers_of_numpy, value))
-    return isinstance(value, NUMPY)
+def has_numbers_of_numpy(values: Iterable[Any]) -> bool:
+    for value in values:
+        if type(value) is FakeTensor or type(value) in PLAIN_RESULTS:
+            continue
+        if has_numbers_of_numpy(value) if isinstance(value, (tuple, list)) else isinstance(value, NUMPY):
+            return True
+    return False
 
 
 def as_plain_numbers(value: Any) -> Any:

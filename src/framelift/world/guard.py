@@ -8,7 +8,7 @@ from typing import Any
 
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING, Sentinel
-from framelift.core.weakly import there, weakly
+from framelift.core.weakly import Weak, is_lasting, there, weakly
 from framelift.world.source import Access, MemberName, Source, written
 
 
@@ -64,7 +64,7 @@ TEXTS = {
 """How each fact is written, from its source `s` and what is expected `e`."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Guard:
     source: Source
     check: Check
@@ -79,14 +79,13 @@ class Guard:
 
     def let_go(self) -> None:
         """What is kept of it is for people to read."""
-        expected = self.expected
-        if self.check in LISTS:
-            expected = tuple(map(weakly, expected))
-        elif self.check in OBJECTS:
-            expected = weakly(expected)
+        if self.check in OBJECTS:
+            if not is_lasting(self.expected):
+                self.expected = Weak(self.expected)
+        elif self.check in LISTS:
+            self.expected = tuple(map(weakly, self.expected))
         elif self.check is Check.NO_SLOT:
-            expected = MemberName(expected.__name__)
-        object.__setattr__(self, "expected", expected)
+            self.expected = MemberName(self.expected.__name__)
 
     def __str__(self) -> str:
         """As the user would write it; of a variable of an inner frame, with that function's name."""

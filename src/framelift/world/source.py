@@ -161,7 +161,8 @@ class Source:
         if self.access is Access.CONST:
             self.key = (self.key[0], weakly(self.key[1]))
         elif self.access is Access.KEY:
-            self.key = weakly(self.key)
+            if type(self.key) is not str:
+                self.key = weakly(self.key)
         elif self.access is Access.SLOT:
             self.key = MemberName(self.key.__name__)
 
