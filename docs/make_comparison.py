@@ -24,7 +24,7 @@ def rows() -> list[tuple[str, str]]:
     (call,) = found("benchmarks.md", r"cost of a call, of torch\.compile's +at most [\d.]+x +([\d.]+)x")
     (worst,) = found("benchmarks.md", r"cost of a call, the worst of them +at most [\d.]+x +([\d.]+)x")
     (layer,) = found("benchmarks.md", r"cost of each layer more +at most [\d.]+x +([\d.]+)x")
-    (memory,) = found("benchmarks.md", r"peak memory, most of +at most [\d.]+x +([\d.]+)x")
+    (memory,) = found("benchmarks.md", r"peak memory, most of .*at most [\d.]+x +([\d.]+)x")
     (measured,) = found("models.md", r"- (\d+) architectures? \(")
     (correct,) = found("models.md", r"- correct in all that was measured of them: (\d+)")
     ours, theirs = found("models.md", r"- one graph in Framelift: (\d+); in torch\.compile: (\d+)")
