@@ -7,8 +7,8 @@ down is torch's; it knows nothing of who compiles it. Here that is `framelift.co
 interpreted, guarded and, where they can't be captured, run between graphs like any other code.
 
 The engine's front end lives in `torch._dynamo`, whose compiler takes no part in it, and its switches in
-`torch._C._dynamo`. They are the only things of those packages that Framelift uses; the front end is imported
-only when this is asked for.
+`torch._C._dynamo`: the engine has no other way in. Framelift uses nothing else of those packages, and imports
+the front end only when this is asked for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def compiled_autograd(**settings: Any) -> Iterator[None]:
 def front_end() -> Any:
     """What writes a backward pass down for the engine. It is torch's: it goes with the engine's C++, of which
     each version of torch has another."""
-    from torch._dynamo import compiled_autograd as engine  # noqa: TID251
+    from torch._dynamo import compiled_autograd as engine  # noqa: TID251  (part of the engine: see above)
 
     TRACED[engine.Op.__call__] = serve_backward_function
     return engine
@@ -131,6 +131,6 @@ def without_views_of_leaves(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def is_part_of_engine(target: Any) -> bool:
-    """Such as what goes before a backward graph of AOTAutograd's: functions of tensors, kept as they are.
-    They are known by the name of the front end's module."""
-    return type(target) is FunctionType and target.__module__ == "torch._dynamo.compiled_autograd"
+    """Such as what goes before a backward graph of AOTAutograd's: functions of tensors, kept as they are."""
+    front_end = "torch._dynamo.compiled_autograd"  # by its name: it need not have been imported
+    return type(target) is FunctionType and target.__module__ == front_end

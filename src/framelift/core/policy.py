@@ -155,8 +155,8 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
 def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
     """A method that torch's own compiler, once it is loaded, has put one of its own before: an optimizer's,
     which it keeps from itself, or one that makes a module, of which it takes note."""
-    # known by its module's name, since torch's compiler is not to be loaded for this
-    if module_name(fn) == "torch._dynamo.mutation_guard" and fn.__closure__ is not None:
+    patching = "torch._dynamo.mutation_guard"  # by its name: torch's compiler is not loaded to ask
+    if module_name(fn) == patching and fn.__closure__ is not None:
         found = fn.__closure__[0].cell_contents
         return found if type(found) is FunctionType else None
     marks = vars(fn)

@@ -97,8 +97,8 @@ def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) ->
         settled(sizes[dim])
 
 
-# by its name: `flex_attention` imports it when it is called, and nothing here does
-NAMED["torch._dynamo.decorators", "mark_static"] = keep_static
+MARKING = ("torch._dynamo.decorators", "mark_static")  # by its name: torch's flex_attention calls it
+NAMED[MARKING] = keep_static
 
 
 class Elements:
@@ -127,6 +127,6 @@ def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
     world.recorder.indexing = opened(mode).before
 
 
-# by its name, for the same reason
+# by its name: torch's flex_attention enters it
 MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
 NAMED[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)
