@@ -25,7 +25,8 @@ import torch.distributed as dist
 from torch import nn
 
 import framelift
-from framelift.runtime import agreement, frames
+from framelift.dispatch import frames
+from framelift.distributed import agreement
 
 PAGE = Path(__file__).parents[1] / "docs" / "distributed.md"
 BEGIN, END = "<!-- capture once: begin -->", "<!-- capture once: end -->"

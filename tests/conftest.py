@@ -53,7 +53,7 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     found: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: found.append(logging.Formatter().format(record))  # type: ignore[method-assign]
-    log = logging.getLogger("framelift.world.faults")
+    log = logging.getLogger("framelift.trace.faults")
     log.addHandler(handler)
     yield
     log.removeHandler(handler)

@@ -42,9 +42,9 @@ from torch import nn
 from check import Bag
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.dispatch.capture import EscapedError, Trace
+from framelift.graph.torch_flags import TorchState
 from framelift.interpreter import machine
-from framelift.runtime.capture import EscapedError, Trace
-from framelift.tensors.torch_state import TorchState
 
 Made = tuple[types.FunctionType, list[Any]]
 PROGRAMS: dict[str, Callable[[], Made]] = {}

@@ -160,7 +160,7 @@ def test_a_disallowed_function_is_called_for_real():
 
 
 def test_a_function_of_torch_may_be_disallowed():
-    from framelift.world.controls import CONTROLS
+    from framelift.trace.controls import CONTROLS
 
     framelift.disallow_in_graph(torch.special.bessel_j0)
     try:

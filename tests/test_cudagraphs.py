@@ -9,7 +9,7 @@ import torch
 
 import framelift
 from check import entries, why_not
-from framelift.runtime import cudagraphs
+from framelift.dispatch import cudagraphs
 
 
 def test_on_the_cpu_a_graph_is_run_as_it_is(

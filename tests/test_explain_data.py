@@ -85,7 +85,7 @@ def test_ops_are_as_many_as_eager_calls_and_graphs_as_the_backend_gets(fn: Any, 
 
     def counting(graph: torch.fx.GraphModule, inputs: Any) -> Any:
         given.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
-        return framelift.runtime.backends.lookup_backend(backend)(graph, inputs)
+        return framelift.dispatch.backends.lookup_backend(backend)(graph, inputs)
 
     with Calls() as eager:
         expected = fn(*PROGRAMS[fn])

@@ -10,8 +10,8 @@ import torch
 
 import framelift
 from check import capture, reasons
-from framelift.codegen import region
-from framelift.world import faults, native_calls
+from framelift.regions import region
+from framelift.trace import faults, native_calls
 
 pytestmark = pytest.mark.faults
 

@@ -23,12 +23,12 @@ from torch import nn
 import framelift
 from check import Outcome, compare, copied, run
 from framelift.bytecode.resume import NoStepError, how_it_ends
-from framelift.codegen.region import Stopping
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.dispatch import capture, frames
 from framelift.interpreter import machine
 from framelift.interpreter.points import NoPointError, standing
-from framelift.runtime import capture, frames
+from framelift.regions.region import Stopping
 
 Made = tuple[Callable[..., Any], tuple[Any, ...]]
 PROGRAMS: dict[str, Callable[[], Made]] = {}

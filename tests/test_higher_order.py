@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import framelift
 from check import entries, recompiles
 from framelift.exc import Unsupported
-from framelift.higher_order import bodies
+from framelift.trace import bodies
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "higher_order.md"
 EXAMPLES = re.findall(r"^## (.*?)$(?:(?!^## ).)*?```python\n(.*?)```", PAGE.read_text(), re.M | re.S)

@@ -19,7 +19,7 @@ from torch import nn
 import framelift
 from framelift import _frame, _guards
 from framelift.bytecode import resume
-from framelift.tensors import memory
+from framelift.graph import op_memory
 from memory_rounds import Census, a_round_of_a_function, a_round_of_a_model
 
 X = torch.arange(4.0)
@@ -657,13 +657,13 @@ def test_tables_do_not_grow_with_the_classes_of_the_program() -> None:
 
 
 def test_the_op_memory_holds_metadata_and_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_memory", {})
-    monkeypatch.setattr(memory, "LIMIT", 10)
+    monkeypatch.setattr(op_memory, "_memory", {})
+    monkeypatch.setattr(op_memory, "LIMIT", 10)
     made = compiled(lambda x: x.reshape(-1).sin().cos()[1:].sum())
     for n in range(2, 9):
         made(torch.ones(n))
-        assert 0 < len(memory._memory) <= 10
-    seen: list[Any] = [*memory._memory.items()]
+        assert 0 < len(op_memory._memory) <= 10
+    seen: list[Any] = [*op_memory._memory.items()]
     while seen:
         found = seen.pop()
         assert not isinstance(found, torch.Tensor)

@@ -17,7 +17,7 @@ import torch
 
 import framelift
 from framelift.core import logs
-from framelift.runtime import telling
+from framelift.debugging import reporting
 
 X = torch.ones(2)
 
@@ -52,7 +52,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 def test_nothing_is_told_and_nothing_is_formatted_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
     never = mock.Mock(side_effect=AssertionError("formatted"))
-    with mock.patch.multiple(telling, readable=never, guards_text=never, guards_data=never, indented=never):
+    with mock.patch.multiple(reporting, readable=never, guards_text=never, guards_data=never, indented=never):
         run_program()
     assert not told(caplog) and not never.called
 
@@ -243,7 +243,7 @@ def test_a_backward_graph_is_with_its_forward(tmp_path: Path, backend: str) -> N
 
 def test_a_folder_is_never_written_over(tmp_path: Path) -> None:
     record = framelift.core.records.CompileRecord("forward", "a<b>.c", "f.py", 1, compile_id="0/0")
-    folders = [telling.new_folder(tmp_path, record) for _ in range(3)]
+    folders = [reporting.new_folder(tmp_path, record) for _ in range(3)]
     assert len(set(folders)) == 3 and all(folder.is_dir() for folder in folders)
 
 

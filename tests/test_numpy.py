@@ -13,7 +13,7 @@ import torch._numpy as tnp
 import framelift
 from check import entries, reasons, recompiles
 from framelift.core import breaks
-from framelift.world.arrays import ELEMENTWISE, METHOD_NAMES, OTHERS
+from framelift.features.numpy.arrays import ELEMENTWISE, METHOD_NAMES, OTHERS
 
 BACKENDS = ["eager", "aot_eager"]
 NUMPY = breaks.NUMPY.name

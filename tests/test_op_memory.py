@@ -18,9 +18,9 @@ pytest.importorskip("expecttest", reason="torch's database of operators needs it
 from torch.utils import _pytree as pytree  # noqa: E402
 
 from framelift.core.breaks import Break  # noqa: E402
-from framelift.tensors import memory  # noqa: E402
-from framelift.tensors.fakes import Fakes, nbytes  # noqa: E402
-from framelift.tensors.recorder import Recorder  # noqa: E402
+from framelift.graph import op_memory  # noqa: E402
+from framelift.graph.fakes import Fakes, nbytes  # noqa: E402
+from framelift.graph.recorder import Recorder  # noqa: E402
 from sweep_operators import FACTS, OpInfo, cases, name_of, op_db  # noqa: E402
 
 Tensor = torch.Tensor
@@ -50,7 +50,7 @@ def known(fact: Callable[[Any], Any], tensor: Any) -> Any:
 
 
 def storage(tensor: Any) -> int:
-    return memory.storage(tensor) if tensor.layout is torch.strided else id(tensor)
+    return op_memory.storage(tensor) if tensor.layout is torch.strided else id(tensor)
 
 
 def view_of(tensor: Any, ids: list[int]) -> Any:
@@ -96,10 +96,10 @@ def versions(tensors: list[Any]) -> list[list[int]]:
 
 def check(program: Program, *arguments: Any) -> Any:
     """Runs a program with the memory and without."""
-    memory._memory.clear()
-    with memory.bypassed():
+    op_memory._memory.clear()
+    with op_memory.bypassed():
         (expected,) = run(program, arguments)
-    assert not memory._memory
+    assert not op_memory._memory
     for found in [*run(program, arguments, times=2), *run(program, arguments)]:
         assert found == expected, unlike(expected, found)
     return expected
@@ -114,7 +114,7 @@ def unlike(expected: Any, found: Any) -> Any:
 
 
 def remembered() -> int:
-    return len(memory._memory)
+    return len(op_memory._memory)
 
 
 # ---- all operators
@@ -247,10 +247,10 @@ def with_everything(x: Any, q: Any) -> Any:
 @pytest.mark.parametrize("name", STATES)
 def test_the_state_of_torch_is_part_of_the_key(name: str) -> None:
     x, q = torch.randn(3, 3, requires_grad=True), torch.randn(1, 2, 8, 4)
-    memory._memory.clear()
+    op_memory._memory.clear()
     (before,) = run(with_everything, (x, q))
     with STATES[name]():
-        with memory.bypassed():
+        with op_memory.bypassed():
             (expected,) = run(with_everything, (x, q))
         assert run(with_everything, (x, q), times=2) == [expected, expected]
     assert run(with_everything, (x, q)) == [before]
@@ -259,7 +259,7 @@ def test_the_state_of_torch_is_part_of_the_key(name: str) -> None:
 def test_types_of_constants_are_part_of_the_key() -> None:
     for constant in (1, 1.0, True, 1 + 0j):
         check(lambda x, c=constant: (x + c, x * c), torch.arange(3))
-    memory._memory.clear()
+    op_memory._memory.clear()
     results = [run(lambda x, c=c: x + c, (torch.arange(3),)) for c in (1, 1.0, True, 1 + 0j)]
     assert [r[0][0][1]["dtype"] for r in results] == [
         torch.int64,
@@ -270,7 +270,7 @@ def test_types_of_constants_are_part_of_the_key() -> None:
 
 
 def test_keyword_arguments_are_part_of_the_key() -> None:
-    memory._memory.clear()
+    op_memory._memory.clear()
     x = torch.randn(2, 3)
     shapes = [
         run(lambda x: x.sum(dim=d, keepdim=k), (x,))[0][0][1]["shape"] for d in (0, 1) for k in (False, True)
@@ -331,7 +331,7 @@ def test_one_tensor_twice_is_not_two_tensors() -> None:
     """The result is a view of the first argument, or of the second."""
     x, y = torch.randn(4), torch.randn(4)
     check(lambda a, b: torch.broadcast_tensors(a, b), x, y)
-    memory._memory.clear()
+    op_memory._memory.clear()
     twice = run(lambda a: torch.broadcast_tensors(a, a), (x,))[0]
     apart = run(lambda a, b: torch.broadcast_tensors(a, b), (x, y))[0]
     assert [f["shares memory with"] for f in twice[0]] != [f["shares memory with"] for f in apart[0]]
@@ -385,15 +385,15 @@ def test_statistics_that_an_operator_updates_are_noticed() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "LIMIT", 5)
-    memory._memory.clear()
+    monkeypatch.setattr(op_memory, "LIMIT", 5)
+    op_memory._memory.clear()
     for size in range(1, 20):
         run(lambda x: x + 1, (torch.randn(size),))
         assert remembered() <= 5
 
 
 def test_random_operators_are_marked_when_remembered() -> None:
-    memory._memory.clear()
+    op_memory._memory.clear()
     for _ in range(2):
         recorder = Recorder(lambda: "")
         with recorder.fakes, recorder:

@@ -26,7 +26,7 @@ def check(fn: Callable[..., Any], *args: Any, backend: str = "eager") -> list[to
 
     def keep(graph: Any, inputs: Any) -> Any:
         graphs.append(graph)
-        return framelift.runtime.backends.lookup_backend(backend)(graph, inputs)
+        return framelift.dispatch.backends.lookup_backend(backend)(graph, inputs)
 
     torch.manual_seed(0)
     want = fn(*mine)
@@ -227,7 +227,7 @@ def test_a_break_says_why(name: str) -> None:
 
 
 def test_a_tensor_that_was_smuggled_in_breaks() -> None:
-    from framelift.tensors.recorder import Recorder
+    from framelift.graph.recorder import Recorder
 
     recorder = Recorder(lambda: "")
     real = torch.ones(2)

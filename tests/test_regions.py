@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import framelift
 from check import check, entries, why_not
-from framelift.runtime.backends import lookup_backend
+from framelift.dispatch.backends import lookup_backend
 
 WEIGHTS = [torch.nn.Parameter(torch.linspace(-n, n, 9).reshape(3, 3)) for n in (1, 2)]
 SEEN: list[torch.Tensor] = []

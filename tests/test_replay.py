@@ -17,7 +17,7 @@ from torch import nn
 
 import framelift
 from framelift.cli import main
-from framelift.runtime import replaying
+from framelift.debugging import replaying
 from framelift.testing import same
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -163,7 +163,7 @@ def test_a_fault_of_framelifts_leaves_a_record(tmp_path: Path, monkeypatch: Any,
         raise ZeroDivisionError("a mistake")
 
     with monkeypatch.context() as patched:
-        patched.setattr("framelift.runtime.capture.generate", broken)
+        patched.setattr("framelift.dispatch.capture.generate", broken)
         assert same(framelift.compile(scaled, backend="eager")(X, X), scaled(X, X))
         path = str(only(tmp_path))
         assert main(["replay", path]) == 1

@@ -18,7 +18,7 @@ import torch
 import framelift
 from check import entries, why_not
 from framelift import _frame
-from framelift.runtime import backends
+from framelift.dispatch import backends
 
 THREADS = 8
 PATIENCE_S = 120.0

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import framelift
-from framelift.runtime.bisecting import Parts, first
+from framelift.debugging.bisecting import Parts, first
 from framelift.testing import same
 
 Graph = torch.fx.GraphModule

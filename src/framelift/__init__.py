@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from framelift.core.logs import set_logs
     from framelift.core.records import compile_records
     from framelift.core.times import compile_times
-    from framelift.runtime.backends import list_backends, register_backend
-    from framelift.runtime.frames import reset
+    from framelift.dispatch.backends import list_backends, register_backend
+    from framelift.dispatch.frames import reset
 
 __version__ = "0.1.0"
 
@@ -69,14 +69,14 @@ _HOMES = {
     "graph_break": "framelift.api.capture_control",
     "install": "framelift.api.install",
     "is_compiling": "framelift.api.control",
-    "list_backends": "framelift.runtime.backends",
+    "list_backends": "framelift.dispatch.backends",
     "mark_dynamic": "framelift.api.marks",
     "mark_static": "framelift.api.marks",
     "mark_unbacked": "framelift.api.marks",
     "maybe_mark_dynamic": "framelift.api.marks",
     "nonstrict_trace": "framelift.api.capture_control",
-    "register_backend": "framelift.runtime.backends",
-    "reset": "framelift.runtime.frames",
+    "register_backend": "framelift.dispatch.backends",
+    "reset": "framelift.dispatch.frames",
     "run": "framelift.api.stance",
     "set_logs": "framelift.core.logs",
     "set_stance": "framelift.api.stance",

@@ -293,7 +293,7 @@ def done(task: Task, rank: int, size: int) -> Happened:
     faults: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: faults.append(logging.Formatter().format(record))  # type: ignore[method-assign]
-    log = logging.getLogger("framelift.world.faults")
+    log = logging.getLogger("framelift.trace.faults")
     log.addHandler(handler)
     torch.manual_seed(rank)
     try:

@@ -19,7 +19,8 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import framelift
 from check import Comparison, entries, why_not
-from framelift.runtime import capture_once, frames
+from framelift.dispatch import frames
+from framelift.distributed import capture_once
 
 LIMITS = [10.0, 20.0]
 
@@ -262,7 +263,7 @@ def test_a_parcel_that_can_not_be_made_or_read_is_no_error(monkeypatch: pytest.M
 
 
 def test_code_is_told_apart_by_what_it_does() -> None:
-    from framelift.runtime.parcels import digest
+    from framelift.distributed.serialization import digest
 
     def one(x: float) -> float:
         return x + 1.0

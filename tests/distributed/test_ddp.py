@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import framelift
 from check import Comparison
-from framelift.runtime import data_parallel
-from framelift.runtime.backends import in_tracing_context
+from framelift.dispatch.backends import in_tracing_context
+from framelift.distributed import data_parallel
 
 CAP = 0.01
 """In megabytes: a bucket that one layer of the models below fills."""

@@ -46,7 +46,7 @@ def one_rank_hangs() -> None:
 def a_fault_of_framelift() -> None:
     import logging
 
-    logging.getLogger("framelift.world.faults").error("a fault")
+    logging.getLogger("framelift.trace.faults").error("a fault")
 
 
 def test_what_each_rank_did_is_told() -> None:

@@ -47,7 +47,7 @@ def give_the_hook_back():
     before = {code: _frame.get_decision(code) for code in codes_of_functions()}
     yield
     policy = sys.modules.get("framelift.core.policy")
-    frames = sys.modules.get("framelift.runtime.frames")
+    frames = sys.modules.get("framelift.dispatch.frames")
     if policy is not None:
         _frame.set_callbacks(policy.decide, frames and frames.missed)
     if frames is not None:

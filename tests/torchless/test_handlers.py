@@ -32,9 +32,9 @@ from framelift.core.per_code import PerCode
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame, Handling
 from framelift.interpreter.machine import HANDLERS
+from framelift.interpreter.pending import Pending
 from framelift.interpreter.plain import interpret
-from framelift.world.pending import Pending
-from framelift.world.plain import PlainWorld
+from framelift.interpreter.world import PlainWorld
 
 SAMPLES, AMONG = 5, 2_000
 """How many of a program's first operations break, one at a time."""

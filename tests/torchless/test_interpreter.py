@@ -16,7 +16,7 @@ import pytest
 from framelift import _frame
 from framelift.interpreter import Machine
 from framelift.interpreter.plain import interpret
-from framelift.world.plain import PlainWorld
+from framelift.interpreter.world import PlainWorld
 
 
 @pytest.fixture(autouse=True)

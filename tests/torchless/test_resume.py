@@ -35,7 +35,6 @@ from framelift.bytecode.resume import (
     origin_of,
     plain_name,
 )
-from framelift.codegen.plan import Activation, Plan
 from framelift.core import policy
 from framelift.core.sentinels import MISSING
 from framelift.interpreter import Machine
@@ -44,12 +43,13 @@ from framelift.interpreter.frame_objects import FrameView
 from framelift.interpreter.generators import CLOSED, SUSPENDED, Suspended
 from framelift.interpreter.machine import NOWHERE, Position, decoded, end_run
 from framelift.interpreter.points import chain, made_for, standing, standing_generator
-from framelift.world.plain import PlainWorld
+from framelift.interpreter.world import PlainWorld
+from framelift.regions.plan import Activation, Plan
 
 
 def give_the_hook_back() -> None:
     """To those who registered with it when they were imported."""
-    frames = sys.modules.get("framelift.runtime.frames")
+    frames = sys.modules.get("framelift.dispatch.frames")
     _frame.set_callbacks(policy.decide, frames and frames.missed)
 
 

@@ -177,7 +177,7 @@ def faults() -> Iterator[list[str]]:
     found: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    log = logging.getLogger("framelift.world.faults")
+    log = logging.getLogger("framelift.trace.faults")
     log.addHandler(handler)
     yield found
     log.removeHandler(handler)

@@ -12,14 +12,14 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
-from framelift.codegen.builders import BUILDERS, build_instance
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.on_break import STATE
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.tracing import TRACED, interpreted
-from framelift.world.controls import MARKS, control
-from framelift.world.pending import Pending, opened
+from framelift.interpreter.pending import Pending, opened
+from framelift.regions.builders import BUILDERS, build_instance
+from framelift.trace.controls import MARKS, control
+from framelift.trace.machine import TRACED, interpreted
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-import framelift.runtime.frames  # noqa: F401 (which answers the frame hook)
+import framelift.dispatch.frames  # noqa: F401 (which answers the frame hook)
 from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
+from framelift.dispatch.backends import Backend, backend_name, lookup_backend
+from framelift.dispatch.contexts import Context, GuardFail, Records
+from framelift.dispatch.cudagraphs import begin_step
 from framelift.guards.filtering import GuardFilter
-from framelift.runtime.backends import Backend, backend_name, lookup_backend
-from framelift.runtime.contexts import Context, GuardFail, Records
-from framelift.runtime.cudagraphs import begin_step
 
 MODES = {
     "default": {},

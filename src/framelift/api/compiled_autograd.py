@@ -23,9 +23,9 @@ import torch.fx
 
 from framelift.api.capture_control import allow_in_graph, call_opaque
 from framelift.api.compile import compile as compile_model
-from framelift.higher_order.bodies import interpret
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.tracing import TRACED
+from framelift.trace.bodies import interpret
+from framelift.trace.machine import TRACED
 
 Run = Callable[[Any, list[Any], Any, Any, Any], Any]
 

@@ -22,9 +22,9 @@ from framelift.core.breaks import Break
 from framelift.core.errors import UserError
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
-from framelift.interpreter.tracing import TRACED
-from framelift.world.pending import Pending, opened
+from framelift.trace.machine import TRACED
 
 
 class ComptimeContext:

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from framelift import _frame
-from framelift.interpreter.tracing import TRACED
+from framelift.trace.machine import TRACED
 
 
 def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None) -> Any:

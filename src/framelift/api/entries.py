@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.errors import UserError
-from framelift.guards.failure import SWITCHES, parsed, tensor_facts
+from framelift.dispatch.contexts import Record
+from framelift.dispatch.recompiles import Recompilation
+from framelift.guards.failures import SWITCHES, parsed, tensor_facts
+from framelift.guards.guard import Check, Guard
 from framelift.guards.program import GuardProgram
-from framelift.runtime.contexts import Record
-from framelift.runtime.recompiles import Recompilation
-from framelift.world.guard import Check, Guard
 
 
 @dataclass

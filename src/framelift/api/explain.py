@@ -23,10 +23,10 @@ from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
 from framelift.core.times import SINGLE, as_table, single
 from framelift.core.watching import Watch, watching
+from framelift.dispatch.contexts import Compiled, Context
+from framelift.dispatch.frames import NOTHING
+from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
-from framelift.runtime.contexts import Compiled, Context
-from framelift.runtime.frames import NOTHING
-from framelift.world.guard import ClassGuard, Guard
 
 
 @dataclass(frozen=True)

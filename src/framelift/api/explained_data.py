@@ -11,9 +11,9 @@ import torch
 from framelift.api import source_lines
 from framelift.api.entries import CodeEntries
 from framelift.core.breaks import Break, Place
-from framelift.runtime.recompiles import Recompilation
-from framelift.runtime.telling import readable, shape_of
-from framelift.world.guard import ClassGuard, Guard
+from framelift.debugging.reporting import readable, shape_of
+from framelift.dispatch.recompiles import Recompilation
+from framelift.guards.guard import ClassGuard, Guard
 
 if TYPE_CHECKING:
     from framelift.api.explain import Explanation, Part

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from framelift.core.errors import UserError
-from framelift.world.dynamism import DimRange
+from framelift.trace.dynamism import DimRange
 
 
 def mark_dynamic(

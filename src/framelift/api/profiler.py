@@ -16,11 +16,11 @@ import torch.fx
 from framelift.core.breaks import Break
 from framelift.core.records import compiling
 from framelift.core.times import as_table
-from framelift.runtime.backends import Backend, backend_name, lookup_backend
-from framelift.runtime.contexts import Context, Record, contexts
-from framelift.runtime.recompiles import Recompilation
-from framelift.runtime.telling import indented
-from framelift.tensors.graph import describe
+from framelift.debugging.reporting import indented
+from framelift.dispatch.backends import Backend, backend_name, lookup_backend
+from framelift.dispatch.contexts import Context, Record, contexts
+from framelift.dispatch.recompiles import Recompilation
+from framelift.graph.builder import describe
 
 
 @dataclass

@@ -17,8 +17,8 @@ import torch
 
 from framelift.core.breaks import Break
 from framelift.core.policy import OWN_FILES
-from framelift.runtime.contexts import Compiled, Record
-from framelift.runtime.frames import NOTHING
+from framelift.dispatch.contexts import Compiled, Record
+from framelift.dispatch.frames import NOTHING
 
 SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
 

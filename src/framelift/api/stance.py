@@ -10,7 +10,7 @@ from framelift import _frame
 from framelift.core import breaks, stance
 from framelift.core.breaks import Break
 from framelift.core.errors import UserError
-from framelift.interpreter.tracing import TRACED
+from framelift.trace.machine import TRACED
 
 
 class set_stance:

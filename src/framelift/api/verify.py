@@ -14,12 +14,12 @@ from torch.utils import _pytree as pytree
 
 from framelift.api.compile import compile, uncompiled
 from framelift.core.errors import FrameliftError, WrongResult
-from framelift.runtime.bisecting import coarsest, weights
-from framelift.runtime.contexts import Context
-from framelift.runtime.verifying import Verifier, WrongGraph, verifying
-from framelift.tensors.cloning import as_float64, clone_inputs, save_rng_state
-from framelift.tensors.comparing import Difference, Rules, difference
-from framelift.tensors.saving import save_state
+from framelift.debugging.bisecting import coarsest, weights
+from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
+from framelift.debugging.comparing import Difference, Rules, difference
+from framelift.debugging.saving import save_state
+from framelift.debugging.verifying import Verifier, WrongGraph, verifying
+from framelift.dispatch.contexts import Context
 
 
 @dataclass

@@ -80,7 +80,7 @@ def check_place(path: str) -> None:
 
 def check_backend(name: str | None) -> None:
     from framelift.core.errors import InvalidBackend
-    from framelift.runtime.backends import lookup_backend
+    from framelift.dispatch.backends import lookup_backend
 
     if name is not None:
         try:
@@ -93,7 +93,7 @@ def of_script(options: argparse.Namespace) -> tuple[int, Any]:
     """Of all that a script compiles."""
     from framelift.api.explain import explanation
     from framelift.core.watching import Watch, watch_everywhere
-    from framelift.runtime.contexts import contexts
+    from framelift.dispatch.contexts import contexts
 
     if options.arg:
         raise Problem("--arg is for a function; a script gets what stands after it")

@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from framelift.cli.explain import check_backend
-    from framelift.runtime.replaying import BadRecord, described, read
+    from framelift.debugging.replaying import BadRecord, described, read
 
     check_backend(options.backend)
     try:

@@ -8,8 +8,8 @@ from typing import Any
 
 from framelift.core.errors import UserError
 from framelift.core.weakly import there
-from framelift.world.guard import Guard
-from framelift.world.source import Access, Source
+from framelift.guards.guard import Guard
+from framelift.guards.sources import Access, Source
 
 
 @dataclass(frozen=True)

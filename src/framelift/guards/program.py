@@ -15,13 +15,13 @@ import torch
 from framelift import _guards
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING
-from framelift.guards import failure
-from framelift.guards.failure import Failure
+from framelift.graph.symbols import Fact, Read
+from framelift.guards import failures
+from framelift.guards.failures import Failure
+from framelift.guards.guard import Check, ClassGuard, Guard
 from framelift.guards.shapes import READS, Step, in_words
-from framelift.tensors.symbols import Fact, Read
-from framelift.world.dynamism import relied_on
-from framelift.world.guard import Check, ClassGuard, Guard
-from framelift.world.source import ROOTS, Access, Source
+from framelift.guards.sources import ROOTS, Access, Source
+from framelift.trace.dynamism import relied_on
 
 ACCESSES = {access: getattr(_guards, f"ACCESS_{access.name}", None) for access in Access}
 CHECKS = {check: getattr(_guards, f"CHECK_{check.name}") for check in Check}
@@ -82,18 +82,18 @@ class GuardProgram:
             return None
         node, check, found = failed
         if node == -1:
-            return failure.of_state(found)
+            return failures.of_state(found)
         if node == -2:
-            return failure.of_class(self.classes[check], found)
+            return failures.of_class(self.classes[check], found)
         if node == -3:
-            return failure.of_memory(self.holder_of(args, found))
+            return failures.of_memory(self.holder_of(args, found))
         if node == -4:
             fact, place = self.shapes[check]
-            return failure.of_shape(fact, place, self.shape_reads, found)
+            return failures.of_shape(fact, place, self.shape_reads, found)
         source, guards = self.by_node[node]
         if check < 0:
-            return failure.of_access(source, self.guards)
-        return failure.of_guard(guards[check], found)
+            return failures.of_access(source, self.guards)
+        return failures.of_guard(guards[check], found)
 
     def holder_of(self, args: Sequence[Any], tensor: Any) -> Source | None:
         """The argument that a tensor is, if it is one."""

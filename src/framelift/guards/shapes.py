@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 from framelift.core.breaks import Place
-from framelift.tensors.symbols import Fact, Read, Symbols
-from framelift.tensors.terms import UnknownTerm, fold
-from framelift.world.source import Source
+from framelift.graph.symbols import Fact, Read, Symbols
+from framelift.graph.terms import UnknownTerm, fold
+from framelift.guards.sources import Source
 
 READS = {"number": 0, "size": 1, "stride": 2}
 TEXTS = {"number": "{0}", "size": "{0}.shape[{1}]", "stride": "{0}.stride()[{1}]"}

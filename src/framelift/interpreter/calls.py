@@ -39,8 +39,8 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
 from framelift.interpreter.generators import Generator
 from framelift.interpreter.machine import Machine, decoded
-from framelift.world.pending import Pending, opened
-from framelift.world.plain import STAND_INS
+from framelift.interpreter.pending import Pending, opened
+from framelift.interpreter.world import STAND_INS
 
 SERVED: dict[Any, Any] = {}
 """Callable -> function(frame, args, kwargs) that does its job under the interpreter."""

@@ -27,7 +27,7 @@ from framelift.interpreter.generators import (
     warn_of_signature,
 )
 from framelift.interpreter.machine import raise_as_is
-from framelift.world.plain import stands_for
+from framelift.interpreter.world import stands_for
 
 
 @stands_for(types.CoroutineType)

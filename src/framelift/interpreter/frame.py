@@ -14,7 +14,7 @@ from framelift.interpreter.frame_objects import FrameView
 if TYPE_CHECKING:
     from framelift.interpreter.generators import Suspended
     from framelift.interpreter.machine import Machine
-    from framelift.world.plain import PlainWorld
+    from framelift.interpreter.world import PlainWorld
 
 
 class Handling:

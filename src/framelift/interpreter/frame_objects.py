@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framelift.bytecode.decode import MADE
 from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
-from framelift.world.plain import stands_for
+from framelift.interpreter.world import stands_for
 
 if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame

@@ -19,8 +19,8 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry, clean_traceback
 from framelift.interpreter.machine import YIELD, chained, raise_as_is
-from framelift.world.pending import opened
-from framelift.world.plain import PlainWorld, stands_for
+from framelift.interpreter.pending import opened
+from framelift.interpreter.world import PlainWorld, stands_for
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
 

@@ -27,7 +27,7 @@ from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry
-from framelift.world.plain import PlainWorld
+from framelift.interpreter.world import PlainWorld
 
 RETURN = Sentinel("RETURN")
 YIELD = Sentinel("YIELD")

@@ -10,7 +10,7 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.calls import zero_argument_super
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_seen
-from framelift.world.pending import opened
+from framelift.interpreter.pending import opened
 
 
 def LOAD_ATTR(f: Frame, name: str) -> None:

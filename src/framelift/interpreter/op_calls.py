@@ -9,7 +9,7 @@ from framelift.core.sentinels import NULL
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.op_containers import describe_callable, is_iterable
-from framelift.world.pending import opened
+from framelift.interpreter.pending import opened
 
 
 def KW_NAMES(f: Frame, names: tuple[str, ...]) -> None:

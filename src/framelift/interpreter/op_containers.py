@@ -7,7 +7,7 @@ from typing import Any
 
 from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.frame import Frame
-from framelift.world.pending import opened
+from framelift.interpreter.pending import opened
 
 
 def popn(stack: list[Any], n: int) -> list[Any]:

@@ -14,7 +14,7 @@ from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import NO_EXCEPTION
 from framelift.interpreter.machine import RERAISE as RERAISE_SIGNAL
 from framelift.interpreter.op_calls import push_result
-from framelift.world.pending import opened
+from framelift.interpreter.pending import opened
 
 
 def LOAD_ASSERTION_ERROR(f: Frame, _: Any) -> None:

@@ -14,7 +14,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import clean_traceback
 from framelift.interpreter.generators import Suspended
 from framelift.interpreter.machine import RERAISE, RETURN, YIELD
-from framelift.world.pending import opened
+from framelift.interpreter.pending import opened
 
 
 def RETURN_GENERATOR(f: Frame, _: Any) -> Sentinel:

@@ -7,7 +7,7 @@ from typing import Any
 
 from framelift.core.sentinels import MISSING, NULL, UNSET
 from framelift.interpreter.frame import Frame
-from framelift.world.pending import Pending, opened
+from framelift.interpreter.pending import Pending, opened
 
 # ---- the stack
 

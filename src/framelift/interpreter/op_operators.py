@@ -8,7 +8,7 @@ from typing import Any
 
 from framelift.bytecode.decode import version
 from framelift.interpreter.frame import Frame
-from framelift.world.pending import Pending, opened
+from framelift.interpreter.pending import Pending, opened
 
 BINARY = (
     operator.add,

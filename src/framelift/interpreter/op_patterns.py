@@ -8,7 +8,7 @@ from typing import Any
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
-from framelift.world.pending import opened
+from framelift.interpreter.pending import opened
 
 SEQUENCE, MAPPING, SELF = 1 << 5, 1 << 6, 1 << 22
 """Py_TPFLAGS_SEQUENCE, Py_TPFLAGS_MAPPING, _Py_TPFLAGS_MATCH_SELF."""

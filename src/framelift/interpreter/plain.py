@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from framelift.interpreter import Machine
-from framelift.world.plain import PlainWorld
+from framelift.interpreter.world import PlainWorld
 
 
 def interpret(fn: Any, /, *args: Any, **kwargs: Any) -> Any:

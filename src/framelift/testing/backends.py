@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from framelift.runtime.backends import Backend, compile_graph, lookup_backend
+from framelift.dispatch.backends import Backend, compile_graph, lookup_backend
 
 Graph = torch.fx.GraphModule
 
@@ -73,7 +73,7 @@ class AotEagerAndRecordGraphs:
     def __call__(self, graph: Graph, example_inputs: list[Any]) -> Callable[..., Any]:
         from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
-        from framelift.runtime.backends import in_tracing_context
+        from framelift.dispatch.backends import in_tracing_context
 
         def keeping(into: list[Graph]) -> Callable[..., Any]:
             def keep(made: Graph, inputs: list[Any]) -> Callable[..., Any]:

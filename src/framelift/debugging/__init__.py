@@ -1,0 +1,1 @@
+"""What people look at when something goes wrong: reports, records, comparisons, bisection."""

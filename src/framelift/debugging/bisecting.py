@@ -1,0 +1,312 @@
+"""From a graph that a backend computes wrongly to the first operation that shows it, and to the smallest part
+of the graph that still does.
+
+A *part* is a stretch of the graph's calls: what comes in from before are its inputs, with the values that
+they have when the calls before are done as they are; what is used later are its outputs. The first wrong
+operation is looked for among parts that begin where the graph begins, by halving; then the beginning of
+the part that ends there is moved up, by halving too. Each part is compiled by the backend on its own, so
+what is found is shown by what was run, whatever the backend does with the rest.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.fx
+from torch.utils import _pytree as pytree
+
+from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
+from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
+from framelift.dispatch.backends import Backend, compile_graph
+from framelift.graph.builder import graph_module
+from framelift.graph.torch_flags import TorchState
+
+Graph = torch.fx.GraphModule
+Node = torch.fx.Node
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A backend that is under suspicion."""
+
+    backend: Backend
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def compile(self, graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
+        return compile_graph(self.backend, self.name, graph, inputs, **self.options)
+
+    def difference(self, graph: Graph, inputs: list[Any]) -> Difference | None:
+        """Between what the backend makes of a graph and the graph. A part that can't be compiled, or run on
+        its own, shows nothing."""
+        try:
+            return compared(graph, self.compile(copied(graph), clone_inputs(inputs)), inputs)
+        except Exception:
+            return None
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """What was found."""
+
+    node: Node
+    """The first operation that shows the difference."""
+    graph: Graph
+    """The part that does."""
+    inputs: list[Any]
+    difference: Difference
+
+
+def copied(graph: Graph) -> Graph:
+    """Backends may change the graph that they are given."""
+    made = torch.fx.Graph()
+    made.output(made.graph_copy(graph.graph, {}))
+    children: dict[str, Any] = dict(graph.named_children())
+    bodies = {name: copied(each) for name, each in children.items() if isinstance(each, Graph)}
+    return graph_module(made, children | bodies)
+
+
+# ---- running a graph both ways
+
+
+def compared(graph: Graph, compiled: Callable[..., Any], inputs: list[Any]) -> Difference | None:
+    """How what was compiled differs from the graph: in results, gradients, and what becomes of the inputs.
+
+    All runs have copies of the inputs and the same random numbers; nothing of the program's is changed.
+    """
+    restore = save_rng_state()
+    try:
+        with TorchState():
+            plain = graph.forward  # a call of the module would print the errors that it raises
+            expected, with_gradients = ran_either(plain, inputs, restore)
+            found = ran(compiled, inputs, with_gradients, restore)
+            rules = Rules(at_least=coarsest(graph))
+            if difference(expected, found, rules=rules) is None:
+                return None
+            if difference(expected, ran(plain, inputs, with_gradients, restore), rules=rules) is not None:
+                return None  # it is not the same from one time to the next: there is nothing to compare with
+            known = reference(doubled(graph).forward, inputs, with_gradients, restore)
+            return difference(expected, found, known, rules)
+    finally:
+        restore()
+
+
+def ran_either(plain: Callable[..., Any], inputs: list[Any], restore: Callable[[], None]) -> tuple[Ran, bool]:
+    """With gradients, if that is possible: copies of inputs are leaves, which can't be written to."""
+    if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
+        try:
+            return ran(plain, inputs, True, restore), True
+        except RuntimeError:
+            pass
+    return ran(plain, inputs, False, restore), False
+
+
+@dataclass
+class Ran:
+    """What a run of a graph came to."""
+
+    results: list[Any]
+    inputs: list[Any]
+    """What became of them."""
+    gradients: list[Any] | None
+
+
+def ran(run: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]) -> Ran:
+    given = clone_inputs(inputs)
+    if not gradients:
+        given = without_history(given)
+    restore()
+    results = list(run(*given))
+    return Ran(kept(results), kept(given), gradients_of(results, given) if gradients else None)
+
+
+def without_history(values: list[Any]) -> list[Any]:
+    return [x.detach() if isinstance(x, torch.Tensor) else x for x in values]
+
+
+def kept(values: list[Any]) -> list[Any]:
+    return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in values]
+
+
+def gradients_of(results: list[Any], inputs: list[Any]) -> list[torch.Tensor | None]:
+    """What comes to the inputs if each element of the results has a weight of its own."""
+    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad and x.is_leaf]
+    ends = [x for x in results if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+    if not leaves or not ends:
+        return []
+    return list(torch.autograd.grad(ends, leaves, list(map(weights, ends)), allow_unused=True))
+
+
+def weights(of: torch.Tensor) -> torch.Tensor:
+    """One for each element, no two the same."""
+    return torch.linspace(0.5, 1.5, of.numel(), device=of.device).to(of.dtype).reshape(of.shape)
+
+
+def reference(
+    plain: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]
+) -> Ran | None:
+    """The same in double precision, if the graph can be run so."""
+    try:
+        return ran(plain, as_float64(inputs), gradients, restore)
+    except Exception:
+        return None
+
+
+def coarsest(graph: Graph) -> float:
+    """The tolerance for what is computed by way of the coarsest numbers in a graph."""
+    found = [node.meta.get("example_value") for node in graph.graph.nodes]
+    dtypes = {value.dtype for value in found if isinstance(value, torch.Tensor)}
+    floats = [dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex]
+    return max((TOLERANCES.get(dtype, COARSE) for dtype in floats), default=0.0)
+
+
+def doubled(graph: Graph) -> Graph:
+    """The same with double precision wherever the program names another one."""
+    made = copied(graph)
+    for node in made.graph.nodes:
+        if node.op == "call_method" and node.target in ("float", "half", "bfloat16"):
+            node.target = "double"
+        if node.op.startswith("call"):
+            node.args, node.kwargs = (pytree.tree_map(wide, each) for each in (node.args, node.kwargs))
+    made.recompile()
+    return made
+
+
+def wide(value: Any) -> Any:
+    if isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex):
+        return torch.complex128 if value.is_complex else torch.float64
+    return value
+
+
+# ---- parts
+
+
+class Parts:
+    """The parts of one graph, for one set of inputs."""
+
+    def __init__(self, graph: Graph, inputs: list[Any]) -> None:
+        self.graph, self.inputs = graph, inputs
+        self.nodes = [node for node in graph.graph.nodes if node.op.startswith("call")]
+        self.number = {node: n for n, node in enumerate(self.nodes)}
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def values_at(self, begin: int) -> dict[Node, Any]:
+        """What every node before a place holds when that place is come to."""
+        restore = save_rng_state()
+        run = Until(self.graph, self.nodes[begin] if begin < len(self) else None)
+        try:
+            with TorchState():
+                run.run(*clone_inputs(self.inputs))
+        except RuntimeError:  # copies are leaves, which can't be written to if they require gradients
+            restore()
+            with TorchState():
+                run.run(*without_history(clone_inputs(self.inputs)))
+        finally:
+            restore()
+        return run.env
+
+    def part(self, begin: int, end: int) -> tuple[Graph, list[Any]] | None:
+        """Calls `begin` to `end`, that one included; None if something comes in that is no input."""
+        values = self.values_at(begin)
+        made, known = torch.fx.Graph(), dict[Node, Node]()
+        inside = self.nodes[begin : end + 1]
+        coming = list(dict.fromkeys(node for each in inside for node in each.all_input_nodes))
+        coming = [node for node in coming if self.number.get(node, -1) < begin]
+        needed = [node for node in coming if node.op != "get_attr"]
+        if not all(isinstance(values[node], (torch.Tensor, int, float)) for node in needed):
+            return None
+        for node in needed:
+            known[node] = made.placeholder(node.name)
+            known[node].meta = dict(node.meta)
+        for node in (each for each in coming if each.op == "get_attr"):
+            known[node] = made.node_copy(node, known.__getitem__)
+        for node in inside:
+            for each in node.all_input_nodes:
+                if each not in known:  # a body that is fetched in between
+                    known[each] = made.node_copy(each, known.__getitem__)
+            known[node] = made.node_copy(node, known.__getitem__)
+        made.output(tuple(self.outputs(made, known, inside, end)))
+        inputs = clone_inputs([values[node] for node in needed])  # together: they may share memory
+        return graph_module(made, dict(self.graph.named_children())), inputs  # type: ignore[arg-type]
+
+    def outputs(
+        self, made: torch.fx.Graph, known: dict[Node, Node], inside: list[Node], end: int
+    ) -> list[Node]:
+        """What is used later; of a tuple its elements."""
+        found = []
+        after = self.values_at(end + 1)
+        for node in inside:
+            if all(self.number.get(user, len(self)) <= end for user in node.users) and node is not inside[-1]:
+                continue
+            value = after.get(node)
+            if isinstance(value, torch.Tensor):
+                found.append(known[node])
+            elif isinstance(value, (tuple, list)):
+                tensors = [n for n, each in enumerate(value) if isinstance(each, torch.Tensor)]
+                found += [made.call_function(operator.getitem, (known[node], n)) for n in tensors]
+        return found
+
+
+class Until(torch.fx.Interpreter):
+    """Runs a graph up to a node; `env` is what there is then."""
+
+    def __init__(self, graph: Graph, end: Node | None) -> None:
+        super().__init__(graph, garbage_collect_values=False)
+        self.end = end
+
+    def run(self, *inputs: Any) -> None:  # type: ignore[override]
+        self.env.clear()
+        self.args_iter = iter(inputs)
+        for node in self.graph.find_nodes(op="placeholder"):  # which need not stand first
+            self.env[node] = self.run_node(node)
+        for node in self.graph.nodes:
+            if node is self.end or node.op == "output":
+                break
+            if node not in self.env:
+                self.env[node] = self.run_node(node)
+
+
+# ---- looking
+
+
+def first_wrong(examined: Examined, graph: Graph, inputs: list[Any]) -> Culprit | None:
+    """None if the backend does it right for the graph on its own, with these inputs."""
+    whole = examined.difference(graph, inputs)
+    if whole is None:
+        return None
+    parts = Parts(graph, inputs)
+    if not len(parts):
+        return None
+    wrong: dict[tuple[int, int], tuple[Graph, list[Any], Difference] | None] = {}
+
+    def shows(begin: int, end: int) -> bool:
+        made = parts.part(begin, end)
+        found = None if made is None else examined.difference(*made)
+        wrong[begin, end] = None if made is None or found is None else (*made, found)
+        return found is not None
+
+    last = len(parts) - 1
+    if not shows(0, last):
+        return Culprit(parts.nodes[last], graph, inputs, whole)
+    end = first(lambda n: shows(0, n), 0, last)
+    begin = end - first(lambda n: shows(end - n, end), 0, end)
+    found = wrong.get((begin, end)) or wrong[0, end]
+    assert found is not None
+    return Culprit(parts.nodes[end], *found)
+
+
+def first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The number from which on something holds; it is known to for `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high

@@ -1,0 +1,432 @@
+"""Replay records: a frame that was to be compiled, with its arguments, to be run again by `framelift replay`.
+
+A record is left in the folder of a compilation (`config.debug_dir`) when a backend fails or Framelift does,
+and with `config.replay_record_enabled` each time. It is a file with a line that says what it is, a line of
+JSON (where the function is, settings, versions, the error), and the arguments as `torch.save` writes them.
+The function itself is found again in its file, so a change that was made there meanwhile is tried. A record
+holds pickles: only those of people one trusts should be run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+import io
+import json
+import os
+import pickle
+import platform
+import runpy
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from framelift import __version__
+from framelift.bytecode import resume
+from framelift.core import breaks, config
+from framelift.core.errors import BackendCompilerFailed, UserError
+from framelift.core.logs import ROOT
+from framelift.core.records import CompileRecord
+from framelift.debugging import graph_scripts
+from framelift.guards.variables import variables
+
+MAGIC = b"framelift replay record 1\n"
+NAME = "replay.pt"
+
+
+class BadRecord(UserError):
+    """A file that is no record, or no whole one, or one that can't be run here."""
+
+
+# ---- writing
+
+
+@contextlib.contextmanager
+def watched(context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any]) -> Iterator[None]:
+    """Leaves a record of the frame if compiling it fails, or if one is wanted of every frame."""
+    try:
+        yield
+    except BackendCompilerFailed as error:
+        path = write(context, note, fn, arguments, error)
+        if path is not None:
+            error.add_note(f"to run it again: framelift replay {path}")
+        raise
+    else:
+        if config.config.replay_record_enabled or is_fault(note):
+            write(context, note, fn, arguments, None)
+
+
+def is_fault(note: CompileRecord) -> bool:
+    return any((text or "").startswith(breaks.FAULT.name) for text in (note.failed, note.ended_by))
+
+
+def write(
+    context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any], error: BaseException | None
+) -> Path | None:
+    """None where there is no folder, or it can't be written to: that is no reason for a program to fail."""
+    if note.folder is None:
+        return None
+    path = Path(note.folder, NAME)
+    try:
+        path.write_bytes(record(context, note, fn, arguments, error))
+    except Exception as problem:
+        ROOT.warning("a replay record could not be written: %s: %s", type(problem).__name__, problem)
+        return None
+    return path
+
+
+def record(
+    context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any], error: BaseException | None
+) -> bytes:
+    payload: dict[str, Any] = {"function": located(fn), "arguments": arguments}
+    unsaved: dict[str, str] = {}
+    try:
+        data = dumped(payload)
+    except Exception:
+        names = variables(fn.__code__)
+        payload["arguments"] = [
+            savable(names[n], value, unsaved) for n, value in enumerate(payload.pop("arguments"))
+        ]
+        payload["function"] = payload["function"].savable(unsaved)
+        data = dumped(payload)
+    backend_import, backend = graph_scripts.backend_source(context.backend, context.backend_name)
+    about = {
+        "function": note.name,
+        "module": fn.__globals__.get("__name__"),
+        "file": os.path.abspath(note.filename),
+        "line": note.line,
+        "compile_id": note.compile_id,
+        "backend": {"name": context.backend_name, "import": backend_import, "expression": backend},
+        "settings": {"fullgraph": context.fullgraph, "dynamic": context.dynamic, "options": context.options},
+        "config": {name: getattr(config.config, name) for name in config.OPTIONS},
+        "versions": versions(),
+        "error": note.failed or note.ended_by or (None if error is None else described_error(error)),
+        "traceback": None if error is None else "".join(traceback.format_exception(error)),
+        "unsaved": unsaved,
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    return MAGIC + json.dumps(about, default=repr).encode() + b"\n" + data
+
+
+def described_error(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def versions() -> dict[str, str]:
+    return {"framelift": __version__, "python": platform.python_version(), "torch": torch.__version__}
+
+
+@dataclass(frozen=True)
+class Unsaved:
+    """Stands for an argument that can't be pickled."""
+
+    why: str
+
+
+def savable(name: str, value: Any, unsaved: dict[str, str]) -> Any:
+    try:
+        dumped(value)
+        return value
+    except Exception as error:
+        unsaved[name] = described_error(error)
+        return Unsaved(unsaved[name])
+
+
+def dumped(value: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file, pickle_module=PICKLING, pickle_protocol=4)
+    return file.getvalue()
+
+
+# ---- functions, by where they are
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a resume function goes on; `inner` is the one that it calls."""
+
+    at: int
+    unbound: frozenset[int]
+    stack: tuple[int, ...]
+    takes_free: bool
+    made: bool
+    inner: Located | None
+
+
+@dataclass(frozen=True)
+class Located:
+    """A function: its module and file, its place there, and what it has besides its code."""
+
+    module: str
+    file: str
+    qualname: str
+    line: int
+    closure: tuple[CellType, ...] | None
+    defaults: tuple[Any, ...] | None
+    kwdefaults: dict[str, Any] | None
+    resumed: Resumed | None = None
+
+    def found(self) -> FunctionType:
+        namespace = namespace_of(self.module, self.file)
+        code = code_at(self.file, self.qualname, self.line)
+        fn = FunctionType(code, namespace, code.co_name, self.defaults, self.closure)
+        fn.__kwdefaults__ = self.kwdefaults
+        fn.__qualname__ = self.qualname
+        return fn if self.resumed is None else going_on(fn, self.resumed)
+
+    def savable(self, unsaved: dict[str, str]) -> Located:
+        """Without what can't be pickled of its enclosing functions' variables."""
+        cells = [
+            CellType(savable(f"a variable around {self.qualname}", cell.cell_contents, unsaved))
+            if is_filled(cell)
+            else cell
+            for cell in self.closure or ()
+        ]
+        return dataclasses.replace(self, closure=tuple(cells) if self.closure else None)
+
+
+def located(fn: FunctionType) -> Located:
+    origin = resume.origin_of(fn.__code__)
+    code, resumed = fn.__code__, None
+    if origin is not None:
+        code = origin.body.code
+        resumed = resumed_at(fn.__code__, origin)
+    return Located(
+        str(fn.__globals__.get("__name__", "")),
+        os.path.abspath(code.co_filename),
+        code.co_qualname,
+        code.co_firstlineno,
+        fn.__closure__,
+        fn.__defaults__,
+        fn.__kwdefaults__,
+        resumed,
+    )
+
+
+def resumed_at(code: CodeType, origin: resume.Origin) -> Resumed:
+    keys = [key for key, made in origin.body.made.items() if made is code]
+    at, unbound, stack, takes_free, _, made = keys[0]
+    inner = resume.called_by(code)
+    return Resumed(at, unbound, stack, takes_free, made, None if inner is None else located(inner))
+
+
+def going_on(fn: FunctionType, resumed: Resumed) -> FunctionType:
+    inner = None if resumed.inner is None else resumed.inner.found()
+    point = resume.Point(
+        resume.body_of(fn.__code__), resumed.at, resumed.unbound, resumed.stack, resumed.takes_free
+    )
+    return resume.resume_function(resume.resume_code(point, inner, resumed.made), fn)
+
+
+def namespace_of(module: str, file: str) -> dict[str, Any]:
+    """The globals of a module: imported by its name if that is the file, and run otherwise."""
+    if file in _ran:
+        return _ran[file]
+    loaded = sys.modules.get(module)
+    if module != "__main__" and loaded is None:
+        with contextlib.suppress(Exception), searched_in(file):
+            loaded = importlib.import_module(module)
+    if loaded is not None and os.path.abspath(getattr(loaded, "__file__", None) or "") == file:
+        return vars(loaded)
+    if not os.path.isfile(file):
+        raise BadRecord(f"the function's file {file} is not there")
+    try:
+        with searched_in(file):
+            _ran[file] = runpy.run_path(file, run_name="framelift_replay")
+    except Exception as error:
+        raise BadRecord(f"{file} can't be run: {type(error).__name__}: {error}") from error
+    return _ran[file]
+
+
+_ran: dict[str, dict[str, Any]] = {}
+"""File -> the globals of a script, which is run once."""
+
+
+@contextlib.contextmanager
+def searched_in(file: str) -> Iterator[None]:
+    sys.path.insert(0, os.path.dirname(file))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(os.path.dirname(file))
+
+
+def code_at(file: str, qualname: str, line: int) -> CodeType:
+    """The code of a function, as its file has it now; it may have moved."""
+    try:
+        source = Path(file).read_text(encoding="utf-8")
+        found = [code for code in codes_in(compile(source, file, "exec")) if code.co_qualname == qualname]
+    except (OSError, SyntaxError, ValueError) as error:
+        raise BadRecord(f"{file} can't be read: {error}") from None
+    exact = [code for code in found if code.co_firstlineno == line]
+    if len(exact) != 1 and len(found) != 1:
+        raise BadRecord(
+            f"{file} has {len(found) or 'no'} function(s) {qualname}, and none alone at line {line}"
+        )
+    return (exact or found)[0]
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from codes_in(each)
+
+
+# ---- pickles of what pickle does not know
+
+
+class Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, CellType):  # filled afterwards: what is in it may lead to it
+            return (
+                (made_cell, (), (value.cell_contents,), None, None, fill)
+                if is_filled(value)
+                else (made_cell, ())
+            )
+        if isinstance(value, types.ModuleType):
+            return importlib.import_module, (value.__name__,)
+        if isinstance(value, FunctionType) and not is_importable(value):
+            return made_function, (located(value),)
+        return NotImplemented
+
+
+class Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "__main__":
+            for namespace in _ran.values():
+                if name.partition(".")[0] in namespace:
+                    found = namespace[name.partition(".")[0]]
+                    for part in name.split(".")[1:]:
+                        found = getattr(found, part)
+                    return found
+        return super().find_class(module, name)
+
+
+class PICKLING:
+    """What `torch.save` takes for the module `pickle`."""
+
+    __name__ = "pickle"
+    Pickler = Pickler
+    Unpickler = Unpickler
+    load, loads, dump, dumps = pickle.load, pickle.loads, pickle.dump, pickle.dumps
+    UnpicklingError, PicklingError = pickle.UnpicklingError, pickle.PicklingError
+
+
+def is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def made_cell() -> CellType:
+    return CellType()
+
+
+def fill(cell: CellType, state: tuple[Any]) -> None:
+    (cell.cell_contents,) = state
+
+
+def made_function(where: Located) -> FunctionType:
+    return where.found()
+
+
+def is_importable(fn: FunctionType) -> bool:
+    found: Any = sys.modules.get(fn.__module__ or "")
+    for part in fn.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is fn
+
+
+# ---- reading
+
+
+@dataclass
+class ReplayRecord:
+    """A record that was read: what is said of it, and the frame."""
+
+    path: Path
+    about: dict[str, Any]
+    function: FunctionType
+    arguments: list[Any]
+
+    def call(self) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments as a call gives them."""
+        code, left = self.function.__code__, list(self.arguments)
+        positional = [left.pop(0) for _ in range(code.co_argcount)]
+        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        keywords = {name: left.pop(0) for name in names}
+        if code.co_flags & 0x04:
+            positional += left.pop(0)
+        if code.co_flags & 0x08:
+            keywords |= left.pop(0)
+        return positional, keywords
+
+    def backend(self) -> str | Callable[..., Any]:
+        """Its name, or the function that it was."""
+        known = self.about["backend"]
+        if not known["import"]:
+            return str(known["name"])
+        names: dict[str, Any] = {}
+        try:
+            with searched_in(str(self.about["file"])):
+                exec(f"{known['import']}\nfound = {known['expression']}", names)
+        except Exception as error:
+            raise BadRecord(f"the backend {known['name']} can't be imported: {error}") from None
+        if names["found"] is None:
+            raise BadRecord(f"the backend {known['name']} can't be imported; name another with --backend")
+        found: Callable[..., Any] = names["found"]
+        return found
+
+
+def described(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
+    """What a record says of itself, and the rest of it unread."""
+    file = Path(path, NAME) if Path(path).is_dir() else Path(path)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise BadRecord(f"there is no record {file}: {error.strerror}") from None
+    if not content.startswith(MAGIC):
+        raise BadRecord(f"{file} is no replay record")
+    head, _, data = content[len(MAGIC) :].partition(b"\n")
+    try:
+        about: dict[str, Any] = json.loads(head)
+        whole = len(data) == about["bytes"]
+        intact = whole and hashlib.sha256(data).hexdigest() == about["sha256"]
+    except (ValueError, KeyError, TypeError):
+        raise BadRecord(f"{file} is a replay record that is cut off or damaged") from None
+    if not intact:
+        missing = "damaged" if whole else f"cut off: it has {len(data)} of {about['bytes']} bytes"
+        raise BadRecord(f"{file} is a replay record that is {missing}")
+    return about, data
+
+
+def read(path: str | os.PathLike[str]) -> ReplayRecord:
+    about, data = described(path)
+    if about["unsaved"]:
+        name, why = next(iter(about["unsaved"].items()))
+        raise BadRecord(f"{path}: {name} could not be saved, so the function can't be run again ({why})")
+    python = platform.python_version_tuple()[:2]
+    if about["versions"]["python"].split(".")[:2] != list(python):
+        raise BadRecord(f"{path} is of Python {about['versions']['python']}, and this is {'.'.join(python)}")
+    namespace_of(str(about["module"]), about["file"])  # classes of a script are found there
+    try:
+        payload = torch.load(io.BytesIO(data), pickle_module=PICKLING, weights_only=False, map_location=None)
+        function = payload["function"].found()
+    except BadRecord:
+        raise
+    except Exception as error:
+        raise BadRecord(f"{path} can't be read here: {type(error).__name__}: {error}") from error
+    return ReplayRecord(Path(path), about, function, payload["arguments"])

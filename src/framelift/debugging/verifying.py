@@ -1,0 +1,217 @@
+"""Graphs that are checked as they run: what the backend made of each, against the graph itself.
+
+With `config.verify_correctness` a graph that is computed wrongly is an error when it is; `framelift.verify`
+takes down the first one instead. Either way it is found out which operation it is, and there is a script
+that shows it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.fx
+
+from framelift import __version__, _frame
+from framelift.core.config import config
+from framelift.core.errors import WrongResult
+from framelift.core.logs import ROOT
+from framelift.core.records import CompileRecord
+from framelift.debugging import graph_scripts
+from framelift.debugging.bisecting import Culprit, Examined, compared, copied, first_wrong
+from framelift.debugging.comparing import Difference
+from framelift.debugging.graph_scripts import NoScript, Script
+from framelift.graph.builder import describe
+
+Graph = torch.fx.GraphModule
+
+
+@dataclass
+class WrongGraph:
+    """A graph that a backend computes otherwise than torch does."""
+
+    number: int
+    """Which of the graphs that were run, from 0."""
+    function: str
+    """Of which function, and where that is."""
+    backend: str
+    difference: Difference
+    graph: Graph = field(repr=False)
+    """All of it, as it was captured."""
+    culprit: Culprit | None = field(default=None, repr=False)
+    script: Script | None = field(default=None, repr=False)
+    """What shows it: `script.text`, `script.save(folder)`."""
+
+    @property
+    def op(self) -> str | None:
+        """The first operation that shows it, by the name that it has in the program."""
+        return None if self.culprit is None else name_of(self.culprit.node)
+
+    @property
+    def place(self) -> str | None:
+        """Where in the program that is."""
+        return None if self.culprit is None else (self.culprit.node.stack_trace or "").strip() or None
+
+    def __str__(self) -> str:
+        head = f"graph {self.number}, of {self.function}, with the backend {self.backend!r}"
+        lines = [f"{head}: {self.difference}"]
+        if self.culprit is None:
+            lines.append("  the graph on its own, compiled for these sizes, is computed rightly")
+        else:
+            calls = sum(node.op.startswith("call") for node in self.culprit.graph.graph.nodes)
+            shown = f"(a part of the graph with {calls} call(s) shows it)"
+            lines.append(f"  first wrong operation: {self.op} {shown}")
+            lines += [f"    {self.place}"] if self.place else []
+            lines.append(f"    {self.culprit.difference}")
+        return "\n".join(lines)
+
+
+def name_of(node: torch.fx.Node) -> str:
+    return f"Tensor.{node.target}" if node.op == "call_method" else describe(node.target)
+
+
+@dataclass
+class Verifier:
+    """Takes down the first graph that is wrong, of all that run while it is `verifying`."""
+
+    context: Any
+    checked: int = 0
+    graphs: list[Graph] = field(default_factory=list)
+    wrong: WrongGraph | None = None
+
+    def number_of(self, graph: Graph) -> int:
+        known = [n for n, each in enumerate(self.graphs) if each is graph]
+        if not known:
+            self.graphs.append(graph)
+        return known[0] if known else len(self.graphs) - 1
+
+
+verifying: contextvars.ContextVar[Verifier | None] = contextvars.ContextVar("verifying", default=None)
+
+
+def original(graph: Graph, context: Any) -> Graph | None:
+    """A copy to compare with, before the backend gets the graph; None if nobody wants to."""
+    verifier = verifying.get()
+    watched = verifier is not None and verifier.context is context
+    return copied(graph) if watched or config.verify_correctness else None
+
+
+def verified(
+    graph: Graph | None, compiled: Callable[..., Any], examined: Examined, note: CompileRecord
+) -> Callable[..., Any]:
+    """What a backend made of a graph, checked when it runs."""
+    if graph is None:
+        return compiled
+    verifier, folder = verifying.get(), note.folder
+    function = f"{note.name} ({note.filename}:{note.line})"
+
+    @functools.wraps(compiled)
+    def checked(*inputs: Any) -> Any:
+        wrong = None
+        if verifier is None or verifier.wrong is None:
+            number = 0 if verifier is None else verifier.number_of(graph)
+            wrong = _frame.untouched(examine, graph, compiled, examined, list(inputs), number, function)
+        if verifier is not None:
+            verifier.checked += 1
+            verifier.wrong = verifier.wrong or wrong
+        elif wrong is not None:
+            text = f"a graph is computed wrongly (config.verify_correctness)\n{wrong}"
+            raise WrongResult(text + saved(wrong, folder))
+        return compiled(*inputs)
+
+    return checked
+
+
+def saved(wrong: WrongGraph, folder: str | None) -> str:
+    if wrong.script is None or folder is None:
+        return ""
+    return f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
+
+
+def examine(
+    graph: Graph,
+    compiled: Callable[..., Any],
+    examined: Examined,
+    inputs: list[Any],
+    number: int,
+    function: str,
+) -> WrongGraph | None:
+    try:
+        found = compared(graph, compiled, inputs)
+    except Exception:
+        return None  # the program's own error comes when it runs for real
+    if found is None:
+        return None
+    wrong = WrongGraph(number, function, examined.name, found, graph)
+    try:
+        wrong.culprit = first_wrong(examined, graph, inputs)
+        if wrong.culprit is not None:
+            wrong.script = script(wrong, examined, wrong.culprit)
+    except Exception as error:  # that it is wrong is known, and is to be told
+        ROOT.warning("the wrong operation was not found: %s: %s", type(error).__name__, error)
+    return wrong
+
+
+# ---- the script
+
+
+def script(wrong: WrongGraph, examined: Examined, culprit: Culprit) -> Script | None:
+    try:
+        imports, source = graph_scripts.module_source(culprit.graph)
+    except NoScript:
+        return None
+    seeded = graph_scripts.can_be_seeded(culprit.inputs) and shows_seeded(examined, culprit)
+    backend_import, backend = graph_scripts.backend_source(examined.backend, examined.name)
+    settings = f"backend={backend}, fullgraph=True, dynamic=False"
+    if examined.options:
+        settings += f", options={examined.options!r}"
+    text = TEMPLATE.format(
+        backend_name=examined.name,
+        op=wrong.op,
+        place=wrong.place or "no place in the program",
+        difference=culprit.difference,
+        versions=f"framelift {__version__}, torch {torch.__version__}",
+        helpers="from framelift.testing import rand_strided" if seeded else "from pathlib import Path",
+        imports="\n".join(filter(None, (imports, backend_import))),
+        source=source,
+        inputs=graph_scripts.inputs_source(culprit.inputs, seeded),
+        settings=settings,
+    )
+    return Script(text, None if seeded else culprit.inputs)
+
+
+def shows_seeded(examined: Examined, culprit: Culprit) -> bool:
+    """Whether any numbers will do."""
+    return examined.difference(culprit.graph, graph_scripts.seeded_inputs(culprit.inputs)) is not None
+
+
+TEMPLATE = '''"""The backend {backend_name!r} computes this graph otherwise than torch does.
+
+{op}, {place}
+{difference}
+
+Found with {versions}. The exit code is 1 as long as it does.
+"""
+
+{helpers}
+
+import framelift
+{imports}
+
+
+{source}
+
+
+{inputs}
+
+
+if __name__ == "__main__":
+    report = framelift.verify(Graph(), {settings})(*inputs())
+    print(report)
+    raise SystemExit(not report.ok)
+'''

@@ -1,0 +1,39 @@
+"""Every feature, in one list: importing this module registers them with the trace."""
+
+from framelift.features import contexts, optimizers, subclasses, triton
+from framelift.features.autograd import function as autograd_function
+from framelift.features.autograd import handlers as autograd
+from framelift.features.collectives import groups
+from framelift.features.collectives import handlers as collectives
+from framelift.features.higher_order import (
+    checkpoint,
+    control_flow,
+    flex_attention,
+    nested_regions,
+    operators,
+    transforms,
+    vmap,
+    wrapping,
+)
+from framelift.features.hooks import module_hooks, tensor_hooks
+from framelift.features.numpy import handlers as numpy
+from framelift.features.random import handlers as random
+from framelift.rules import objects, standard_library, torch_functions
+
+FEATURES = (
+    *(objects, standard_library, torch_functions),
+    *(
+        autograd,
+        autograd_function,
+        collectives,
+        contexts,
+        groups,
+        numpy,
+        optimizers,
+        random,
+        subclasses,
+        triton,
+    ),
+    *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
+    *(module_hooks, tensor_hooks),
+)

@@ -1,0 +1,1 @@
+"""Gradients that are computed inside, and torch.autograd.Function."""

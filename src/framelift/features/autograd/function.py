@@ -1,0 +1,151 @@
+"""`torch.autograd.Function.apply`: forward and backward become bodies of one operator in the graph.
+
+Forward is traced with a context that is an object like any other. Backward is traced as if it stood inside of
+forward: what it uses from there is what must be saved for it, and what it uses from further out comes in
+through forward's operands. The graph holds a call of torch's own `autograd_function_apply`, which AOTAutograd
+knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._functorch.autograd_function import autograd_function_apply
+from torch.autograd.function import FunctionCtx, _is_setup_context_defined
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph.builder import Body
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import without_effects, without_grad
+from framelift.trace.machine import calls_back, serve
+from framelift.trace.world import World
+
+
+class Context(FunctionCtx):
+    """What forward and backward are given as `ctx` while they are traced."""
+
+    to_save: tuple[Any, ...] = ()
+    needs_input_grad: tuple[bool, ...] = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self.to_save
+
+
+@serve(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
+def serve_apply(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    cls: Any = opened(args[0])
+    world: Any = f.world
+    if kwargs or torch._C._are_functorch_transforms_active():
+        raise Break(
+            breaks.INTERNAL, f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func"
+        )
+    return Application(world, cls, [opened(arg) for arg in args[1:]]).result()
+
+
+class Application:
+    """One call of `apply`."""
+
+    def __init__(self, world: World, cls: Any, args: list[Any]) -> None:
+        self.world, self.recorder, self.cls, self.args = world, world.recorder, cls, args
+        self.ctx = Context()
+        self.ctx.needs_input_grad = tuple(is_tensor(arg) and arg.requires_grad for arg in args)
+
+    @calls_back
+    def result(self) -> Any:
+        if not (torch.is_grad_enabled() and any(self.ctx.needs_input_grad)):
+            with without_grad(self.recorder):
+                return self.apart(self.forward())
+        with self.recorder.body() as forward:
+            for tensor in filter(is_tensor, self.args):
+                self.recorder.node_of(tensor)  # to be an operand, used or not: it may get a gradient
+            with without_grad(self.recorder):
+                out = self.forward()
+                with self.recorder.body() as backward:
+                    bwd = self.backward(forward, backward, as_tuple(out))
+            saved = [around for _, _, around in backward.operands]
+            outputs = self.recorder.argument(self.cls, out)
+            fwd = self.recorder.body_module(forward, (outputs, saved), grad=False)
+        return self.call(forward, backward, {"forward": fwd, "backward": bwd}, out)
+
+    # ---- forward
+
+    def forward(self) -> Any:
+        cls, ctx, world = self.cls, self.ctx, self.world
+        if not _is_setup_context_defined(cls.setup_context):
+            return self.checked(world.invoke(world.load_attr(cls, "forward"), ctx, *self.args))
+        out = world.invoke(world.load_attr(cls, "forward"), *self.args)
+        world.invoke(world.load_attr(cls, "setup_context"), ctx, tuple(self.args), out)
+        return self.checked(out)
+
+    def checked(self, out: Any) -> Any:
+        out = self.world.for_torch(out)
+        if not all(map(is_tensor, as_tuple(out))):
+            raise Break(breaks.INTERNAL, f"{self.cls.__qualname__}.forward gives more than tensors")
+        if not getattr(self.ctx, "materialize_grads", True):
+            raise Break(breaks.INTERNAL, "ctx.set_materialize_grads(False)")
+        return out
+
+    def apart(self, out: Any) -> Any:
+        """What forward gives back of its arguments are views of them, unless it has changed them."""
+        given = {id(arg) for arg in self.args} - {id(arg) for arg in self.dirty}
+
+        def view(tensor: Any) -> Any:
+            if id(tensor) not in given:
+                return tensor
+            return self.recorder.call(torch.Tensor.view_as, (tensor, tensor), {})
+
+        return tuple(map(view, out)) if isinstance(out, tuple) else view(out)
+
+    @property
+    def dirty(self) -> tuple[Any, ...]:
+        return getattr(self.ctx, "dirty_tensors", None) or ()
+
+    # ---- backward
+
+    def backward(self, forward: Body, backward: Body, outputs: tuple[Any, ...]) -> torch.fx.GraphModule:
+        """Gives a gradient, or None, for each operand of forward."""
+        what = f"{self.cls.__qualname__}.backward"
+        recorder = self.recorder
+        given = [recorder.handed(recorder.call(torch.empty_like, (out,), {})) for out in outputs]
+        with without_effects(self.world, what):
+            found = self.world.invoke(self.world.load_attr(self.cls, "backward"), self.ctx, *given)
+        found = list(as_tuple(self.world.for_torch(found)))
+        while len(found) > len(self.args) and found[-1] is None:
+            found.pop()  # as torch does
+        if len(found) != len(self.args):
+            raise Break(
+                breaks.INTERNAL, f"{what} gives {len(found)} gradients for {len(self.args)} arguments"
+            )
+        grads: dict[int, Any] = {}
+        for arg, grad in zip(self.args, found, strict=True):
+            if grad is not None and is_tensor(arg):
+                before = grads.get(id(arg))
+                grads[id(arg)] = grad if before is None else recorder.call(torch.add, (before, grad), {})
+        gradients = {key: recorder.argument(self.cls, grad) for key, grad in grads.items()}
+        outputs_of = tuple(gradients.get(id(value)) for _, value, _ in forward.operands)
+        return recorder.body_module(backward, outputs_of, grad=False, prune=True)
+
+    # ---- the call
+
+    def call(self, forward: Body, backward: Body, bodies: dict[str, torch.fx.GraphModule], out: Any) -> Any:
+        indices = lambda values, those: [n for n, v in enumerate(values) if any(v is one for one in those)]
+        outputs = as_tuple(out)
+        settings = {
+            "non_differentiable_idx": indices(outputs, getattr(self.ctx, "non_differentiable", None) or ()),
+            "saved_for_backward_idx": indices([v for _, v, _ in backward.operands], self.ctx.to_save),
+            "dirty_idx": indices(outputs, self.dirty),
+        }
+        args = (*bodies.values(), *(value for _, value, _ in forward.operands))
+        return self.recorder.call_with_bodies(autograd_function_apply, bodies, args, settings)
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

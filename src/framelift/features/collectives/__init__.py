@@ -1,0 +1,1 @@
+"""Process groups, device meshes, collectives and distributed tensors."""

@@ -1,0 +1,141 @@
+"""Process groups and device meshes: what is asked of them is folded, what asks the registry is interpreted.
+
+`dist.get_rank()` and its kin are Python over torch's registry of groups; what they read there is guarded. A
+mesh is Python over tensors of its own, which are no business of a graph: its methods run as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.features.collectives.values import IDENTICAL
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import opened
+from framelift.trace.machine import serve
+
+native = _frame.native
+
+
+def for_facts(world: Any, value: Any) -> Any:
+    """An argument as C would be shown it; a group or mesh is itself."""
+    value = opened(value)
+    return value if type(value) in IDENTICAL else world.for_c(value)
+
+
+def fact(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What a group or mesh says of itself, which it always will."""
+    world: Any = f.world
+    given = [for_facts(world, value) for value in args]
+    named = {name: for_facts(world, value) for name, value in kwargs.items()}
+    with torch._C.DisableTorchFunction():
+        return known(world, native(fn, *given, **named))
+
+
+def known(world: Any, value: Any) -> Any:
+    """The groups and meshes in a result are from outside, wherever they were found."""
+    if type(value) is list:
+        return [known(world, item) for item in value]
+    if type(value) in IDENTICAL:
+        return world.load(value, world.root.constant(value, f"a {type(value).__name__}"))
+    return value
+
+
+def unwrapped(function: Any) -> Any:
+    """Without what is around a method: pybind's, of Python 3.12, has no hash."""
+    return getattr(function, "__func__", function)
+
+
+def serve_facts(*functions: Any) -> None:
+    for function in map(unwrapped, functions):
+        serve(function)(lambda f, args, kwargs, fn=function: fact(f, fn, args, kwargs))
+
+
+def interpret(*functions: Any) -> None:
+    for function in functions:
+        _frame.set_decision(function.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def getters(cls: type, *names: str) -> list[Any]:
+    """What gets the properties of a class, of all that it has or of those that are named."""
+    found = [vars(cls).get(name) for name in names or vars(cls)]
+    return [one.fget for one in found if type(one) is property and type(one.fget) is types.FunctionType]
+
+
+def own_functions(owner: Any, *names: str) -> list[Any]:
+    """Those of the names that this version of torch has."""
+    found = [vars(owner).get(name) for name in names]
+    return [unwrapped(one) for one in found if one is not None]
+
+
+def know_tensors() -> None:
+    """Before each trace: what a program with groups needs, or one with distributed tensors, takes long to
+    import."""
+    if dist.is_available() and c10d._world.default_pg is not None:
+        importlib.import_module("framelift.features.collectives.functional")
+    if hasattr(sys.modules.get("torch.distributed.tensor"), "DTensor"):
+        importlib.import_module("framelift.features.collectives.dtensor")
+
+
+if dist.is_available():
+    import torch.distributed.distributed_c10d as c10d
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.utils._typing_utils import not_none
+
+    serve_facts(*own_functions(dist.ProcessGroup, "rank", "size", "name"))
+    interpret(
+        *own_functions(c10d, "get_rank", "get_world_size", "get_group_rank", "get_global_rank"),
+        *own_functions(c10d, "get_process_group_ranks", "get_backend", "get_backend_config", "get_pg_count"),
+        *own_functions(c10d, "is_initialized", "_get_default_group", "_rank_not_in_group", "_get_group_tag"),
+        *own_functions(c10d, "_get_group_size", "_get_process_group_name", "_get_global_rank"),
+        *own_functions(c10d, "_get_group_size_by_name", "_canonicalize_group_rank", "is_backend_available"),
+        *own_functions(c10d, "_get_process_group_uid", "get_node_local_rank", "is_torchelastic_launched"),
+        *getters(c10d._WorldMeta, "WORLD"),
+        *getters(c10d._World),
+    )
+    serve_facts(c10d._resolve_process_group)
+    serve_facts(dist.is_available, *own_functions(c10d, "is_gloo_available", "is_nccl_available"))
+    serve_facts(*own_functions(c10d, "is_mpi_available", "is_ucc_available", "is_xccl_available"))
+    interpret(c10d.Backend.__new__)
+
+    serve_facts(
+        *own_functions(DeviceMesh, "size", "get_group", "get_all_groups", "get_coordinate"),
+        *own_functions(
+            DeviceMesh, "__eq__", "__hash__", "__repr__", "_get_root_mesh", "_get_mesh_dim_by_name"
+        ),
+        *own_functions(DeviceMesh, "_is_current_rank_part_of_mesh", "_sym_get_coordinate", "_hash_key"),
+    )
+
+    @serve(DeviceMesh.__getitem__)
+    def serve_part(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A part of a mesh is made anew each time: where one is needed, the region makes it."""
+        world: Any = f.world
+        mesh, names = (for_facts(world, value) for value in args)
+        with torch._C.DisableTorchFunction():
+            part = native(DeviceMesh.__getitem__, mesh, names)
+        whole = world.source_of(mesh)
+        if part is mesh or whole is None:
+            return part
+        return world.know(part, part, world.draws.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True))
+
+    serve_facts(*getters(DeviceMesh, "ndim", "shape", "device_type", "mesh_dim_names"))
+    interpret(*own_functions(DeviceMesh, "get_rank", "get_local_rank"))
+    interpret(not_none)
+
+    @serve(DeviceMesh._flatten)
+    def serve_flatten(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Where the flattened mesh is there already: making one makes a group."""
+        mesh: Any = for_facts(f.world, args[0])
+        name = for_facts(f.world, args[1] if len(args) > 1 else kwargs.get("mesh_dim_name"))
+        name = name or "_".join(mesh.mesh_dim_names or ())
+        if name not in mesh._get_root_mesh()._flatten_mapping and not (mesh.mesh_dim_names or ()) == (name,):
+            raise Break(breaks.DISTRIBUTED, "DeviceMesh._flatten, which makes a group")
+        return fact(f, DeviceMesh._flatten, args, kwargs)

@@ -1,0 +1,92 @@
+"""Process groups, device meshes and placements as values.
+
+None of them changes once it is made. A group or a mesh is that very one, so whatever it says of itself is
+folded; a placement is what it says it is. `torch.distributed.tensor`, which has the placements, is only
+known of when the program has imported it: that takes long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from framelift import _guards
+from framelift.graph.wrappers import is_wrapper_class
+from framelift.guards.guard import Check
+from framelift.guards.sources import Access, Source
+from framelift.trace.call_policy_tables import PURE_TYPES
+from framelift.trace.input_wrapping import OPENERS, Opener, open_by_identity, opens
+
+PLACEMENTS: dict[str, tuple[str, ...]] = {
+    "Replicate": (),
+    "Shard": ("dim",),
+    "_StridedShard": ("dim", "split_factor"),
+    "Partial": ("reduce_op",),
+}
+"""Classes of `torch.distributed.tensor.placement_types` -> the attributes that say all of an instance."""
+
+
+def open_placement(attributes: tuple[str, ...]) -> Opener:
+    def opener(world: Any, value: Any, source: Source) -> Any:
+        if source.access is not Access.CONST:
+            world.guard(source, Check.TYPE, type(value))
+            for name in attributes:
+                world.guard(source.child(Access.NATIVE_ATTR, name), Check.EQUAL, getattr(value, name))
+        return world.stand_in(value, value, source)
+
+    return opener
+
+
+def know_placements(module: Any) -> list[Any]:
+    """The classes of the module that has them."""
+    classes = [getattr(module, name) for name in PLACEMENTS if hasattr(module, name)]
+    for cls in classes:
+        OPENERS[cls] = open_placement(PLACEMENTS[cls.__name__])
+        PURE_TYPES.add(cls)
+    HELD.update(classes)
+    return classes
+
+
+def open_distributed(world: Any, value: Any, source: Source) -> Any:
+    """A DTensor: the tensor of this rank is guarded like any, the mesh is that one, and where the parts are
+    is compared by value, since each tensor has a description of its own."""
+    cls = type(value)
+    with torch._C.DisableTorchFunction():
+        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
+        face = world.know(value, world.recorder.input(value), source)
+        local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
+        if not is_wrapper_class(type(local)):
+            world.guard(place, Check.TENSOR, _guards.TensorSpec(local))
+    if is_wrapper_class(type(local)):
+        world.load(local, place)
+    spec, described = value._spec, source.child(Access.SLOT, cls._spec)
+    world.guard(described, Check.TYPE, type(spec))
+    world.guard(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
+    for name in ("placements", "shard_order", "use_strided_shard_as_shard_order"):
+        if hasattr(spec, name):
+            world.for_c(world.load(getattr(spec, name), described.child(Access.ATTR, name)))
+    return face
+
+
+DESCRIBED: dict[type, frozenset[str]] = {}
+"""Classes of tensors around others -> attributes by which they describe themselves, and never change."""
+
+
+def know_distributed(cls: type) -> None:
+    OPENERS[cls] = open_distributed
+    DESCRIBED[cls] = frozenset({"placements", "device_mesh", "_spec"})
+
+
+IDENTICAL: set[type] = set()
+"""What is compared by identity."""
+HELD: set[type] = set()
+"""What a region holds on to, where a trace has made it: one is as good as another of the same value."""
+
+if dist.is_available():
+    from torch.distributed.device_mesh import DeviceMesh
+
+    IDENTICAL |= {dist.ProcessGroup, DeviceMesh, dist.ReduceOp, type(dist.ReduceOp.SUM)}
+    HELD.add(DeviceMesh)
+    opens(*IDENTICAL)(open_by_identity)

@@ -1,0 +1,1 @@
+"""Operators that are given callables: each is traced as a graph within the graph."""

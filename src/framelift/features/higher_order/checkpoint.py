@@ -1,0 +1,128 @@
+"""`torch.utils.checkpoint.checkpoint`: the function becomes a body that is run again for its gradients.
+
+AOTAutograd is given torch's own operator for it, which has it recomputed by the partitioner. What is kept and
+what is computed again (`context_fn`) changes no result: the function that decides it goes with the body, and
+is called where the graph runs, or is compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch.utils import checkpoint as checkpoints
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph import op_memory
+from framelift.graph.torch_flags import autograd
+from framelift.interpreter.calls import call
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import OPERATORS, told, unchanged_operands, without_effects
+from framelift.trace.machine import calls_back, serve
+from framelift.trace.runtime_calls import tensors_in
+
+SETTINGS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(checkpoints.checkpoint).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+}
+SETTINGS["preserve_rng_state"] = True
+IGNORED = frozenset({"determinism_check", "debug", "early_stop"})
+"""Settings that change nothing about results."""
+
+
+CONTEXT = "_checkpoint_context_fn"
+"""Where torch's operator looks for the function that decides."""
+
+
+def checkpointed(body: Any, *operands: Any) -> Any:
+    """What the graph holds."""
+    if detect_fake_mode(operands) is not None:  # which a compiler traces
+        return tag_activation_checkpoint(body, *operands, use_reentrant=False)
+    context = body.meta.get(CONTEXT, checkpoints.noop_context_fn)
+    return checkpoints.checkpoint(body, *operands, use_reentrant=False, context_fn=context)
+
+
+@serve(checkpoints.checkpoint)
+@calls_back
+def serve_checkpoint(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    function, *given = args
+    settings = {name: opened(kwargs.pop(name)) for name in list(kwargs) if name in SETTINGS}
+    for name, value in settings.items():
+        if name == "use_reentrant" and value is False:
+            continue
+        if value is not SETTINGS[name] and name not in IGNORED and name != "context_fn":
+            raise Break(breaks.INTERNAL, f"checkpoint() with {name}={value!r}")
+    if settings.get("use_reentrant") is not False:
+        raise Break(breaks.INTERNAL, "checkpoint() without use_reentrant=False")
+    disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
+    if disabled is not None:
+        raise RuntimeError(disabled)  # it is made of such hooks
+    if not torch.is_grad_enabled():
+        return call(f, function, given, kwargs)
+    context = settings.get("context_fn", checkpoints.noop_context_fn)
+    return recorded(world, opened(function), given, kwargs, standing(world, context))
+
+
+def standing(world: Any, value: Any) -> Any:
+    """What decides what is kept, with all that it refers to, as it can be called when the trace is over."""
+    value = opened(value)
+    if type(value) is functools.partial:
+        func, *args = [standing(world, part) for part in (value.func, *value.args)]
+        return functools.partial(
+            func, *args, **{n: standing(world, part) for n, part in value.keywords.items()}
+        )
+    if type(value) in (list, tuple):
+        return type(value)([standing(world, item) for item in value])
+    if type(value) is FunctionType and id(value) in world.inside_functions:
+        cells = tuple([CellType(standing(world, cell.cell_contents)) for cell in value.__closure__ or ()])
+        made = FunctionType(value.__code__, value.__globals__, value.__name__, closure=cells)
+        made.__defaults__ = standing(world, value.__defaults__)
+        return made
+    if not callable(value) and type(value) not in op_memory.ATOMS:
+        raise Break(
+            breaks.INTERNAL, f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
+        )
+    return value
+
+
+def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
+    recorder, what = world.recorder, "a checkpointed function"
+    with (
+        recorder.body(takes_floats=True) as body,
+        unchanged_operands(recorder, body, what),
+        without_effects(world, what),
+    ):
+        with told(what):
+            out = world.invoke(function, *args, **kwargs)
+        tensors = list({id(value): value for value in tensors_in(world.for_torch(out))}.values())
+        outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)
+        if calls_operators(body.graph, body.modules):
+            raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")
+        module = recorder.body_module(body, outputs, grad=True, prune=True)
+    if context is not checkpoints.noop_context_fn:
+        module.meta[CONTEXT] = context
+    operands = [around for _, _, around in body.operands]
+    given = (recorder.add_module("checkpointed", module), *operands)
+    node = recorder.add_node("call_function", checkpointed, given)
+    node.meta["stack_trace"] = recorder.where()
+    recorder.calls += 1
+    if not recorder.impure.isdisjoint(body.graph.nodes):
+        recorder.impure.add(node)
+        recorder.redrawn = what
+    recorder.name_outputs(tuple(tensors), node)
+    return out
+
+
+def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
+    """Whether there are operators that torch's own checkpoints know nothing of."""
+    inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
+    return any(inner) or any(node.target in OPERATORS for node in graph.nodes if node.op == "call_function")

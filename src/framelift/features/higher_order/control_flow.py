@@ -1,0 +1,200 @@
+"""Operators that decide, or repeat: `torch.cond`, `while_loop`, `map`, `scan`, `associative_scan`.
+
+torch's own Python around each is interpreted, which flattens what it is given and moves dimensions; served
+is the operator itself, whose callables become bodies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._higher_order_ops import utils
+from torch._higher_order_ops.associative_scan import associative_scan_op
+from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.map import map_impl
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
+from torch.utils import _pytree as pytree
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph.op_memory import storage
+from framelift.graph.recorder import Recorder
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import (
+    Traced,
+    agree,
+    captures,
+    differentiated,
+    fresh,
+    interpret,
+    record,
+    traced,
+)
+
+interpret(utils._maybe_compile_and_run_fn)
+
+
+def given(world: Any, operator: str, value: Any) -> list[Any]:
+    """What an operator takes as a flat sequence."""
+    found = world.for_torch(value)
+    if not isinstance(found, (tuple, list)):
+        kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
+        raise Break(breaks.BODIES, f"{operator}: a {kind} instead of a tuple of operands")
+    return list(found)
+
+
+def dense(recorder: Recorder, tensors: list[Any]) -> list[Any]:
+    """Without gaps between elements, as bodies give them back and as examples of them are."""
+    return [t if t.is_contiguous() else recorder.call(torch.Tensor.contiguous, (t,), {}) for t in tensors]
+
+
+def tensors_only(operator: str, what: str, values: list[Any]) -> None:
+    for n, value in enumerate(values):
+        if not isinstance(value, torch.Tensor):
+            raise Break(breaks.BODIES, f"{operator}: {what} {n} is a {type(value).__name__}, not a tensor")
+
+
+# ---- cond
+
+
+@captures(cond_op)
+def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    pred, args = opened(pred), given(world, "torch.cond", operands)
+    if isinstance(pred, (bool, int, float)):
+        return world.invoke(true_fn if pred else false_fn, *args)
+    if isinstance(pred, torch.Tensor):
+        if pred.numel() != 1:
+            raise Break(breaks.BODIES, f"torch.cond: a condition of shape {tuple(pred.shape)}")
+    elif not isinstance(pred, torch.SymBool):
+        raise Break(breaks.BODIES, f"torch.cond: a condition that is a {type(pred).__name__}")
+    chosen = traced(world, "torch.cond", "true_fn", true_fn, args)
+    other = traced(world, "torch.cond", "false_fn", false_fn, args)
+    agree(other, chosen.leaves, "true_fn", chosen.spec)
+    if not chosen.tensors:
+        return chosen.result(())  # the same either way
+    if any(differentiated(one.body, ()) for one in (chosen, other)):
+        refuse_numbers(chosen)
+    out = record(world, cond_op, [chosen, other], lambda bodies, values: (pred, *bodies, values))
+    return chosen.result(out)
+
+
+def refuse_numbers(branch: Traced) -> None:
+    """Torch's rule for gradients takes each result of a branch for one that has some."""
+    with torch._C.DisableTorchFunction():
+        for n, tensor in enumerate(branch.tensors):
+            if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+                problem = f"output {n} is of dtype {tensor.dtype}, where others are differentiated"
+                raise Break(breaks.BODIES, f"{branch.name}: {problem}")
+
+
+# ---- while_loop
+
+
+@captures(while_loop_op)
+def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()) -> Any:
+    name, recorder = "while_loop", world.recorder
+    recorder.symbolise().asks_data = True  # torch's rule for gradients has a tensor for a counter
+    start = given(world, name, carried)
+    rest = given(world, name, additional)
+    for n, one in enumerate(start):
+        if not isinstance(one, torch.Tensor) and type(one) not in WHOLE:
+            kind = type(one).__name__
+            raise Break(breaks.BODIES, f"{name}: carried input {n} is a {kind}, not a tensor or an int")
+    start = [one if type(one) in WHOLE else dense(recorder, [one])[0] for one in start]
+    rounds = [[carried_on(recorder, one) for one in start] for _ in range(2)]
+    test = traced(world, name, "cond_fn", cond_fn, [*rounds[0], *rest], rounds[0], bare=True, numbers=True)
+    step = traced(world, name, "body_fn", body_fn, [*rounds[1], *rest], rounds[1], numbers=True)
+    if [type(leaf) for leaf in test.leaves] != [torch.SymBool]:
+        agree(
+            test.flat(test.leaves), [truth(recorder)], "a condition, one boolean tensor without dimensions,"
+        )
+    agree(step.flat(whole(step.leaves)), whole(start), "what is carried")
+    if any(type(one) in WHOLE for one in start) and differentiated(step.body, rounds[1]):
+        raise Break(breaks.BODIES, f"{name}: a number is carried, where tensors are differentiated")
+    arrange = lambda bodies, values: (*bodies, apart(recorder, start, values), values)
+    return tuple(record(world, while_loop_op, [test, step], arrange))
+
+
+def apart(recorder: Recorder, start: list[Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is carried must share no memory with anything else that the operator is given."""
+    with torch._C.DisableTorchFunction():
+        taken: set[Any] = {storage(value) for value in operands if isinstance(value, torch.Tensor)}
+        places = [storage(value) if isinstance(value, torch.Tensor) else None for value in start]
+    found = []
+    for value, place in zip(start, places, strict=True):
+        found.append(recorder.call(torch.clone, (value,), {}) if place in taken else value)
+        taken |= {place} - {None}
+    return tuple(found)
+
+
+WHOLE = (int, torch.SymInt)
+
+
+def carried_on(recorder: Recorder, value: Any) -> Any:
+    """What a round is given. Of a number nothing is known in there: it is another one in each."""
+    if type(value) not in WHOLE:
+        return fresh(recorder, value)
+    with torch._C.DisableTorchFunction():
+        env: Any = recorder.symbolise().env
+        with env.ignore_fresh_unbacked_symbols():
+            return env.create_unbacked_symint()
+
+
+def whole(values: list[Any]) -> list[Any]:
+    """The same for all numbers: they may change."""
+    return [0 if type(value) in WHOLE else value for value in values]
+
+
+def truth(recorder: Recorder) -> Any:
+    with torch._C.DisableTorchFunction(), recorder.fakes:
+        return torch.empty((), dtype=torch.bool)
+
+
+# ---- over the first dimension
+
+
+def first(recorder: Recorder, batch: Any) -> Any:
+    return fresh(recorder, batch, batch.shape[1:])
+
+
+@captures(map_impl)
+def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
+    name, recorder = "map", world.recorder
+    batches, rest = dense(recorder, given(world, name, xs)), given(world, name, args)
+    handed = [first(recorder, batch) for batch in batches]
+    body = traced(world, name, "f", fn, [*handed, *rest], handed)
+    tensors_only(name, "result", body.leaves)
+    out = record(world, map_impl, [body], lambda bodies, values: (*bodies, batches, list(values)))
+    return body.result(out)
+
+
+@captures(scan_op)
+def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+    name, recorder = "scan", world.recorder
+    # the backend gets sizes as they are, for torch's rule for gradients; Inductor makes it a loop that counts
+    recorder.symbolise().asks_data = True
+    start, batches = (dense(recorder, given(world, name, values)) for values in (init, xs))
+    rest = given(world, name, additional_inputs)
+    handed = [fresh(recorder, one) for one in start] + [first(recorder, batch) for batch in batches]
+    body = traced(world, name, "combine_fn", combine_fn, [*handed, *rest], handed)
+    parts = pytree.tree_unflatten(body.leaves, body.spec)
+    if not isinstance(parts, (tuple, list)) or len(parts) != 2:
+        raise Break(breaks.BODIES, f"{body.name}: it must give a pair: what is carried on, and an output")
+    tensors_only(name, "result", body.leaves)
+    agree(body.flat(parts[0]), start, "init")
+    out = record(world, scan_op, [body], lambda bodies, values: (*bodies, start, batches, values))
+    return body.result(out)
+
+
+@captures(associative_scan_op)
+def serve_associative_scan(world: Any, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+    """What is combined comes in pairs, of one or of many: as the rule says that it is elementwise."""
+    name, recorder = "associative_scan", world.recorder
+    batches, rest = dense(recorder, given(world, name, xs)), given(world, name, additional_inputs)
+    handed = [first(recorder, batch) for batch in (*batches, *batches)]
+    body = traced(world, name, "combine_fn", combine_fn, [*handed, *rest], handed)
+    agree(body.flat(body.leaves), handed[: len(batches)], "xs")
+    out = record(world, associative_scan_op, [body], lambda bodies, values: (*bodies, batches, values))
+    return body.result(out)

@@ -1,0 +1,132 @@
+"""`torch.nn.attention.flex_attention`: the functions that change a score, and that mask one, are bodies.
+
+torch's own Python around the operator is interpreted: it checks what it is given and makes block masks. Each
+body has operands of its own, which torch calls its buffers. An index that a body is handed stands for many,
+so `bias[q_idx]` looks no number up: the operator runs the body where torch sees to that, by a mode of its
+compiler's, which a program enters to make a mask.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx.traceback
+from torch._higher_order_ops.flex_attention import flex_attention
+from torch.nn.attention import flex_attention as torchs
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph.functions import element
+from framelift.graph.symbols import settled
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
+from framelift.trace.controls import NAMED
+from framelift.trace.machine import TRACED
+
+interpret(torch.fx.traceback.annotate.__wrapped__)  # type: ignore[attr-defined]
+TRACED[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
+
+NAME = "flex_attention"
+
+
+@captures(flex_attention)
+def serve_flex_attention(
+    world: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Any,
+    block_mask: Any,
+    scale: Any,
+    kernel_options: Any,
+    score_mod_other_buffers: Any = (),
+    mask_mod_other_buffers: Any = (),
+) -> Any:
+    recorder = world.recorder
+    query, key, value, scale, options = map(world.for_torch, (query, key, value, scale, kernel_options))
+    *blocks, mask_mod = world.for_torch(block_mask)
+    buffers = [world.for_torch(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)]
+    score = fresh(recorder, query, ())
+    changed = modification(world, "score_mod", score_mod, [score, *indices(recorder, query)], buffers[0])
+    masked = modification(world, "mask_mod", mask_mod, indices(recorder, query), buffers[1])
+    with torch._C.DisableTorchFunction():
+        if masked.tensors[0].dtype is not torch.bool:
+            raise disagree(masked, f"it gives a tensor of dtype {masked.tensors[0].dtype}, not of torch.bool")
+    bodies = {"score_mod": changed.body.module(), "mask_mod": masked.body.module()}
+    own = [tuple(value for _, value, _ in one.body.operands) for one in (changed, masked)]
+    args = (query, key, value, bodies["score_mod"], (*blocks, bodies["mask_mod"]), settled(scale), options)
+    out, logsumexp, highest = recorder.call_with_bodies(flex_attention, bodies, (*args, *own), {})
+    return out, logsumexp, highest
+
+
+def indices(recorder: Any, query: Any) -> list[Any]:
+    """Batch, head, and which element of the query and of the key it is."""
+    with torch._C.DisableTorchFunction(), recorder.fakes:
+        return [torch.empty((), dtype=torch.int32, device=query.device) for _ in range(4)]
+
+
+def modification(world: Any, role: str, fn: Any, handed: list[Any], buffers: Any) -> Traced:
+    recorder = world.recorder
+    drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
+    indexing, recorder.indexing = recorder.indexing, torch.Tensor.__getitem__
+    try:
+        body = traced(world, NAME, role, fn, [*handed, *buffers], handed, bare=True, aliases=True)
+    finally:
+        recorder.indexing = indexing
+        has_drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, drawn
+    if has_drawn:
+        raise Break(breaks.RANDOM, body.name)
+    if len(body.leaves) != 1 or not body.tensors:
+        raise disagree(body, "it must give one tensor")
+    with torch._C.DisableTorchFunction():
+        if body.tensors[0].dim():
+            raise disagree(
+                body, f"it gives a tensor of shape {tuple(body.tensors[0].shape)}, not one element"
+            )
+    return body
+
+
+def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """`mark_static` while tracing: the sizes are relied on."""
+    given = dict(zip(("t", "index"), map(world.for_torch, args), strict=False))
+    given |= {name: world.for_torch(value) for name, value in kwargs.items()}
+    index = given.get("index")
+    sizes = given["t"].shape
+    for dim in range(len(sizes)) if index is None else [index] if isinstance(index, int) else index:
+        settled(sizes[dim])
+
+
+MARKING = ("torch._dynamo.decorators", "mark_static")  # by its name: torch's flex_attention calls it
+NAMED[MARKING] = keep_static
+
+
+class Elements:
+    """What stands for torch's mode while tracing: the graph looks elements up by a function of its own."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder, self.before = recorder, recorder.indexing
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a mode in the middle of a trace can't be made again")
+
+    def __enter__(self) -> None:
+        raise NotImplementedError("only a trace calls this")
+
+    def __exit__(self, *raised: Any) -> None:
+        raise NotImplementedError("only a trace calls this")
+
+
+@captures(Elements.__enter__)
+def serve_enter(world: Any, mode: Any) -> None:
+    world.recorder.indexing = element
+
+
+@captures(Elements.__exit__)
+def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
+    world.recorder.indexing = opened(mode).before
+
+
+# by its name: torch's flex_attention enters it
+MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
+NAMED[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)

@@ -1,0 +1,143 @@
+"""`torch.compiler.nested_compile_region`: each call is an `invoke_subgraph`, and calls that do the same share
+one body under one name, so that a compiler sees it once.
+
+A region may do anything that a function may. Where what it does is no body - it changes something, gives back
+what it is given, draws numbers - the graph around it does it instead, as without the mark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import detect_fake_mode
+from torch._higher_order_ops.invoke_subgraph import (
+    invoke_subgraph,
+    invoke_subgraph_placeholder,
+    mark_compile_region,
+)
+from torch.utils import _pytree as pytree
+
+from framelift.core.breaks import Break
+from framelift.features.hooks.tensor_hooks import hook_gradient
+from framelift.graph import op_memory
+from framelift.interpreter.pending import Pending
+from framelift.trace.bodies import (
+    Traced,
+    captures,
+    interpret,
+    refuse_aliases,
+    unchanged_inside,
+    unchanged_operands,
+    without_effects,
+)
+
+interpret(mark_compile_region, torch.compiler.nested_compile_region)
+
+NAME = "nested_compile_region"
+
+
+@captures(invoke_subgraph_placeholder)
+def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    recorder = world.recorder
+    grad, state = torch.is_grad_enabled(), recorder.state
+    drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
+    bare = all(around.is_region for around in recorder.bodies[1:])  # transforms have no rule for the operator
+    with recorder.body() as body:
+        body.is_region = bare
+        with contextlib.ExitStack() as checks:
+            checks.enter_context(unchanged_operands(recorder, body, NAME))
+            checks.enter_context(without_effects(world, NAME))
+            checks.enter_context(unchanged_inside(world, (func, args, kwargs), NAME))
+            out = world.invoke(func, *args, **kwargs)
+            checks = checks.pop_all()
+        region = Traced(NAME, "fn", body, *pytree.tree_flatten(out))
+        outputs = recorder.argument(func, tuple(region.tensors))
+        is_body = holds(checks.close) and holds(lambda: refuse_aliases(region, ()))
+        is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
+        is_body &= recorder.state == state and not recorder.fakes.has_drawn
+        recorder.fakes.has_drawn |= drawn
+        if is_body:
+            recorder.close_body(body, outputs, grad=grad, prune=True)
+    if is_body:
+        invoke(recorder, region, grad)
+    else:
+        recorder.dissolve(body)
+    return out
+
+
+def holds(check: Any) -> bool:
+    try:
+        check()
+    except Break:
+        return False
+    return True
+
+
+def consists_of_tensors(region: Traced) -> bool:
+    """Whether no tensor of its own could be hidden in what it gives."""
+    others = [type(leaf) for leaf in region.leaves if not is_tensor(leaf)]
+    return bool(region.tensors) and all(kind is Pending or kind in op_memory.ATOMS for kind in others)
+
+
+def has_hooks(region: Traced) -> bool:
+    """Whether gradients of what it is given, or of what it makes, go through functions on the way."""
+    return any(node.target is hook_gradient for node in region.body.graph.nodes)
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def invoked(body: Any, name: str, *operands: Any) -> Any:
+    """What the graph calls. Torch's operator is for compilers: what it does for gradients takes fakes."""
+    if detect_fake_mode(operands) is not None:
+        return invoke_subgraph(body, name, *operands)
+    return body(*operands)
+
+
+def invoke(recorder: Any, region: Traced, grad: bool) -> None:
+    """The call that the graph makes. What the body gave when it was traced is what it gives."""
+    body = region.body
+    with torch._C.DisableTorchFunction():
+        what = (grad, *signature(body.graph, body.modules))
+    known = recorder.regions.get(what)
+    name = recorder.regions.setdefault(what, f"region_{len(recorder.regions)}")
+    if known is None or name not in recorder.modules:
+        recorder.modules[name] = body.module()
+    operands = [around for _, _, around in body.operands]
+    target = recorder.graph.create_node("get_attr", name)
+    node = recorder.add_node("call_function", invoked, (target, name, *operands))
+    node.meta["stack_trace"] = recorder.where()
+    recorder.calls += 1
+    recorder.name_outputs(tuple(region.tensors), node)
+
+
+def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]:
+    """The same for graphs that do the same with operands that look the same."""
+    number = {node: n for n, node in enumerate(graph.nodes)}
+    found = []
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            found.append(looks(node.meta["example_value"]))
+        elif node.op == "get_attr":
+            inner = modules[str(node.target)]
+            found.append(signature(inner.graph, dict(inner.named_children())))
+        else:
+            args = torch.fx.map_arg((node.args, node.kwargs), lambda one: Place(number[one]))
+            found.append((node.op, node.target, repr(args)))
+    return tuple(found)
+
+
+class Place(int):
+    def __repr__(self) -> str:
+        return f"%{int(self)}"
+
+
+def looks(value: Any) -> Any:
+    if not is_tensor(value):
+        return str(value)
+    look = (value.dtype, value.device, value.layout, value.requires_grad, type(value))
+    return (*look, str(value.shape), str(value.stride()) if value.layout is torch.strided else "")

@@ -1,0 +1,235 @@
+"""`torch.func`: `grad`, `grad_and_value`, `vjp`, `jvp`, and what torch builds on them: `jacrev`, `jacfwd`,
+`hessian`.
+
+torch's own Python around them is interpreted, as that of `torch.vmap` is. Served are the four that would
+begin to differentiate: the function is a body, traced on stand-ins for what it is differentiated by, and the
+graph calls torch's transform on that body. All else that the function uses is an operand, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch import apis
+from torch._functorch import eager_transforms as torchs
+from torch.utils import _pytree as pytree
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import Traced, captures, fresh, interpret, structure, traced
+
+interpret(apis.grad, apis.grad_and_value)
+if hasattr(apis, "_wraps_without_dynamo_attrs"):  # torch 2.11 wraps with functools
+    interpret(apis._wraps_without_dynamo_attrs)
+interpret(torchs.vjp, torchs.jvp, torchs.jacrev, torchs.jacfwd, torchs.hessian)
+interpret(torchs._chunked_standard_basis_for_, torchs._construct_standard_basis_for, torchs.get_chunk_sizes)
+interpret(torchs._slice_argnums, torchs._validate_and_wrap_argnum, torchs._validate_and_wrap_argnums)
+interpret(torchs._check_unique_non_empty, torchs._safe_zero_index)
+interpret(torchs.safe_unflatten, torchs.error_if_complex)
+
+
+# ---- what the graph calls
+
+
+def apply(body: Any, *values: Any) -> Any:
+    return body(*values)
+
+
+def gradients(body: Any, *values: Any, primals: int) -> Any:
+    """Of the first result, by the first values; then all results."""
+
+    def function(*given: Any) -> Any:
+        first, *others = body(*given, *values[primals:])
+        return first, others
+
+    by = tuple(range(primals))
+    found, (first, others) = torch.func.grad_and_value(function, by, has_aux=True)(*values[:primals])
+    return (*found, first, *others)
+
+
+def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
+    """What gradients of the first results, which come after the primals, are by the primals."""
+    rest = values[primals + outputs :]
+    function = lambda *given: tuple(body(*given, *rest)[:outputs])
+    _, pull = torch.func.vjp(function, *values[:primals])  # type: ignore[misc]
+    return pull(tuple(values[primals : primals + outputs]))
+
+
+def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bool = False) -> Any:
+    """All results, and what the tangents, which come after the primals, are for the first of them."""
+    rest = values[2 * primals :]
+
+    def function(*given: Any) -> Any:
+        found = body(*given, *rest)
+        return tuple(found[:outputs]), list(found[outputs:])
+
+    given, tangents = tuple(values[:primals]), tuple(values[primals : 2 * primals])
+    result: Any = torch.func.jvp(function, given, tangents, strict=strict, has_aux=True)
+    found, pushed, others = result
+    return (*found, *others, *pushed)
+
+
+# ---- the function that is differentiated
+
+
+@dataclass(eq=False)
+class Differentiable:
+    """A function that was traced as a body, and what it is differentiated by."""
+
+    world: Any
+    body: Traced
+    primals: list[Any]
+    shape: pytree.TreeSpec
+    """How the program sees the primals."""
+    output: pytree.TreeSpec
+    """Which of its results are differentiated: the others are auxiliary."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("what a function is differentiated by can't be made again")
+
+    def call(self, function: Any, more: tuple[Any, ...] = (), **settings: Any) -> list[Any]:
+        module = self.body.body.module()
+        operands = [value for _, value, _ in self.body.body.operands]
+        args = (module, *self.primals, *more, *operands)
+        return list(self.world.recorder.call_with_bodies(function, {"function": module}, args, settings))
+
+    def results(self, tensors: list[Any], has_aux: bool) -> tuple[Any, Any]:
+        """Output and auxiliary results, as the program gives them."""
+        found = self.body.result(tensors)
+        return found if has_aux else (found, None)
+
+
+def differentiable(
+    world: Any,
+    name: str,
+    func: Any,
+    args: Any,
+    argnums: Any,
+    has_aux: bool,
+    requires_grad: bool | None = True,
+) -> Differentiable:
+    given = tuple(world.for_torch(list(args)))
+    chosen = given if argnums is None else chosen_of(name, given, argnums)
+    primals, shape = pytree.tree_flatten(chosen)
+    if not primals or not all(isinstance(primal, torch.Tensor) for primal in primals):
+        raise Break(breaks.BODIES, f"{name}: it is differentiated by something else than tensors")
+    handed = [fresh(world.recorder, primal, requires_grad=requires_grad) for primal in primals]
+    stand_ins = pytree.tree_unflatten(handed, shape)
+    called = replaced(given, stand_ins, argnums)
+    once = name != "torch.func.vjp"  # which runs it for its results, and again to pull back
+    settings: dict[str, Any] = {"grad": requires_grad, "aliases": True, "floats": True, "once": once}
+    body = traced(world, name, "func", func, called, handed, **settings)
+    output = pytree.tree_unflatten(body.leaves, body.spec)
+    if has_aux and not (isinstance(output, tuple) and len(output) == 2):
+        raise Break(breaks.BODIES, f"{body.name}: it must give a pair, since has_aux=True")
+    leaves, spec = pytree.tree_flatten(output[0] if has_aux else output)
+    if not leaves or len(body.tensors) < len(body.leaves):
+        raise Break(breaks.BODIES, f"{body.name}: it gives something else than tensors")
+    return Differentiable(world, body, primals, shape, spec)
+
+
+def chosen_of(name: str, args: tuple[Any, ...], argnums: Any) -> Any:
+    try:
+        return torchs._slice_argnums(args, argnums, as_tuple=False)
+    except (RuntimeError, TypeError) as error:
+        raise Break(breaks.BODIES, f"{name}: {error}") from None
+
+
+def replaced(args: tuple[Any, ...], chosen: Any, argnums: Any) -> tuple[Any, ...]:
+    if argnums is None:
+        return tuple(chosen)
+    found = list(args)
+    places, values = ((argnums,), (chosen,)) if type(argnums) is int else (argnums, chosen)
+    for n, value in zip(places, values, strict=True):
+        found[n] = value
+    return tuple(found)
+
+
+# ---- the transforms
+
+
+@captures(torchs.grad_and_value_impl)
+def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
+    args, kwargs = world.for_torch(args), world.for_torch(kwargs)
+    function = functools.partial(func, **kwargs) if kwargs else func
+    made = differentiable(world, "torch.func.grad", function, args, argnums, has_aux)
+    with torch._C.DisableTorchFunction():
+        if made.output != pytree.tree_structure(0) or made.body.tensors[0].dim():
+            raise Break(breaks.BODIES, f"{made.body.name}: it must give one tensor without dimensions")
+    found = made.call(gradients, primals=len(made.primals))
+    output, aux = made.results(found[len(made.primals) :], has_aux)
+    grads = pytree.tree_unflatten(found[: len(made.primals)], made.shape)
+    return grads, ((output, aux) if has_aux else output)
+
+
+@captures(torchs.grad_impl)
+def serve_grad(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    grads, found = serve_grad_and_value(world, func, argnums, has_aux, args, kwargs)
+    return (grads, found[1]) if world.for_torch(has_aux) else grads
+
+
+@captures(torchs._vjp_with_argnums)
+def serve_vjp(world: Any, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
+    argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
+    made = differentiable(world, "torch.func.vjp", func, primals, argnums, has_aux)
+    output, aux = made.results(made.call(apply), has_aux)
+    pull = world.invoke(pulling, made)
+    return (output, pull, aux) if has_aux else (output, pull)
+
+
+def pulling(made: Differentiable) -> Any:
+    """Makes what `vjp` gives to the program; both are interpreted."""
+
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        return pulled(made, cotangents, create_graph)
+
+    return pull
+
+
+interpret(pulling)
+
+
+def pulled(made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
+    raise NotImplementedError("only a trace calls this")
+
+
+@captures(pulled)
+def serve_pulled(world: Any, made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
+    if world.for_torch(create_graph) is not None:
+        raise Break(breaks.BODIES, "torch.func.vjp: create_graph given to the function that it makes")
+    made = opened(made)
+    given, shape = pytree.tree_flatten(world.for_torch(cotangents))
+    if shape != made.output or not all(isinstance(one, torch.Tensor) for one in given):
+        expected = structure(made.output)
+        raise Break(breaks.BODIES, f"torch.func.vjp: {structure(shape)} instead of gradients for {expected}")
+    found = made.call(pull_back, tuple(given), primals=len(made.primals), outputs=made.output.num_leaves)
+    return pytree.tree_unflatten(found, made.shape)
+
+
+@captures(torchs._jvp_with_argnums)
+def serve_jvp(
+    world: Any,
+    func: Any,
+    primals: Any,
+    tangents: Any,
+    argnums: Any = None,
+    strict: Any = False,
+    has_aux: Any = False,
+) -> Any:
+    argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
+    settings: dict[str, Any] = {"strict": True} if world.for_torch(strict) else {}
+    made = differentiable(world, "torch.func.jvp", func, world.for_torch(primals), argnums, has_aux, None)
+    given = pytree.tree_leaves(world.for_torch(tangents))
+    if len(given) != len(made.primals) or not all(isinstance(one, torch.Tensor) for one in given):
+        raise Break(breaks.BODIES, "torch.func.jvp: tangents that do not fit the primals")
+    settings |= {"primals": len(made.primals), "outputs": made.output.num_leaves}
+    found = made.call(push_forward, tuple(given), **settings)
+    count = len(made.body.tensors)
+    output, aux = made.results(found[:count], has_aux)
+    pushed = pytree.tree_unflatten(found[count:], pytree.tree_structure(output))
+    return (output, pushed, aux) if has_aux else (output, pushed)

@@ -1,0 +1,121 @@
+"""`torch.vmap`: the function is a body, traced on one example of what it is mapped over.
+
+torch's own Python around it is interpreted, so that what `torch.vmap(fn)` gives is a function like any other;
+only where it would begin to run the function on batched tensors does the graph get a call of `mapped`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch._functorch import apis
+from torch._functorch import vmap as torchs
+from torch.utils import _pytree as pytree
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph.builder import Body
+from framelift.graph.recorder import Recorder
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import captures, interpret, told, without_effects
+
+interpret(apis.vmap, torchs._check_randomness_arg)
+
+
+def mapped(
+    body: Any,
+    *values: Any,
+    in_dims: tuple[int | None, ...],
+    out_dims: tuple[int | None, ...],
+    **settings: Any,
+) -> Any:
+    """What the graph calls."""
+    return torch.vmap(body, in_dims, out_dims, **settings)(*values)  # type: ignore[arg-type]
+
+
+def example(recorder: Recorder, batch: Any, dim: int) -> Any:
+    """One of a batch, also of an empty one."""
+    if batch.shape[dim] == 0:
+        sizes = [1 if n == dim % batch.dim() else size for n, size in enumerate(batch.shape)]
+        batch = recorder.call(
+            torch.cat, ((batch, recorder.call(torch.Tensor.new_zeros, (batch, sizes), {})), dim), {}
+        )
+    return recorder.call(torch.select, (batch, dim, 0), {})
+
+
+@captures(torchs.vmap_impl)
+def serve_vmap(
+    world: Any,
+    func: Any,
+    in_dims: Any,
+    out_dims: Any,
+    randomness: Any,
+    chunk_size: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    in_dims, out_dims = world.for_torch(in_dims), world.for_torch(out_dims)
+    randomness, chunk_size = world.for_torch(randomness), world.for_torch(chunk_size)
+    settings = {"randomness": randomness, "chunk_size": chunk_size}
+    try:
+        given = tuple([world.for_torch(arg) for arg in args])
+        _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
+    except (TypeError, ValueError) as error:
+        raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
+    called = functools.partial(func, **kwargs) if kwargs else func
+    body, found = one_of_batch(world, called, leaves, dims, spec)
+    settings = {name: value for name, value in settings.items() if value != DEFAULTS[name]}
+    if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.fakes.has_drawn:
+        # for each chunk torch sets its generator back, which is no operator that a graph could hold
+        raise Break(breaks.RANDOM, "torch.vmap of chunks that are to draw the same numbers")
+    return over_batch(world, body, found, list(zip(leaves, dims, strict=True)), out_dims, settings)
+
+
+def one_of_batch(world: Any, func: Any, leaves: list[Any], dims: list[Any], spec: Any) -> tuple[Body, Any]:
+    """Traces the function on an example; what it gives, and what it changes, is one of the batch too."""
+    recorder = world.recorder
+    grad = torch.is_grad_enabled()
+    examples = [
+        leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
+    ]
+    with recorder.body(takes_floats=True) as body:
+        for n, dim in enumerate(dims):
+            if dim is not None:
+                recorder.handed(examples[n])
+        with without_effects(world, "a function that torch.vmap maps"):
+            given = pytree.tree_unflatten(examples, spec)
+            with told("a function that torch.vmap maps"):
+                found = world.for_torch(world.invoke(func, *given))
+        tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
+        if torch.is_grad_enabled() is not grad:
+            raise Break(breaks.EFFECT, "gradients switched in a function that torch.vmap maps")
+        recorder.close_body(body, recorder.argument(func, tensors), grad=grad, prune=True)
+    return body, found
+
+
+def over_batch(
+    world: Any, body: Body, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
+) -> Any:
+    """The call that the graph makes. What is no tensor is the same for all of the batch."""
+    results, shape = pytree.tree_flatten(found)
+    single = isinstance(found, torch.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1
+    dims = list(out_dims) if single else torchs._broadcast_to_and_flatten(out_dims, shape)
+    if dims is None:
+        raise Break(breaks.OPERATOR_ERROR, "torch.vmap: out_dims that do not fit what the function gives")
+    places = [n for n, result in enumerate(results) if isinstance(result, torch.Tensor)]
+    if any(dim is not None and n not in places for n, dim in enumerate(dims)):
+        raise Break(breaks.OPERATOR_ERROR, "torch.vmap of a function that gives more than tensors")
+    own = [(leaf, dim) for leaf, dim in given if dim is not None]
+    module = body.module()
+    values = (module, *(leaf for leaf, _ in own), *(value for _, value, _ in body.operands))
+    settings["in_dims"] = (*(dim for _, dim in own), *(None for _ in body.operands))
+    settings["out_dims"] = tuple(dims[n] for n in places)
+    tensors = world.recorder.call_with_bodies(mapped, {"mapped": module}, values, settings)
+    for n, tensor in zip(places, tensors, strict=True):
+        results[n] = tensor
+    return pytree.tree_unflatten(results, shape)
+
+
+DEFAULTS = {"randomness": "error", "chunk_size": None}

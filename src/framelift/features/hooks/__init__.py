@@ -1,0 +1,1 @@
+"""Hooks on tensors and modules."""

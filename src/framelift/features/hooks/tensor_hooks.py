@@ -1,0 +1,121 @@
+"""`Tensor.register_hook` on tensors of the trace: the hook becomes a body that gradients go through.
+
+A hook that gives nothing back, and does nothing else that could be seen, leaves no trace in the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.hooks import RemovableHandle
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.features.higher_order.zero_preserving import vanishes
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import fresh, interpret, traced
+from framelift.trace.machine import calls_back, interpreted, serve
+
+Tensor = torch.Tensor
+
+
+def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
+    """What the graph holds: the hook's operands are those that it uses from around it."""
+    tensor.register_hook(lambda grad: hook(grad, *operands))
+
+
+interpret(hook_gradient)  # whose hook a captured backward pass calls
+
+
+@contextlib.contextmanager
+def run_later(world: Any, what: str) -> Iterator[None]:
+    """A body that runs in the backward pass: what it raises, it raises there, and gradients that have been
+    accumulated by then are others."""
+    recorder = world.recorder
+    before, recorder.later = recorder.later, True
+    try:
+        yield
+    except Exception as error:
+        raise Break(breaks.BODIES, f"{what}: it raises {type(error).__name__}: {error}") from error
+    finally:
+        recorder.later = before
+
+
+class Handle(RemovableHandle):
+    """What the program gets, to remove the hook again."""
+
+    node: torch.fx.Node | None
+
+    def __init__(self) -> None:
+        self.id = RemovableHandle.next_id  # which the one that the graph gets counts up
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a handle of a hook can't be made again")
+
+
+@serve(Tensor.register_hook)
+@calls_back
+def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    if len(args) + len(kwargs) != 2:
+        return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
+    tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
+    if type(tensor) is not FakeTensor or id(tensor) in world.recorder.input_of:
+        raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
+    if not world.load_attr(tensor, "requires_grad"):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    handle = Handle()
+    handle.node = recorded(world, tensor, hook)
+    return handle
+
+
+def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
+    recorder = world.recorder
+    grad = fresh(recorder, tensor, requires_grad=False)
+    with run_later(world, "hook of register_hook"):
+        found = traced(
+            world, "register_hook", "hook", hook, [grad], [grad], grad=False, bare=True, aliases=True
+        )
+    if not found.tensors:
+        return None
+    if len(found.leaves) > 1:
+        raise Break(breaks.BODIES, f"{found.name}: it gives more than one gradient")
+    operands = [around for _, _, around in found.body.operands]
+    module = recorder.add_module("hook", found.body.module())
+    given = (recorder.node_of(tensor), module, *operands)
+    node: torch.fx.Node = recorder.add_node("call_function", hook_gradient, given)
+    node.meta["stack_trace"] = recorder.where()
+    recorder.impure.add(node)
+    recorder.only_once = True
+    if not vanishes(found.body):
+        recorder.hooked.add(node)
+    return node
+
+
+@serve(RemovableHandle.remove)
+def serve_remove(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A hook that no gradient has gone through yet was never there."""
+    handle = opened(args[0])
+    if type(handle) is not Handle:
+        return interpreted(f, RemovableHandle.remove, args, kwargs)
+    if handle.node is not None:
+        moved = f.world.recorder.moved  # type: ignore[attr-defined]
+        while handle.node in moved:
+            f.world.recorder.hooked.discard(handle.node)  # type: ignore[attr-defined]
+            handle.node = moved[handle.node]
+        graph = handle.node.graph
+        later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
+        if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:  # type: ignore[attr-defined]
+            raise Break(breaks.INTERNAL, "a hook removed after gradients were computed")
+        recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+        recorder.impure.discard(handle.node)
+        recorder.hooked.discard(handle.node)
+        graph.erase_node(handle.node)
+        handle.node = None
+    return None

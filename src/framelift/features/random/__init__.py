@@ -1,0 +1,1 @@
+"""Generators of random numbers: Python's, NumPy's and torch's."""

@@ -1,0 +1,50 @@
+"""What a `__torch_function__` calls: torch's own, the switch that turns them off, changes of class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph.overrides import ORDINARY, is_known_kind
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import opened
+from framelift.trace.machine import serve
+
+DISABLED: Any = torch._C.DisableTorchFunctionSubclass
+
+
+@serve(ORDINARY)
+def serve_ordinary(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    return world.recorder.ordinary(*world.for_torch(args), **world.for_torch(kwargs))
+
+
+@serve(torch.Tensor.as_subclass)
+def serve_as_subclass(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    world: Any = f.world
+    tensor, cls = world.for_torch([*args, *kwargs.values()])
+    if not isinstance(cls, type) or not is_known_kind(cls) or cls is torch.nn.Parameter:
+        raise Break(breaks.TENSOR_KIND, f"as_subclass({getattr(cls, '__name__', cls)})")
+    return world.recorder.alias(tensor, cls)
+
+
+@serve(DISABLED)
+def serve_disabled(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return DISABLED()  # which does nothing until it is entered
+
+
+@serve(DISABLED.__enter__)
+def serve_enter(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+    recorder.enter_range(opened(args[0]))
+    recorder.plainly_depth += 1
+
+
+@serve(DISABLED.__exit__)
+def serve_exit(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+    recorder.exit_context(opened(args[0]))
+    recorder.plainly_depth -= 1

@@ -1,0 +1,279 @@
+"""What torch's functions are to the recorder: which are refused and why, which only ask, which switch
+something, and how a call is written into a graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._higher_order_ops.effects import _get_effect
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph import op_memory
+
+Tensor = torch.Tensor
+
+SPELLINGS: dict[str, Callable[..., Any]] = {
+    "__radd__": operator.add,
+    "__getitem__": operator.getitem,
+    "__setitem__": operator.setitem,
+}
+"""Tensor methods that stand for an operator of the language."""
+
+GIVING_UP = frozenset(
+    method
+    for method in vars(Tensor).values()
+    if getattr(method, "__code__", None) is Tensor.__floordiv__.__code__
+)
+"""Operators in Python that leave to the other operand what is no number: `NotImplemented` for a TypeError."""
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is nothing that an operator of torch's could take: an instance of a program's class."""
+    cls = type(value)
+    known = (Tensor, int, float, complex, str, tuple, list)
+    return not (issubclass(cls, known) or hasattr(cls, "__torch_function__") or hasattr(cls, "__array__"))
+
+
+def is_custom(func: Any) -> bool:
+    """Whether it is an operator of the program's own, of which torch knows no more than what it is told."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] not in ("aten", "prims", "prim")
+
+
+OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
+
+
+def is_collective(func: Any) -> bool:
+    """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
+    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
+    return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
+
+
+def overload_of(func: Any) -> Any:
+    """An operator, of a name that stands for only one."""
+    if type(func) is torch._ops.OpOverloadPacket and len(func.overloads()) == 1:
+        return getattr(func, func.overloads()[0])
+    return func
+
+
+def has_effects(func: Any) -> bool:
+    """Whether torch is told that calls of the operator are not to be left out, nor change places."""
+    found = overload_of(func)
+    return type(found) is torch._ops.OpOverload and _get_effect(found) is not None
+
+
+QUERIES = frozenset(
+    getattr(Tensor, name)
+    for name in (
+        *(
+            "size",
+            "stride",
+            "dim",
+            "ndimension",
+            "numel",
+            "nelement",
+            "element_size",
+            "storage_offset",
+            "__len__",
+        ),
+        *(
+            "is_contiguous",
+            "is_floating_point",
+            "is_complex",
+            "is_signed",
+            "is_conj",
+            "is_neg",
+            "is_inference",
+        ),
+        "get_device",
+    )
+)
+"""Methods that say something about a tensor and do nothing; their arguments need no nodes."""
+
+PLAIN_RESULTS = frozenset(
+    {
+        *op_memory.ATOMS,
+        torch.Size,
+        bytes,
+        type(NotImplemented),
+        torch.finfo,
+        torch.iinfo,
+    }
+)
+
+REFUSED = {
+    Tensor.__repr__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
+    Tensor.__format__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
+    Tensor.data_ptr: (breaks.IDENTITY, "Tensor.data_ptr"),
+    Tensor.__dir__: (breaks.INTERNAL, "the names of a tensor's attributes"),
+    Tensor.tolist: (breaks.DATA_DEPENDENT_VALUE, "Tensor.tolist"),
+    Tensor.numpy: (breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy"),
+    Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
+    Tensor.apply_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.apply_, which calls a function with each value"),
+    Tensor.map_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map_, which calls a function with each value"),
+    Tensor.map2_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map2_, which calls a function with each value"),
+    Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
+    Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
+    Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
+    Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),
+    Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
+    Tensor._is_view: (breaks.INTERNAL, "Tensor._is_view"),
+    Tensor.is_pinned: (breaks.INTERNAL, "Tensor.is_pinned"),
+    Tensor.set_: (breaks.INTERNAL, "Tensor.set_ of a storage, or of parts of a tensor"),
+    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_ with a memory format"),
+    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_ with a memory format"),
+    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_ with a memory format"),
+}
+"""Torch functions that are not recorded -> why."""
+if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
+    REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
+
+SPARSE_FACTS = frozenset(
+    getattr(Tensor, name)
+    for name in (
+        "is_coalesced",
+        "_nnz",
+        "sparse_dim",
+        "dense_dim",
+        "indices",
+        "values",
+        "_indices",
+        "_values",
+    )
+)
+"""What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
+
+EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
+"""Functions without a result whose call itself is what the graph must hold."""
+
+SWITCHES = {torch._C._set_grad_enabled}
+"""Effects that matter only to what is called after them; of these, those of which only the last counts."""
+
+CONTEXTS: dict[Any, Callable[[Any], None]] = {
+    autocast_mode._enter_autocast: autocast_mode._exit_autocast,
+    grad_mode._enter_inference_mode: grad_mode._exit_inference_mode,
+}
+"""Functions that enter a context -> those that leave it again."""
+
+IN_PLACE_FACTS = {Tensor.detach_, torch.detach_}
+"""Functions that change what autograd knows of a tensor, but not its values."""
+
+LAYOUTS = frozenset({torch.strided, torch.sparse_coo, torch.jagged})
+"""Layouts of the tensors that backends can be given."""
+
+
+def scaled(operation: Any, combine: Any | None = None) -> Any:
+    """`x + alpha * y`, or `x + value * (y / z)`, where the factor is a tensor."""
+
+    def rewritten(x: Any, *others: Any, factor: Any) -> Any:
+        term = others[0] if combine is None else combine(*others)
+        term = term.to(torch.promote_types(x.dtype, term.dtype))  # in which the operator would compute
+        return operation(x, term * factor.detach())
+
+    return rewritten
+
+
+def scaled_each(combine: Any | None) -> Any:
+    """The same in place, of lists of tensors; there may be a factor for each."""
+
+    def rewritten(xs: Any, *others: Any, factor: Any) -> Any:
+        if isinstance(factor, Tensor) and factor.dim():
+            factor = list(factor.unbind())
+        terms = others[0] if combine is None else combine(*others)
+        return torch._foreach_add_(xs, torch._foreach_mul(terms, factor))
+
+    return rewritten
+
+
+def taking_a_tensor(function: Any, rewritten: Any) -> Any:
+    """Eager code asks the tensor for its value, and may round less often for it. A compiler that goes through
+    a graph has no value to ask for."""
+    name = function.__name__
+
+    def called(*args: Any, **keywords: Any) -> Any:
+        *given, factor = (*args, *keywords.values())
+        if detect_fake_mode(args) is not None:
+            return rewritten(*given, factor=factor)
+        numbers = [as_number(each) for each in factor] if isinstance(factor, list) else as_number(factor)
+        return function(*args, **dict.fromkeys(keywords, numbers)) if keywords else function(*given, numbers)
+
+    called.__name__ = called.__qualname__ = f"{name.strip('_')}_by_a_tensor"
+    return called
+
+
+def as_number(factor: Any) -> Any:
+    return factor.tolist() if isinstance(factor, Tensor) else factor
+
+
+REWRITTEN: dict[Any, Callable[..., Any]] = {
+    **{fn: scaled(Tensor.add_) for fn in (Tensor.add_,)},
+    **{fn: scaled(Tensor.add) for fn in (Tensor.add, torch.add)},
+    **{fn: scaled(Tensor.sub_) for fn in (Tensor.sub_,)},
+    **{fn: scaled(Tensor.sub) for fn in (Tensor.sub, torch.sub)},
+    **{fn: scaled(Tensor.add, torch.div) for fn in (Tensor.addcdiv, torch.addcdiv)},
+    **{fn: scaled(Tensor.add, torch.mul) for fn in (Tensor.addcmul, torch.addcmul)},
+    Tensor.addcdiv_: scaled(Tensor.add_, torch.div),
+    Tensor.addcmul_: scaled(Tensor.add_, torch.mul),
+    torch._foreach_add_: scaled_each(None),
+    torch._foreach_addcdiv_: scaled_each(torch._foreach_div),
+    torch._foreach_addcmul_: scaled_each(torch._foreach_mul),
+}
+SCALED = {function: taking_a_tensor(function, rewritten) for function, rewritten in REWRITTEN.items()}
+"""Functions that take a factor, which must be a number -> what the graph holds where it is a tensor, as it is
+in the compiled code of optimizers."""
+
+
+def element(tensor: Tensor, *places: Any) -> Tensor:
+    """`tensor[places]` where an index without dimensions is no number to be looked up: it stands for many."""
+    numbers = [p if isinstance(p, Tensor) else torch.tensor(p, device=tensor.device) for p in places]
+    found: Tensor = torch.ops.aten.index.Tensor(tensor, numbers)
+    return found
+
+
+LEGACY: dict[Any, torch.dtype | None] = {Tensor: None} | {
+    getattr(torch, f"{name}Tensor"): getattr(torch, name.lower())
+    for name in ("Float", "Double", "Half", "BFloat16", "Int", "Long", "Short", "Bool")
+}
+LEGACY |= {torch.CharTensor: torch.int8, torch.ByteTensor: torch.uint8}
+"""Classes that were once the way to make a tensor -> of which dtype; None: the default one."""
+
+
+def dtype_of_class(tensor: Any, cls: Any) -> torch.dtype:
+    """What `tensor.type(torch.LongTensor)` asks for."""
+    dtype = LEGACY.get(cls)
+    if dtype is None or tensor.device.type != "cpu":
+        raise Break(breaks.GRAPH_ARGUMENT, f"Tensor.type with {cls.__module__}.{cls.__name__}")
+    return dtype
+
+
+def modern(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Function and arguments that make what a call of such a class does; None if it is something else."""
+    if kwargs:
+        return None
+    if len(args) == 1 and type(args[0]) in (list, tuple):
+        return torch.tensor, args
+    if len(args) == 1 and type(args[0]) is torch.Size:
+        return torch.empty, args
+    return (torch.empty, (args or (0,),)) if all(type(size) is int for size in args) else None
+
+
+OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor})
+"""Functions that make a tensor of the type that their data has."""
+
+FACTORS = frozenset({"alpha", "value", "scalars"})
+
+
+def takes_a_factor(args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call of one of these has a tensor, or a list of them, for a factor."""
+    if not kwargs.keys() <= FACTORS:
+        return False
+    last = next(iter(kwargs.values()), args[3] if len(args) == 4 else None)
+    return isinstance(last, Tensor) or (isinstance(last, list) and any(isinstance(x, Tensor) for x in last))

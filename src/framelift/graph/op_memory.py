@@ -1,0 +1,377 @@
+"""The op memory: what an operator does to metadata, remembered.
+
+`(function, argument metadata, global torch state) -> result metadata` makes a repeated layer cost a
+lookup rather than a run on fakes. It is exact, or bypassed: an operator is remembered only when it
+was seen to change none of its arguments, and its results are fresh tensors, arguments themselves or
+views of arguments (which are then views to autograd too, so that in-place operations on them do what
+they would have done). The memory belongs to the process; keys hold metadata only, no tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from framelift import _guards
+from framelift.graph.fakes import Fakes, nbytes
+from framelift.graph.symbols import SYMBOLIC, spread
+
+LIMIT = 50_000
+
+creation_of: Callable[[torch.Tensor], Any] = torch._C._autograd._get_creation_meta
+
+
+class Meta(NamedTuple):
+    """Everything about a plain fake that an operator's result can depend on."""
+
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    offset: Any
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    is_leaf: bool
+    is_param: bool
+    spelled: Any = None
+    """With symbols among the sizes, which can't be hashed: the same with expressions in their place."""
+
+
+class Fresh(NamedTuple):
+    meta: Meta
+
+
+class ViewOfFresh(NamedTuple):
+    """A view of a tensor that the operator made and nobody else has, as `linear` gives for batches."""
+
+    base: Meta
+    meta: Meta
+    creation: int
+
+
+class ViewOf(NamedTuple):
+    argument: int
+    meta: Meta
+    creation: int | None
+    """How autograd says the view was made; None: not a view to autograd, as `detach` makes."""
+
+
+class Same(NamedTuple):
+    argument: int
+
+
+Result = Fresh | ViewOfFresh | ViewOf | Same
+
+
+class Remembered(NamedTuple):
+    """What a call gives: one tensor, or a sequence of them; and whether it draws random numbers."""
+
+    results: tuple[Result, ...]
+    container: type | None
+    random: bool
+
+
+class Unkeyable(Exception):
+    """An argument that no key can stand for."""
+
+
+_memory: dict[Any, Remembered] = {}
+
+
+_bypassed = False
+
+
+@contextlib.contextmanager
+def bypassed() -> Iterator[None]:
+    """Nothing is remembered, nor looked up: what the memory must not be told apart from."""
+    global _bypassed
+    before, _bypassed = _bypassed, True
+    try:
+        yield
+    finally:
+        _bypassed = before
+
+
+def state() -> tuple[Any, ...]:
+    """The switches of torch on which an operator's result depends; the last ones choose between kernels,
+    whose results may be laid out differently."""
+    c = torch._C
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.get_default_dtype(),
+        c._is_any_autocast_enabled() and autocast_state(),
+        c._get_mkldnn_enabled(),
+        c._get_cudnn_enabled(),
+        c._get_math_sdp_enabled(),
+        c._get_flash_sdp_enabled(),
+        c._get_mem_efficient_sdp_enabled(),
+        c._get_cudnn_sdp_enabled(),
+        c._get_deterministic_algorithms(),
+    )
+
+
+def autocast_state() -> tuple[Any, ...]:
+    return tuple(
+        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        for device in ("cpu", "cuda")
+    )
+
+
+ATOMS = frozenset(
+    {
+        int,
+        float,
+        bool,
+        complex,
+        str,
+        type(None),
+        type(Ellipsis),
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+    }
+)
+
+
+class Keys:
+    """Makes keys for one trace; a fake's metadata is read once and kept while it does not change."""
+
+    def __init__(self, fakes: Fakes) -> None:
+        self.fakes = fakes
+        self.metas: dict[int, Meta | None] = {}
+        self.symbolic: dict[Any, Remembered] = {}
+        """What is remembered of calls with symbols, which mean something in one trace only."""
+
+    def meta(self, fake: torch.Tensor) -> Meta:
+        found = self.metas.get(id(fake), False)
+        if found is False:
+            found = self.metas[id(fake)] = read_meta(fake)
+        if found is None:
+            raise Unkeyable
+        return found  # type: ignore[return-value]
+
+    def forget(self, fake: torch.Tensor) -> None:
+        self.metas.pop(id(fake), None)
+
+    def key(
+        self, func: Any, args: Any, kwargs: dict[str, Any], state: tuple[Any, ...]
+    ) -> tuple[Any, list[torch.Tensor]] | None:
+        """The call's key and its tensors in order; None when there can't be one."""
+        if _bypassed:
+            return None
+        parts: list[Any] = [func, state]
+        tensors: list[torch.Tensor] = []
+        try:
+            self.add(args, parts, tensors)
+            if kwargs:
+                parts.append(tuple(kwargs))
+                self.add(tuple(kwargs.values()), parts, tensors)
+            key = tuple(parts)
+            hash(key)
+        except (Unkeyable, TypeError):
+            return None
+        return key, tensors
+
+    def add(self, values: Any, parts: list[Any], tensors: list[torch.Tensor]) -> None:
+        parts.append(len(values))
+        for value in values:
+            cls = type(value)
+            if cls is FakeTensor:
+                meta = self.meta(value)
+                parts.append(meta.spelled or meta)
+                # which arguments are one tensor decides what a result can be a view of
+                parts.append(next((n for n, seen in enumerate(tensors) if seen is value), -1))
+                tensors.append(value)
+            elif cls in ATOMS:
+                parts.append(cls)
+                parts.append(value)
+            elif cls is tuple or cls is list or cls is torch.Size:
+                parts.append(cls)
+                self.add(value, parts, tensors)
+            elif cls is slice:
+                parts.append(cls)
+                self.add((value.start, value.stop, value.step), parts, tensors)
+            elif cls in SYMBOLIC:
+                parts.append(Spelled((cls, value.node.expr)))
+            else:
+                raise Unkeyable
+
+
+class Spelled(tuple[Any, ...]):
+    """A part of a key with symbolic expressions in it."""
+
+    __slots__ = ()
+
+
+def is_symbolic_key(key: tuple[Any, ...]) -> bool:
+    return any(type(part) is Spelled for part in key)
+
+
+def read_meta(fake: Any) -> Meta | None:
+    if (
+        type(fake) is not FakeTensor
+        or fake.layout is not torch.strided
+        or fake.constant is not None
+        or fake.is_conj()
+        or fake.is_neg()
+        or fake.is_quantized
+        or fake.is_inference()
+    ):
+        return None
+    try:
+        is_leaf = fake.is_leaf
+    except RuntimeError:  # a view that autograd no longer vouches for; whoever uses it is told
+        return None
+    symbolic = fake._has_symbolic_sizes_strides
+    offset = fake.storage_offset()
+    meta = Meta(
+        tuple(fake.shape),
+        fake.stride(),
+        offset if symbolic else int(offset),
+        fake.dtype,
+        fake.device,
+        fake.requires_grad,
+        is_leaf,
+        getattr(fake, "_is_param", False),
+    )
+    return meta._replace(spelled=spelled(meta)) if symbolic else meta
+
+
+def spelled(meta: Meta) -> Spelled:
+    numbers = (*meta.sizes, *meta.strides, meta.offset)
+    expressions = [n.node.expr if type(n) in SYMBOLIC else n for n in numbers]
+    return Spelled((len(meta.sizes), *expressions, *meta[3:-1]))
+
+
+def lookup(key: Any, keys: Keys) -> Remembered | None:
+    return keys.symbolic.get(key) if keys.symbolic and is_symbolic_key(key) else _memory.get(key)
+
+
+DETACHES = frozenset({torch.Tensor.detach, torch.detach})
+"""Results that share memory and version with the argument, and are no views to autograd."""
+
+
+def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random: bool) -> None:
+    """Keeps what a call gave, if it can be given again exactly."""
+    container = None
+    outputs = (out,)
+    if type(out) in (tuple, list) or hasattr(type(out), "n_sequence_fields"):
+        container, outputs = type(out), tuple(out)
+    owners: dict[int, int] = {}
+    shared: set[int] = set()
+    for n, tensor in enumerate(tensors):
+        where = storage(tensor)
+        if tensors[owners.setdefault(where, n)] is not tensor:
+            shared.add(where)
+    results: list[Result] = []
+    fresh: set[int] = set()
+    for output in outputs:
+        if type(output) is not FakeTensor:
+            return
+        same = next((n for n, t in enumerate(tensors) if t is output), None)
+        if same is not None:
+            results.append(Same(same))
+            continue
+        result = relation(key[0], tensors, owners, output)
+        where = storage(output)
+        if result is None or where in shared or where in fresh:
+            return  # which argument a view is of is not known; or results share memory with each other
+        if type(result) is not ViewOf:
+            fresh.add(where)
+        results.append(result)
+    found = Remembered(tuple(results), container, random)
+    if is_symbolic_key(key):
+        keys.symbolic[key] = found
+        return
+    if len(_memory) >= LIMIT:
+        _memory.clear()
+    _memory[key] = found
+
+
+def relation(
+    func: Any, tensors: list[torch.Tensor], owners: dict[int, int], output: FakeTensor
+) -> Result | None:
+    """What a result is to the arguments; None if it can't be made again."""
+    meta = read_meta(output)
+    if meta is None or meta.is_param:
+        return None
+    base = owners.get(storage(output))
+    if base is None:
+        if not output._is_view():
+            return Fresh(meta) if is_minimal(output, meta) else None
+        whole = read_meta(output._base)
+        if whole is None or whole.is_param or not is_minimal(output, whole) or whole.dtype is not meta.dtype:
+            return None
+        return ViewOfFresh(whole, meta, int(creation_of(output)))
+    if meta.dtype is not tensors[base].dtype or tensors[base].is_inference():
+        return None
+    if output._is_view():
+        return ViewOf(base, meta, int(creation_of(output)))
+    return ViewOf(base, meta, None) if func in DETACHES else None
+
+
+def is_minimal(output: torch.Tensor, meta: Meta) -> bool:
+    """Whether a tensor's storage is as large as it needs to be, and no larger."""
+    if meta.spelled is not None:
+        small = type(meta.offset) is int and meta.offset == 0
+        return small and statically_known_true(nbytes(output) == spread(meta) * meta.dtype.itemsize)
+    if meta.offset:
+        return False
+    needed = 0 if 0 in meta.sizes else spread(meta) * meta.dtype.itemsize
+    return nbytes(output) == needed
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """What tensors that lie in the same memory have in common."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except NotImplementedError:  # a sparse tensor has none of its own
+        return -id(tensor)
+
+
+def produce(found: Remembered, keys: Keys, tensors: list[torch.Tensor]) -> Any:
+    """Fresh fakes with the remembered metadata."""
+    container = found.container
+    if container is None:
+        return produce_one(found.results[0], keys, tensors)
+    made = [produce_one(result, keys, tensors) for result in found.results]
+    return made if container is list else container(made)
+
+
+def produce_one(result: Result, keys: Keys, tensors: list[torch.Tensor]) -> torch.Tensor:
+    kind = type(result)
+    if kind is Fresh:
+        fake = fresh(keys.fakes, result.meta)  # type: ignore[union-attr]
+    elif kind is ViewOf:
+        fake = view(keys.fakes, tensors[result.argument], result.meta, result.creation)  # type: ignore[union-attr]
+    elif kind is ViewOfFresh:
+        base = fresh(keys.fakes, result.base)  # type: ignore[union-attr]
+        fake = view(keys.fakes, base, result.meta, result.creation)  # type: ignore[union-attr]
+    else:
+        return tensors[result.argument]  # type: ignore[union-attr]
+    keys.metas[id(fake)] = result.meta  # type: ignore[union-attr]
+    return fake
+
+
+def fresh(fakes: Fakes, meta: Meta) -> torch.Tensor:
+    raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
+    fake = fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
+    if not meta.is_leaf:
+        _guards.fake_history(fake)
+    return fake
+
+
+def view(fakes: Fakes, base: torch.Tensor, meta: Meta, creation: int | None) -> torch.Tensor:
+    raw = _guards.view_meta(base, meta.sizes, meta.strides, meta.offset)
+    fake = fakes.wrap(raw, meta.device, False)
+    if creation is not None:
+        _guards.as_view(base, fake, creation)
+    if not meta.is_leaf:
+        _guards.fake_history(fake)
+    return fake

@@ -1,0 +1,424 @@
+"""Symbols: what stands for a size, or a number, that may be another one the next time.
+
+They are torch's own `SymInt` and `SymFloat`, over one `ShapeEnv` for each trace. The program computes
+with them as it would with numbers; wherever it (or torch) needs a definite value, the environment notes
+a fact, and in the end all facts are guards. Symbols come from inputs: a dimension of a tensor, or a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch._guards import Source as TorchSource
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental import symbolic_shapes
+from torch.fx.experimental.recording import FakeTensorMeta
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    RelaxedUnspecConstraint,
+    ShapeEnv,
+    StatelessSymbolicContext,
+    StrictMinMaxConstraint,
+)
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from framelift import _guards
+from framelift.core import breaks
+from framelift.core.breaks import Break, Place
+from framelift.core.config import config
+from framelift.graph.fakes import as_it_was_made, inside_storage, take_after
+
+SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBool})
+PLAIN = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+"""Symbolic type -> the type that the program takes it for."""
+
+UNBACKED: DimDynamic = getattr(DimDynamic, "UNBACKED", None) or DimDynamic["SIZE_LIKE_UNBACKED"]
+
+
+class Dim(NamedTuple):
+    """A dimension that is a symbol: how much it may vary, and whether that was asked for."""
+
+    demanded: bool = False
+    """Whether it is an error if the program takes one size only."""
+    least: int | None = None
+    most: int | None = None
+    unbacked: bool = False
+
+    def constraint(self) -> Any:
+        if self.least is not None or self.most is not None:
+            upper = self.most if self.most is not None else symbolic_shapes.int_oo
+            return StrictMinMaxConstraint(
+                vr=ValueRanges(lower=self.least or 0, upper=upper), warn_only=not self.demanded
+            )
+        return RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
+
+
+class At(TorchSource):
+    """One of the inputs with symbols, by its number; torch says of which part of it (`.size()[0]`)."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        return f"t{self.number}"
+
+    _name_template = name
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is At and other.number == self.number
+
+
+class Read(NamedTuple):
+    """Something about an input: the number itself, or a size or stride of a tensor."""
+
+    input: int
+    kind: str
+    dim: int
+
+
+class Input(NamedTuple):
+    """An input with symbols in it."""
+
+    node: torch.fx.Node
+    real: Any
+    symbol: Any
+    """For a number, what stands for it."""
+    sizes: tuple[Any, ...] = ()
+    strides: tuple[Any, ...] = ()
+    context: Any = None
+
+
+class Fact(NamedTuple):
+    """What must hold: an expression in which `r0`, `r1` ... stand for what is read of the inputs."""
+
+    text: str
+    place: Place | None
+
+
+class Environment(ShapeEnv):
+    """Torch's, with a note of where the program was when it came to rely on a fact."""
+
+    def __init__(self, where: Callable[[], Place | None], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.where = where
+        self.places: dict[Any, Place | None] = {}
+
+    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        guards, replaced = len(self.guards), len(self.replacements)
+        result = super().evaluate_expr(*args, **kwargs)
+        if len(self.guards) > guards or len(self.replacements) > replaced:
+            place = self.where()
+            for guard in self.guards[guards:]:
+                self.places.setdefault(guard.expr, place)
+            for symbol in itertools.islice(self.replacements, replaced, None):
+                self.places.setdefault(symbol, place)
+        return result
+
+
+class Symbols:
+    """The symbols of one trace."""
+
+    def __init__(self, where: Callable[[], Place | None]) -> None:
+        self.env = Environment(
+            where,
+            allow_scalar_outputs=config.capture_scalar_outputs,
+            allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
+        )
+        self.inputs: list[Input] = []
+        self.reads: dict[Any, Read] = {}
+        """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
+        self.places: dict[Any, Place | None] = {}
+        self.asks_data = False
+        """Whether the graph asks an input for its value."""
+
+    # ---- inputs
+
+    def tensor(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> Input:
+        """Symbols for some dimensions of a tensor."""
+        context: Any = StatelessSymbolicContext(
+            dynamic_sizes=[kind_of(dims.get(n)) for n in range(tensor.dim())],
+            constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
+        )
+        sizes, strides, _ = self.env.create_symbolic_sizes_strides_storage_offset(
+            tensor, At(len(self.inputs)), symbolic_context=context
+        )
+        made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
+        for kind, numbers in (("size", sizes), ("stride", strides)):
+            for dim, number in enumerate(numbers):
+                self.note_read(number, Read(len(self.inputs), kind, dim))
+        self.inputs.append(made)
+        return made
+
+    def note_read(self, number: Any, read: Read) -> None:
+        if type(number) in SYMBOLIC and number.node.expr.is_Symbol:
+            self.reads.setdefault(number.node.expr, read)
+
+    def number(self, node: torch.fx.Node, value: int | float) -> Any:
+        """A symbol for an int or a float; any value will do, 0 and 1 too."""
+        at = At(len(self.inputs))
+        symbol: Any
+        if type(value) is int:
+            symbol = self.env.create_unspecified_symint_and_symbol(value, at, DimDynamic.DYNAMIC)
+        else:
+            made = self.env.create_unspecified_symbol(value, at, DimDynamic.DYNAMIC)
+            symbol = self.env.create_symfloatnode(made, hint=value, source=at)
+        self.note_read(symbol, Read(len(self.inputs), "number", 0))
+        self.inputs.append(Input(node, value, symbol))
+        return symbol
+
+    def of(self, symbol: Any) -> Any:
+        """The number that a symbol stands for."""
+        make = self.env.create_symintnode if symbol.is_integer else self.env.create_symfloatnode
+        return make(symbol, hint=None)
+
+    @contextlib.contextmanager
+    def asking_data(self) -> Iterator[None]:
+        """Within this, a tensor may be asked for its value, which is a symbol of its own then."""
+        env: Any = self.env
+        before, self.asks_data = env.settings, True
+        env.settings = dataclasses.replace(before, allow_scalar_outputs=True)
+        try:
+            yield
+        finally:
+            env.settings = before
+
+    # ---- what only the data decides
+
+    def brings_about(self, out: Any) -> bool:
+        return type(out) in SYMBOLIC and bool(symbolic_shapes.free_unbacked_symbols(out))
+
+    def brought_about(self, out: Any) -> Iterator[tuple[Any, Any, int | None]]:
+        """Symbols in a result that stand for themselves: which, in what, and in which dimension of it."""
+        if type(out) in SYMBOLIC:
+            for symbol in symbolic_shapes.free_unbacked_symbols(out):
+                if out.node.expr == symbol:
+                    yield symbol, out, None
+        elif isinstance(out, torch.Tensor):
+            sizes: Any = out.shape
+            for dim, size in enumerate(sizes):
+                if type(size) in SYMBOLIC and size.node.expr in symbolic_shapes.free_unbacked_symbols(size):
+                    yield size.node.expr, out, dim
+        elif isinstance(out, (tuple, list)):
+            for item in out:
+                yield from self.brought_about(item)
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether the last call has brought symbols about that nothing stands for yet."""
+        return bool(self.env.pending_fresh_unbacked_symbols)
+
+    def bindings(self, out: Any) -> Any:
+        """What torch's backends want to know about a node that brings symbols about."""
+        if not self.has_fresh:
+            return None
+        return symbolic_shapes.compute_unbacked_bindings(self.env, out)
+
+    # ---- the end
+
+    def hand_over(self) -> None:
+        """The trace is over: from here on it is the backend that relies on things. It gets a plain
+        environment, which can be pickled, and in which it may ask for the floats that come as tensors."""
+        env: Any = self.env
+        self.places = env.places
+        del env.places, env.where
+        env.__class__ = ShapeEnv
+        if self.asks_data or any(type(entry.real) is float for entry in self.inputs):
+            env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
+
+    def facts(self) -> tuple[list[Read], list[Fact]]:
+        """All that was relied on, by the program and by the backend."""
+        reads: dict[Read, int] = {}
+
+        def reference(source: Any) -> str:
+            return f"r{reads.setdefault(read_of(source), len(reads))}"
+
+        (helper,) = self.env.produce_guards_verbose(
+            [self.pristine(entry) for entry in self.inputs],
+            [At(n) for n in range(len(self.inputs))],
+            reference,
+            input_contexts=[entry.context for entry in self.inputs],
+            langs=("python",),
+            ignore_static=False,
+        )
+        places = dict(self.noted(reference))
+        facts = [
+            Fact(text, places.get(text) or places.get(text.partition(" == ")[0]) or places.get(names(text)))
+            for text in helper.exprs
+        ]
+        listed = list(reads)
+        return renumbered(listed, [fact for fact in facts if not self.is_static(fact.text, listed)])
+
+    def noted(self, reference: Callable[[Any], str]) -> Iterator[tuple[str, Place | None]]:
+        """The facts with the places that they come from, written the same way."""
+        printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
+        for expression, place in reversed(self.places.items()):
+            with contextlib.suppress(AssertionError):  # about what only the data decides: no guard says that
+                text = printer.doprint(expression)
+                if not expression.is_Symbol:
+                    yield names(text), place  # several facts about one size become a range
+                yield text, place
+                yield printer.doprint(self.env.simplify(expression)), place
+
+    def is_static(self, text: str, reads: list[Read]) -> bool:
+        """Whether a fact says what the guard on the tensor says: what was no symbol has its one size."""
+        left, equal, right = text.partition(" == ")
+        if not equal or not right.lstrip("-").isdigit() or not left[1:].isdigit():
+            return False
+        read = reads[int(left[1:])]
+        entry = self.inputs[read.input]
+        return read.kind == "offset" or (read.kind == "size" and type(entry.sizes[read.dim]) is int)
+
+    def value(self, read: Read) -> int | float:
+        """What a read gave when the trace was made."""
+        real = self.inputs[read.input].real
+        if read.kind == "number":
+            return real
+        return real.shape[read.dim] if read.kind == "size" else real.stride()[read.dim]
+
+    def needs(self, entry: Input, dim: int) -> list[tuple[str, Place | None]]:
+        """What the program asks of a dimension that was to be dynamic, in words, and where."""
+        size = entry.sizes[dim]
+        if type(size) is int:
+            return [(f"it to be {size}", None)]
+        symbol, now = size.node._expr, size.node.expr
+        if now != symbol:
+            return [(f"it to be {now}", self.places.get(symbol))]
+        return [
+            (f"{guard.expr} (where it is {symbol})", self.places.get(guard.expr))
+            for guard in self.env.guards
+            if symbol in guard.expr.free_symbols
+        ]
+
+    def pristine(self, entry: Input) -> Any:
+        """An input as it was: the program may have changed the shape of what stood for it."""
+        if not isinstance(entry.real, torch.Tensor):
+            return entry.symbol
+        return FakeTensorMeta(entry.sizes, entry.strides, 0, False)
+
+    def fakes(self, mode: FakeTensorMode, graph: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
+        """What stands for the inputs of a graph while a backend compiles it."""
+        by_name = {entry.node.name: entry for entry in self.inputs}
+        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+        pairs = zip(names, inputs, strict=True)
+        return [self.stand_in(mode, by_name.get(name), given) for name, given in pairs]
+
+    def stand_in(self, mode: FakeTensorMode, entry: Input | None, given: Any) -> Any:
+        if entry is None:
+            return mode.from_tensor(given, static_shapes=True)
+        if type(entry.real) is float:
+            fake: Any = mode.from_tensor(given, static_shapes=True)
+            fake.item_memo = entry.symbol  # what `.item()` gives
+            return fake
+        if entry.symbol is not None:
+            return entry.symbol
+        fake = self.fake(mode, entry)
+        return fake if fake.requires_grad else fake.requires_grad_(given.requires_grad)
+
+    def fake(self, mode: FakeTensorMode, entry: Input) -> FakeTensor:
+        """A fake of a tensor with symbols in it."""
+        tensor, sizes, strides = entry.real, entry.sizes, entry.strides
+        with as_it_was_made(tensor), torch._C.DisableTorchFunction():
+            offset = tensor.storage_offset()
+            if offset:
+                meta = inside_storage(tensor, offset + spread(entry), sizes, strides)
+            else:
+                meta = _guards.empty_meta(sizes, strides, tensor.dtype)
+            fake = FakeTensor(mode, meta, tensor.device)
+            fake.requires_grad_(tensor.requires_grad)
+            take_after(fake, tensor)
+            return fake
+
+
+def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[Fact]]:
+    """The same with only those reads that the facts are about."""
+    used: dict[str, int] = {}
+    for fact in facts:
+        for name in re.findall(r"\br(\d+)\b", fact.text):
+            used.setdefault(name, len(used))
+    shorter = [
+        Fact(re.sub(r"\br(\d+)\b", lambda found: f"r{used[found[1]]}", fact.text), fact.place)
+        for fact in facts
+    ]
+    return [reads[int(name)] for name in used], shorter
+
+
+def names(text: str) -> str:
+    """What a fact is about."""
+    return " ".join(sorted(set(re.findall(r"\br\d+\b", text)))) + " "
+
+
+def kind_of(dim: Dim | None) -> DimDynamic:
+    if dim is None:
+        return DimDynamic.STATIC
+    return UNBACKED if dim.unbacked else DimDynamic.DYNAMIC if dim.demanded else DimDynamic.DUCK
+
+
+def spread(described: Any) -> Any:
+    """How many elements of memory a tensor with these sizes and strides reaches over."""
+    last = sum((size - 1) * stride for size, stride in zip(described.sizes, described.strides, strict=True))
+    return last + 1
+
+
+def read_of(source: Any) -> Read:
+    """What torch means by a source: an input of ours, or a property of one."""
+    if type(source) is At:
+        return Read(source.number, "number", 0)
+    return Read(source.base.number, KINDS[source.prop.name], source.idx or 0)
+
+
+KINDS = {"SIZE": "size", "STRIDE": "stride", "STORAGE_OFFSET": "offset"}
+
+
+# ---- values
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is a symbolic number, or a size with one in it."""
+    cls = type(value)
+    return cls in SYMBOLIC or (cls is torch.Size and any(type(size) in SYMBOLIC for size in value))
+
+
+def settled(value: Any) -> Any:
+    """The definite value of a symbolic one; that it has this value is relied on from here on."""
+    if type(value) is torch.Size:
+        return torch.Size([settled(size) for size in value])
+    plain = PLAIN.get(type(value))
+    if plain is None:
+        return value
+    with torch._C.DisableTorchFunction(), data_dependence():
+        return plain(value)
+
+
+@contextlib.contextmanager
+def data_dependence() -> Iterator[None]:
+    """What only the data decides can't be decided while tracing."""
+    try:
+        yield
+    except GuardOnDataDependentSymNode as error:
+        raise Break(breaks.DATA_DEPENDENT_VALUE, f"the value of {error.cond}") from error
+
+
+def simplest(value: Any) -> Any:
+    """A symbolic result as the program should see it: a number if it is a fixed one, a bool if it can be
+    told."""
+    cls = type(value)
+    if cls is torch.SymInt:
+        known = value.node.maybe_as_int()
+        return value if known is None else known
+    if cls is torch.SymFloat:
+        known = value.node.maybe_as_float()
+        return value if known is None else known
+    if cls is torch.SymBool and not symbolic_shapes.free_unbacked_symbols(value):
+        return settled(value)
+    return value

@@ -1,0 +1,334 @@
+"""Writes the source that makes a trace's values again after its graph has run.
+
+`Rebuild.expression(value)` gives a Python expression for a value and adds the statements it needs.
+What came from outside is a parameter of the region; a tensor of the graph is one of its outputs;
+whatever the traced program made itself is made again: containers by displays, instances by `__new__`
+and their state, functions with their cells, other builtins by the reduce protocol. An object is made
+once, so what was one object stays one object.
+
+A cycle has to be opened somewhere: when an object is asked for while it is being made, `Cyclic` names
+one on the way that can be made empty, and all is written anew with that one filled later.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.core import breaks, policy
+from framelift.core.breaks import Break
+from framelift.core.weakly import is_lasting
+from framelift.graph import op_memory
+from framelift.graph.overrides import as_one_of
+from framelift.graph.symbols import is_symbolic
+from framelift.graph.terms import text_of
+from framelift.guards.sources import Access, Source, written
+from framelift.interpreter.pending import Pending
+from framelift.interpreter.world import STAND_INS
+from framelift.regions.builders import builder_for
+from framelift.regions.building import BUILDERS, LITERALS, is_name
+from framelift.regions.containers import FILLABLE
+from framelift.trace.call_policy import GENERATORS
+from framelift.trace.materialize import Address
+from framelift.trace.runtime_calls import Draw
+from framelift.trace.world import World
+
+CONSTANTS = op_memory.ATOMS | {
+    *(range, torch.Size, types.CodeType, types.ModuleType, type(NotImplemented), torch.finfo, torch.iinfo),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
+}
+"""Immutable through and through: the region holds on to the object itself."""
+
+
+DEEP = 30
+LONG = 200
+"""Texts and numbers longer than this are not written into the source."""
+
+
+READS = {"number": "{0}", "size": "{0}.size({1})", "stride": "{0}.stride({1})"}
+
+
+class Cyclic(Exception):
+    """An object contains itself; the argument is the id of one that is to be made empty and filled later."""
+
+
+class Rebuild:
+    def __init__(self, world: World, late: frozenset[int] = frozenset()) -> None:
+        self.world = world
+        self.late = late
+        """Objects that are made empty, and filled when all else is there."""
+        self.lines: list[str] = []
+        self.inputs: dict[Source, str] = {}
+        self.outputs: dict[Any, tuple[str, Any]] = {}
+        """What the graph gives: id of a fake, or a symbol -> its name, and itself."""
+        self.symbols: dict[str, str] = {}
+        """Name of a symbol -> what it is read from."""
+        self.constants: dict[str, Any] = {}
+        self.constant_names: dict[int, str] = {}
+        self.made: dict[int, str] = {}
+        self.making: dict[int, Any] = {}
+        """The objects that are being made or filled, outermost first."""
+        self.to_fill: list[Callable[[], None]] = []
+        self.kept: list[Any] = []
+        """Whatever has an id in `made`, so that the id stays its own."""
+        self.count = 0
+        self.drawn: set[Source] = set()
+        """The draws that are used."""
+        self.drawings: list[tuple[Draw, str]] = []
+
+    # ---- what is there already
+
+    def input(self, source: Source) -> str:
+        if source.access is Access.CONST and stays(source.key[1]):
+            return self.own(source.key[1])
+        if source.access is Access.DRAWN:
+            self.drawn.add(source)
+            return f"d{source.key}"
+        if source.is_drawn:
+            raise Break(breaks.UNREBUILDABLE, f"{source}")
+        name = self.inputs.get(source)
+        if name is None:
+            name = self.inputs[source] = f"i{len(self.inputs)}"
+        return name
+
+    def constant(self, value: Any) -> str:
+        """A function, a class, a constant of the program: the region gets it, and does not keep it alive."""
+        if stays(value):
+            return self.own(value)
+        return self.input(self.world.root.constant(value, written(value)))
+
+    def own(self, value: Any) -> str:
+        """What the region holds on to itself."""
+        name = self.constant_names.get(id(value))
+        if name is None:
+            hint = getattr(value, "__name__", None) or type(value).__name__
+            hint = hint if isinstance(hint, str) and is_name(hint) else "c"
+            name = self.constant_names[id(value)] = f"{hint}_{len(self.constants)}"
+            self.constants[name] = value
+        return name
+
+    def output(self, fake: FakeTensor) -> str:
+        return self.outputs.setdefault(id(fake), (f"g{len(self.outputs)}", fake))[0]
+
+    # ---- values
+
+    def value(self, value: Any) -> str:
+        """An expression for a value, which is whole when the statements so far have run."""
+        text = self.expression(value)
+        while self.to_fill:
+            self.to_fill.pop(0)()
+        return text
+
+    def expression(self, value: Any) -> str:
+        cls = type(value)
+        if cls is Pending:
+            return self.input(value.source)
+        if cls in LITERALS:
+            return repr(value) if is_short(value) else self.constant(value)
+        if cls is float:
+            return repr(value) if math.isfinite(value) else self.constant(value)
+        if cls is FakeTensor:
+            return self.tensor(value)
+        if cls is types.FunctionType and value.__module__ in GENERATORS:
+            return self.constant(builtin_of(value))
+        if is_symbolic(value):
+            return self.symbolic(value)
+        source = self.world.source_of(value)
+        if source is not None:
+            return self.input(source)
+        if cls in CONSTANTS:
+            return self.own(value)
+        if cls is types.UnionType or (cls.__module__ == "typing" and not issubclass(cls, type)):
+            self.fix_parts(value)
+            return self.own(value)  # of which there is one: `typing` caches them
+        if issubclass(type(value), enum.Enum) and is_member(value):
+            return self.constant(value)
+        if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
+            return self.constant(value)  # found on a class, and guarded there
+        name = self.made.get(id(value))
+        if name is not None:
+            return name
+        if id(value) in self.making:
+            raise self.cyclic(id(value))
+        return self.make(value, cls)
+
+    def fix_parts(self, value: Any) -> None:
+        """What `List[...]` or a union is made of must be those very objects, if it is held as it is."""
+        parts = getattr(value, "__args__", None)
+        for part in parts if type(parts) is tuple else ():
+            if self.world.is_inside(part):
+                raise unrebuildable(value, f"a {type(value).__qualname__} of what the trace has made")
+            self.world.guard_identity(part)
+            self.fix_parts(part)
+
+    def tensor(self, fake: FakeTensor) -> str:
+        recorder = self.world.recorder
+        at = recorder.input_of.get(id(fake))
+        if at is not None:
+            return self.input(self.world.known[id(recorder.inputs[at][1])].source)
+        if id(fake) not in recorder.nodes:
+            raise Break(breaks.UNKNOWN_TENSOR, "a result of the function")
+        cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
+        if (cls is torch.Tensor or id(fake) in recorder.behind) and not attributes:
+            return self.output(fake)
+        name = self.made.get(id(fake))
+        if name is None:
+            made = f"{self.constant(as_one_of)}({self.output(fake)}, {self.constant(cls)}, {{}})"
+            name = self.variable(made, fake)
+            self.fill(fake, functools.partial(self.set_attributes, name, attributes or {}))
+        return name
+
+    def set_attributes(self, name: str, attributes: dict[str, Any]) -> None:
+        for attribute, value in attributes.items():
+            self.say(f"{name}.{attribute} = {self.expression(value)}")
+
+    def symbolic(self, value: Any) -> str:
+        """A number computed from the sizes and numbers that came in, or that the graph has found."""
+        if type(value) is torch.Size:
+            return f"{self.constant(torch.Size)}([{self.listed(value)}])"
+        symbols = self.world.recorder.symbols
+        assert symbols is not None
+        for symbol in value.node.expr.free_symbols:
+            drawn = self.world.draws.symbols.get(symbol)
+            if drawn is not None:
+                self.symbols[str(symbol)] = self.input(drawn)
+                continue
+            read = symbols.reads.get(symbol)
+            if read is None:
+                self.outputs.setdefault(symbol, (str(symbol), symbol))
+                continue
+            entry = symbols.inputs[read.input]
+            name = self.input(self.world.input_source(entry.node, entry.real))
+            self.symbols[str(symbol)] = READS[read.kind].format(name, read.dim)
+        text = text_of(value.node.expr)
+        for module in (math, torch):
+            if f"{module.__name__}." in text:
+                self.constants[module.__name__] = module
+        return f"({text})" if " " in text or "*" in text else text
+
+    def make(self, value: Any, cls: type) -> str:
+        if cls is Address:
+            raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
+        builder = BUILDERS.get(cls) or builder_for(cls)
+        if builder is None or self.world.is_inside(cls):
+            raise unrebuildable(value, f"a {cls.__module__}.{cls.__qualname__}")
+        self.kept.append(value)
+        self.making[id(value)] = value
+        name = builder(self, value)
+        self.made[id(value)] = name
+        del self.making[id(value)]
+        return name
+
+    def cyclic(self, at: int) -> Cyclic | Break:
+        """What to do about an object that is needed before it is there."""
+        path = list(self.making)
+        for step in path[path.index(at) :]:
+            if step not in self.late and (step in self.made or type(self.making[step]) in FILLABLE):
+                return Cyclic(step)
+        return Break(breaks.UNREBUILDABLE, "a cycle of immutable objects")
+
+    # ---- draws
+
+    def draws(self, late: bool) -> list[str]:
+        """The statements that draw, before the graph or after it; what is pure only if it is used."""
+        return [
+            f"d{draw.source.key} = {text}"
+            for draw, text in self.drawings
+            if draw.late is late and (draw.source in self.drawn or not draw.pure)
+        ]
+
+    def write_draws(self) -> None:
+        """While all that came in is still an input."""
+        self.drawings = [(draw, self.drawing(draw)) for draw in self.world.draws.made]
+
+    def drawing(self, draw: Draw) -> str:
+        given = [self.drawn_argument(value) for value in draw.args]
+        given += [f"{name}={self.drawn_argument(value)}" for name, value in draw.kwargs.items()]
+        return f"{self.own(draw.fn)}({', '.join(given)})"
+
+    def drawn_argument(self, value: Any) -> str:
+        if type(value) is Source:
+            return self.input(value)
+        if type(value) is list:
+            return f"[{', '.join(map(self.drawn_argument, value))}]"
+        if type(value) is tuple:
+            return f"({''.join(f'{self.drawn_argument(item)}, ' for item in value)})"
+        return self.expression(value)
+
+    # ---- statements
+
+    def variable(self, expression: str, value: Any = None) -> str:
+        """A statement that names an expression; `value`, which is being made, has that name from now on."""
+        name = f"v{self.count}"
+        self.count += 1
+        self.lines.append(f"{name} = {expression}")
+        if value is not None:
+            self.made[id(value)] = name
+        return name
+
+    def say(self, statement: str) -> None:
+        self.lines.append(statement)
+
+    def is_late(self, value: Any) -> bool:
+        """Whether to make it empty: it closes a cycle, or is so far down that recursion might not end."""
+        return id(value) in self.late or len(self.making) > DEEP
+
+    def fill(self, value: Any, filler: Callable[[], None]) -> None:
+        if self.is_late(value):
+            self.to_fill.append(filler)
+        else:
+            filler()
+
+    # ---- displays
+
+    def listed(self, values: Iterable[Any]) -> str:
+        return ", ".join([self.expression(value) for value in values])
+
+    def tuple_of(self, values: Iterable[Any]) -> str:
+        items = tuple(values)
+        return f"({self.listed(items)},)" if len(items) == 1 else f"({self.listed(items)})"
+
+    def dict_of(self, items: Iterable[tuple[Any, Any]]) -> str:
+        return "{" + ", ".join([f"{self.expression(k)}: {self.expression(v)}" for k, v in items]) + "}"
+
+
+def builtin_of(method: types.FunctionType) -> Any:
+    """What a method of something that stands for a generator, or a coroutine, stands for itself."""
+    name = method.__name__
+    return next(vars(builtin)[name] for builtin in STAND_INS.values() if name in vars(builtin))
+
+
+def stays(value: Any) -> bool:
+    """Whether a region may hold on to it: it can only be held so, or is there for good."""
+    if is_lasting(value) or type(value) is types.CodeType:
+        return True
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or policy.is_user_code(module):
+        return False
+    return getattr(sys.modules.get(module), name, None) is value
+
+
+def is_member(value: enum.Enum) -> bool:
+    """Whether its class has it: one that a class is still making is like any other object."""
+    cls = type(value)
+    of_values = cls._value2member_map_.values()
+    return cls._member_map_.get(vars(value).get("_name_", "")) is value or any(m is value for m in of_values)
+
+
+def unrebuildable(value: Any, what: str) -> Break:
+    return Break(breaks.UNREBUILDABLE, what, culprit=value)
+
+
+def is_short(value: Any) -> bool:
+    if type(value) is int:
+        return value.bit_length() < LONG
+    return not isinstance(value, (str, bytes)) or len(value) < LONG

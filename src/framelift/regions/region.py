@@ -1,0 +1,336 @@
+"""A region: generated Python source that runs a graph and brings the program's state up to date.
+
+Its parameters are the values that the guards' walk collects; it calls the compiled graph, makes the
+values that live on, replays the writes to the outside, and returns. The source is registered with
+`linecache`, so tracebacks and `explain` show it.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import linecache
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import increment_version
+from torch.overrides import _push_mode
+
+from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.core.sentinels import MISSING
+from framelift.graph.builder import as_input, is_converted
+from framelift.graph.contexts import (
+    enter,
+    leave,
+    leave_inference_modes,
+    leave_statements,
+    put_modes_aside,
+    put_modes_back,
+)
+from framelift.graph.data_reassignment import set_memory
+from framelift.graph.torch_flags import TorchState, thrown
+from framelift.guards.hashing import is_hashed_with_effects
+from framelift.guards.sources import Source
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.points import NoPointError, chain, made_for, standing
+from framelift.regions.building import dictionary_of, is_plain_attribute
+from framelift.regions.plan import Activation, Plan
+from framelift.regions.rebuild import Cyclic, Rebuild
+from framelift.regions.rerun import run_again
+from framelift.trace.decimals import raise_flags
+from framelift.trace.shadows import Change
+from framelift.trace.views import DELETED
+from framelift.trace.world import World, Writes
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Region:
+    """The source and what it needs; `bind(graph)` makes the function."""
+
+    name: str
+    filename: str
+    source: str
+    constants: dict[str, Any]
+    inputs: list[Source]
+    outputs: list[Any]
+    has_graph: bool
+
+    def bind(self, graph: Any) -> types.FunctionType:
+        namespace = {**self.constants, "graph": graph}
+        exec(compile(self.source, self.filename, "exec"), namespace)
+        linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
+        made: types.FunctionType = namespace.pop(self.name)
+        weakref.finalize(made, linecache.cache.pop, self.filename, None).atexit = False
+        return made
+
+
+class Stopping:
+    """The frames that a region ends in the middle of, innermost at an instruction that is to be done."""
+
+    def __init__(self, innermost: Frame | None, step: bool = True) -> None:
+        self.frames = chain(innermost)
+        last = len(self.frames) - 1
+        try:
+            self.standings = [standing(frame, step or n < last) for n, frame in enumerate(self.frames)]
+            activations = [
+                Activation(found.point, surroundings(n, frame, found.point), self.made_by(n) is not MISSING)
+                for n, (frame, found) in enumerate(zip(self.frames, self.standings, strict=True))
+            ]
+            self.plan = Plan(activations, step)
+        except (NoPointError, TooLargeError, NoStepError) as error:
+            raise Break(breaks.UNRESUMABLE, str(error)) from error
+
+    def made_by(self, n: int) -> Any:
+        """The new object that a frame waits for an `__init__` to initialise."""
+        return made_for(self.frames[n], self.frames[n + 1]) if n + 1 < len(self.frames) else MISSING
+
+    def values(self) -> tuple[Any, ...]:
+        """All that is handed over, in one: what is shared between frames stays shared."""
+        return tuple(
+            (
+                tuple(found.slots),
+                tuple(found.stack),
+                made if (made := self.made_by(n)) is not MISSING else None,
+            )
+            for n, found in enumerate(self.standings)
+        )
+
+    def written(self, world: World, r: Rebuild, states: str) -> str:
+        """What the region returns."""
+        function = r.input(world.root.function(self.frames[0].func.__name__))
+        return f"{r.own(self.plan.stop)}({function}, {states})"
+
+
+def surroundings(level: int, frame: Frame, point: Point) -> Like | None:
+    """What the plan keeps of a frame's function: where its cells are handed over, not those."""
+    return Like(frame.func, closure=not point.takes_free) if level else None
+
+
+def generate(
+    world: World, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
+) -> Region:
+    """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
+    writes = world.writes()
+    world.recorder.settle_modes()
+    world.recorder.close_contexts()
+    late: frozenset[int] = frozenset()
+    if stopping is not None:
+        result = stopping.values()
+    while True:
+        try:
+            return write(world, name, result, writes, switches, stopping, Rebuild(world, late))
+        except Cyclic as found:
+            late |= {found.args[0]}
+        except RecursionError:
+            raise Break(breaks.UNREBUILDABLE, "immutable containers nested too deeply") from None
+
+
+def write(
+    world: World,
+    name: str,
+    result: Any,
+    writes: Writes,
+    switches: TorchState,
+    stopping: Stopping | None,
+    r: Rebuild,
+) -> Region:
+    recorder = world.recorder
+    replay(world, writes, r)
+    returned = r.value(result)  # an iterator has its place in what a container holds by then
+    for setter, args in switches.changed().items():
+        r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
+    for manager in recorder.ranges_left:
+        r.say(f"{r.constant(leave)}({r.value(manager)})")
+    if recorder.changed_device:
+        device = recorder.default_device.device if recorder.default_device is not None else None
+        r.say(f"{r.constant(torch.set_default_device)}({r.expression(device)})")
+    for mode in recorder.modes_open:
+        r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
+    for manager in recorder.open:
+        r.say(f"{r.constant(enter)}({r.value(manager)})")
+    left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.left]
+    if stopping is not None:
+        returned = stopping.written(world, r, returned)
+    outputs = [output for _, output in r.outputs.values()]
+    recorder.prepare(outputs)
+    flagged = [(found, r.tensor(found.fake)) for found in recorder.flagged.values()]
+    r.write_draws()
+    recorder.finish(outputs)
+    body = []
+    has_graph = not recorder.empty or bool(outputs)
+    if has_graph:
+        given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
+        for n, (_, value, _) in enumerate(recorder.inputs):
+            if is_converted(value):
+                given[n] = f"{r.constant(as_input)}({given[n]})"
+        call = f"graph({', '.join(given)})"
+        targets = [target for target, _ in r.outputs.values()]
+        run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
+        body += running(run, name, world, switches, r)
+        for target, output in r.outputs.values():
+            if type(output) is FakeTensor and output.is_inference():
+                body.append(f"{target} = {r.constant(as_inference)}({target})")
+            if id(output) in recorder.ended:
+                body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
+            elif id(output) in recorder.retained:
+                body.append(f"{target}.retain_grad()")
+    elif recorder.modes_kept < len(recorder.modes_before):
+        modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes_kept}]"
+        body.append(f"{r.constant(put_modes_back)}({modes})")
+    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in recorder.raised]
+    body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
+    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
+    body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
+    if r.lines and r.lines[-1].startswith(f"{returned} = "):
+        returned = r.lines.pop().removeprefix(f"{returned} = ")
+    body += [*r.lines, f"return {returned}"]
+    identifier = f"region_of_{name}" if name.isidentifier() else "region"
+    text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
+    filename = f"<framelift region {next(_numbers)} of {name}>"
+    return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+
+
+def as_inference(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory, as a tensor that inference mode has made: AOTAutograd runs nothing in that."""
+    if tensor.is_inference() or type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+        return tensor
+    with torch.inference_mode():
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
+    """The statements that run the graph: without the modes around the call, which are in it already. One that
+    raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone. Then the frame
+    runs as it is, or the `with` statements that were open at the beginning are left."""
+    recorder = world.recorder
+    before, undo, after = [], [], []
+    again = recorder.can_run_again() and not r.draws(late=False)
+    if again and recorder.fakes.has_drawn:
+        before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
+        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
+    if recorder.modes_before:
+        before.append(f"modes = {r.constant(put_modes_aside)}()")
+        undo.append(f"{r.constant(put_modes_back)}(modes)")
+        after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes_kept}])")
+    if recorder.throws_switches:
+        began = r.own(switches)
+        if recorder.left:  # which switches things too, and is not undone
+            began = "switches"
+            before.append(f"{began} = {r.constant(TorchState)}()")
+        if recorder.enters_inference_mode:
+            undo.append(f"{r.constant(leave_inference_modes)}(error)")
+        undo.append(f"{began}.restore()")
+    setting = recorder.setting_to_throw()
+    if setting:
+        before.append(f"before = {r.constant(thrown)}({r.own(setting)})")
+        undo.insert(0, f"{r.constant(thrown)}(before)")
+        after.insert(0, f"{r.constant(thrown)}(before)")
+    left = {id(manager) for manager in recorder.left}
+    exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
+    if again:
+        given = ["error", repr(name), repr(world.handles_errors), *exits]
+        undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
+    else:
+        undo += [f"{r.constant(leave_statements)}(error, {', '.join(exits)})"] if exits else []
+        undo += ["raise"] if undo else []
+    if not undo:
+        return [run]
+    failing = [f"    {line}" for line in undo]
+    return [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
+
+
+# ---- writes
+
+
+def replay(world: World, writes: Writes, r: Rebuild) -> None:
+    """Statements that write to the outside. All new values are made before the first is written."""
+    statements: list[str] = []
+    for change in writes.containers:
+        statements += container_statements(change, r)
+    for view, changes in writes.attributes:
+        statements += attribute_statements(r.input(view.source), type(view.outside), changes, r)
+    for view, changes in writes.scopes:
+        target = r.input(view.source)
+        for name, value in changes:
+            if value is DELETED:
+                statements.append(f"{target}.pop({name!r}, None)")
+            else:
+                statements.append(f"{target}[{name!r}] = {r.value(value)}")
+    for cell, value in writes.cells:
+        target = r.input(world.cell_source(cell))
+        if value is MISSING:
+            statements.append(f"del {target}.cell_contents")
+        else:
+            statements.append(f"{target}.cell_contents = {r.value(value)}")
+    if writes.signals:
+        statements.append(f"{r.constant(raise_flags)}({', '.join(map(r.constant, writes.signals))})")
+    r.lines += statements
+
+
+def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]], r: Rebuild) -> list[str]:
+    """Past the class's own `__setattr__` and descriptors, whose work is among the changes already."""
+    statements = []
+    for name, value in changes:
+        slot = slot_of(cls, name)
+        if value is DELETED and slot is not None:
+            statements.append(f"{r.constant(discard_slot)}({r.constant(slot)}, {target})")
+        elif value is DELETED:
+            statements.append(f"{dictionary_of(target, cls, r)}.pop({name!r}, None)")
+        elif name == "set_" and issubclass(cls, torch.Tensor):
+            statements.append(f"{r.constant(set_memory)}({target}, {r.value(value)})")
+        elif is_plain_attribute(cls, name) or issubclass(cls, torch.Tensor):
+            statements.append(f"{target}.{name} = {r.value(value)}")
+            if id(value) in r.world.recorder.rewritten:
+                statements.append(f"{r.constant(increment_version)}({target})")
+        elif slot is not None:
+            statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")
+        else:
+            held = dictionary_of(target, cls, r)
+            statements.append(f"{held}[{r.expression(name)}] = {r.value(value)}")
+    return statements
+
+
+def slot_of(cls: type, name: str) -> Any:
+    """The descriptor of a slot, if that is what a name stands for."""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return found if type(found) is types.MemberDescriptorType else None
+
+
+def discard_slot(slot: Any, obj: Any) -> None:
+    """What was set and deleted again may never have been there outside."""
+    try:
+        slot.__delete__(obj)
+    except AttributeError:
+        pass
+
+
+def container_statements(change: Change, r: Rebuild) -> list[str]:
+    made = change.shadow
+    target = r.input(made.source)
+    cls = type(made.outside)
+    statements = []
+    for method, arguments in change.calls:
+        for key in arguments[:1] if made.base in HASHING else ():
+            if is_hashed_with_effects(key):
+                raise Break(breaks.EFFECT, f"{type(key).__qualname__}.__hash__, of a key of {made.source}")
+        given = [r.value(argument) for argument in arguments]
+        if cls is not made.base:  # past the methods of the subclass, whose work is among the changes already
+            statements.append(f"{r.constant(made.base)}.{method}({', '.join([target, *given])})")
+        elif method in SUBSCRIPTS:
+            statements.append(SUBSCRIPTS[method].format(target, *given))
+        else:
+            statements.append(f"{target}.{method}({', '.join(given)})")
+    return statements + attribute_statements(target, cls, change.attributes, r)
+
+
+HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})
+SUBSCRIPTS = {"__setitem__": "{}[{}] = {}", "__delitem__": "del {}[{}]"}

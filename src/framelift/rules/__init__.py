@@ -1,0 +1,1 @@
+"""What a trace does with Python's and torch's own functions and types."""

@@ -1,1 +1,0 @@
-"""Tensors while a frame is traced: fakes, the graph being recorded, the op memory."""

@@ -1,0 +1,349 @@
+"""Traces a callable as a body: a graph of its own, whose operands are what it uses from around it.
+
+The second half is what operators share that are given one or more of them, and the table of these operators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import operator
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.utils import _pytree as pytree
+
+from framelift import _frame, _guards
+from framelift.core import breaks
+from framelift.core.breaks import Break, Place
+from framelift.graph.builder import Body, share_operands
+from framelift.graph.op_memory import storage
+from framelift.graph.recorder import Recorder
+from framelift.graph.symbols import SYMBOLIC
+from framelift.interpreter.pending import Pending, unchanged
+from framelift.trace.machine import TRACED, calls_back
+from framelift.trace.shadows import change_of
+from framelift.trace.world import World
+
+
+@contextlib.contextmanager
+def without_grad(recorder: Recorder) -> Iterator[None]:
+    """Where the operator itself sees to it that nothing is differentiated, and the graph need not say so."""
+    before = torch.is_grad_enabled()
+    recorder.set_grad(False)
+    try:
+        yield
+    finally:
+        recorder.set_grad(before)
+
+
+@contextlib.contextmanager
+def without_effects(world: World, what: str) -> Iterator[None]:
+    """What runs later, or never, or more than once, must not change anything outside now."""
+    before = effects(world)
+    yield
+    if effects(world) != before:
+        raise Break(breaks.EFFECT, f"a change to something from outside in {what}")
+
+
+@contextlib.contextmanager
+def unchanged_inside(world: World, value: Any, what: str) -> Iterator[None]:
+    """The same for what was made while tracing, as far as it can be reached from a callable."""
+    reached: dict[int, Any] = {}
+    reach(world, value, reached)
+    before = {key: state_of(found) for key, found in reached.items()}
+    yield
+    for key, found in reached.items():
+        now = state_of(found)
+        if len(now) != len(before[key]) or not all(map(is_same, now, before[key])):
+            raise Break(breaks.EFFECT, f"a change to a {type(found).__name__} from outside in {what}")
+
+
+def is_same(now: Any, before: Any) -> bool:
+    return unchanged(now, before) or (type(now) is type(before) is str and now == before)
+
+
+UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending, World, Recorder)
+UNREACHED += (torch.fx.Graph, torch.fx.Node, Body, *SYMBOLIC)
+"""What is looked after elsewhere."""
+STATELY = (dict, bytearray)
+"""What the collector may not know of, though it changes."""
+
+
+def reach(world: World, value: Any, reached: dict[int, Any]) -> None:
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, UNREACHED) or id(value) in reached or id(value) in world.views:
+            continue
+        if gc.is_tracked(value) or isinstance(value, STATELY):
+            reached[id(value)] = value
+            left += state_of(value)
+
+
+def state_of(value: Any) -> list[Any]:
+    """What an object refers to; of an iterator of C's also how far it is."""
+    if type(value) is types.FunctionType:
+        return [*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__]
+    if type(value) is bytearray:
+        return list(value)
+    if type(value).__dictoffset__:
+        _ = value.__dict__  # from here on a dict of its own, which is what it refers to then
+    found = gc.get_referents(value)
+    if hasattr(type(value), "__next__") and type(value).__module__ in ("builtins", "itertools"):
+        found += [str(operator.length_hint(value, -1)), repr(value)]
+    return found
+
+
+@contextlib.contextmanager
+def unchanged_operands(
+    recorder: Recorder, body: Body, what: str, handed: Sequence[Any] = ()
+) -> Iterator[None]:
+    """What is run once more must not change tensors from around it, nor those that it is handed."""
+    before, recorder.mutated = recorder.mutated, {}
+    try:
+        yield
+        given = [*handed, *(value for _, value, _ in body.operands)]
+        for value in given:
+            if id(value) in recorder.mutated:
+                where = at_line(recorder.mutated_at.get(id(value)))
+                raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}{where}")
+    finally:
+        recorder.mutated = {**before, **recorder.mutated}
+
+
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """A break in a callable says which one it is in."""
+    try:
+        yield
+    except Break as found:
+        found.context = f"{found.context}, in {what}" if found.context else f"in {what}"
+        raise
+
+
+def at_line(place: Place | None) -> str:
+    return f", in line {place.line}: {place.expression}" if place is not None else ""
+
+
+def effects(world: World) -> list[Any]:
+    """What would be written to the outside, by the identity of what is written."""
+    changes = [change for change in map(change_of, list(world.shadows.values())) if change]
+    found: list[Any] = [
+        (
+            id(change.shadow),
+            [(method, *map(id, given)) for method, given in change.calls],
+            named(change.attributes),
+        )
+        for change in changes
+    ]
+    found += [(id(blind), len(blind.calls)) for blind in world.blind.values()]
+    views = (*world.views.values(), *world.scopes.values())
+    found += [(id(view), named(written)) for view in views if (written := view.changes())]
+    found += [(id(cell), id(now)) for cell, now in world.changed_cells()]
+    return found
+
+
+def named(changes: list[tuple[str, Any]]) -> list[tuple[str, int]]:
+    return [(name, id(value)) for name, value in changes]
+
+
+# ---- operators
+
+
+def captures(*operators: Any) -> Any:
+    """Registers how a trace captures calls of an operator that is given callables:
+    `handler(world, *args, **kwargs)` gets the arguments as the program gave them, and gives the result.
+
+    An operator is a function, or one of torch's `HigherOrderOperator`s. A handler usually calls `traced` for
+    each callable, then `record`; see docs/higher_order.md.
+    """
+
+    def register(handler: Any) -> Any:
+        calls_back(handler)
+        for one in operators:
+            OPERATORS[one] = handler
+            if isinstance(one, HigherOrderOperator):
+                TRACED[type(one).__call__] = lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs)
+            else:
+                TRACED[one] = lambda f, args, kwargs: handler(f.world, *args, **kwargs)
+        return handler
+
+    return register
+
+
+def interpret(*functions: Any) -> None:
+    """Functions of torch's that a trace interprets, and those that they make."""
+    codes = [function.__code__ for function in functions]
+    while codes:
+        code = codes.pop()
+        _frame.set_decision(code, _frame.SKIP, _frame.INTERPRET)
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
+OPERATORS: dict[Any, Any] = {}
+"""Operator -> its handler."""
+
+
+@dataclass(eq=False)
+class Traced:
+    """A callable that was traced as a body, and what it gives."""
+
+    operator: str
+    role: str
+    """What the operator calls it: "true_fn"."""
+    body: Body
+    leaves: list[Any]
+    """Tensors, numbers and what else is in its result."""
+    spec: pytree.TreeSpec
+
+    @property
+    def tensors(self) -> list[Any]:
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} of {self.operator}"
+
+    def flat(self, part: Any) -> Traced:
+        """A part of its result, as a list of what is in there."""
+        leaves = pytree.tree_leaves(part)
+        return replace(self, leaves=leaves, spec=pytree.tree_structure(leaves))
+
+    def result(self, tensors: Iterable[Any]) -> Any:
+        """The same, with other tensors."""
+        found = iter(tensors)
+        leaves = [next(found) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        return pytree.tree_unflatten(leaves, self.spec)
+
+
+def traced(
+    world: Any,
+    operator: str,
+    role: str,
+    fn: Any,
+    args: Sequence[Any],
+    handed: Sequence[Any] = (),
+    grad: bool | None = None,
+    bare: bool = False,
+    aliases: bool = False,
+    numbers: bool = False,
+    floats: bool = False,
+    once: bool = False,
+) -> Traced:
+    """Calls `fn(*args)` as a body that gives the tensors of its result; the operator hands over those in
+    `handed`, and all others that it uses are operands. It may not change anything that it is given. The graph
+    of a `bare` one gives the one tensor, and not a tuple of it; with `numbers` it gives these too. What an
+    operator of our own runs may use `floats` from around it that vary; what is run `once`, gradients or not,
+    may draw random numbers."""
+    recorder, what = world.recorder, f"{role} of {operator}"
+    outside, grad = torch.is_grad_enabled(), torch.is_grad_enabled() if grad is None else grad
+    drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
+    recorder.set_grad(grad)
+    try:
+        with (
+            recorder.body(floats) as body,
+            unchanged_operands(recorder, body, what, handed),
+            without_effects(world, what),
+            unchanged_inside(world, (fn, args), what),
+        ):
+            for tensor in handed:
+                recorder.handed(tensor)
+            with told(what):
+                out = world.for_torch(world.invoke(fn, *args))
+            leaves, spec = pytree.tree_flatten(out)
+            found = Traced(operator, role, body, leaves, spec)
+            outputs = recorder.argument(fn, tuple(found.leaves if numbers else found.tensors))
+            outputs = outputs[0] if bare and outputs else outputs
+            if not aliases:
+                refuse_aliases(found, handed)
+            recorder.close_body(body, outputs, grad=grad, prune=True)
+        if recorder.fakes.has_drawn and not once and differentiated(body, handed):
+            # torch runs a body again for its gradients, which would draw other numbers
+            raise Break(breaks.RANDOM, f"{what}, which is differentiated")
+    finally:
+        recorder.fakes.has_drawn |= drawn
+        recorder.set_grad(outside)
+    return found
+
+
+def differentiated(body: Body, handed: Sequence[Any]) -> bool:
+    given = [*handed, *(value for _, value, _ in body.operands)]
+    with torch._C.DisableTorchFunction():
+        requiring = any(isinstance(value, torch.Tensor) and value.requires_grad for value in given)
+        return torch.is_grad_enabled() and requiring
+
+
+def fresh(recorder: Recorder, tensor: Any, sizes: Any = None, requires_grad: bool | None = None) -> Any:
+    """Another dense tensor that looks the same, to be handed to a body. Nothing else knows it: what a body
+    leaves behind of it can't be used outside."""
+    with torch._C.DisableTorchFunction(), recorder.fakes:
+        sizes = tensor.shape if sizes is None else sizes
+        made = torch.empty(sizes, dtype=tensor.dtype, device=tensor.device)
+        if tensor.requires_grad if requires_grad is None else requires_grad:
+            _guards.fake_history(made)
+    return made
+
+
+def refuse_aliases(found: Traced, handed: Sequence[Any]) -> None:
+    """Torch takes no body that gives back what it was given, or a view of it, or the same tensor twice."""
+    operands = [value for _, value, _ in found.body.operands if isinstance(value, torch.Tensor)]
+    with torch._C.DisableTorchFunction():
+        given = [*operands, *(value for value in handed if isinstance(value, torch.Tensor))]
+        seen = {storage(value): "something that it is given" for value in given}
+        places = [storage(tensor) for tensor in found.tensors]
+    for n, place in enumerate(places):
+        before = seen.setdefault(place, f"output {n}")
+        if before != f"output {n}":
+            raise disagree(found, f"output {n} shares memory with {before}; give a clone of it")
+
+
+def disagree(found: Traced, problem: str) -> Break:
+    return Break(breaks.BODIES, f"{found.name}: {problem}")
+
+
+def agree(one: Traced, leaves: list[Any], other: str, spec: pytree.TreeSpec | None = None) -> None:
+    """What a callable gives must look like what `other` gives, in everything that code after it relies on."""
+    spec = pytree.tree_structure(leaves) if spec is None else spec
+    if one.spec != spec:
+        raise disagree(one, f"it gives {structure(one.spec)}, but {other} {structure(spec)}")
+    with torch._C.DisableTorchFunction():
+        for n, (found, expected) in enumerate(zip(one.leaves, leaves, strict=True)):
+            for name, has, should in differences(found, expected):
+                raise disagree(one, f"output {n} has {name} {has}, but that of {other} has {should}")
+
+
+def differences(found: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
+    if not (isinstance(found, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        if type(found) is not type(expected):
+            yield "type", type(found).__name__, type(expected).__name__
+        elif found != expected:
+            yield "the value", found, expected
+        return
+    for name in ("dtype", "device", "layout", "shape"):
+        has, should = getattr(found, name), getattr(expected, name)
+        if has != should:
+            yield name, describe_value(has), describe_value(should)
+    if found.layout is torch.strided and found.stride() != expected.stride():
+        yield "strides", found.stride(), expected.stride()
+
+
+def describe_value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, torch.Size) else value
+
+
+def structure(spec: pytree.TreeSpec) -> str:
+    return str(pytree.tree_unflatten(["*"] * spec.num_leaves, spec)).replace("'*'", "*")
+
+
+def record(world: Any, operator: Any, bodies: list[Traced], arrange: Any, **settings: Any) -> Any:
+    """Adds the operator to the graph, on `arrange(modules, operands)`; gives what it gives for fakes."""
+    operands = share_operands([one.body for one in bodies])
+    modules = [one.body.module() for one in bodies]
+    names = {one.role: module for one, module in zip(bodies, modules, strict=True)}
+    out = world.recorder.call_with_bodies(operator, names, arrange(modules, tuple(operands)), settings)
+    return list(out)

@@ -1,0 +1,136 @@
+"""Which sizes and numbers are symbols: those that have changed since last time, those that are marked, all.
+
+What was captured before says what the sizes were then (`Dynamism.learn`); a dimension, or a number, that
+is another one now is taken for a symbol. If the program turns out to need one definite value all the same,
+that is remembered, and from the second time on the next capture takes it for a constant at once. Once may
+be for the sake of another size that was not known to vary: the cache of a model grows with its mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+from framelift.core.config import config
+from framelift.graph.symbols import Dim
+from framelift.guards.guard import Check, Guard
+from framelift.guards.sources import Access, Source
+
+PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
+"""How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""
+LARGEST = 1 << 62
+CHANGES = {int: 1, float: 2}
+"""How many other values a number must have had before it is taken for a symbol."""
+
+
+class DimRange(NamedTuple):
+    """What a mark says of a dimension's size; the attributes are those that torch gives its own marks."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+class Dynamism:
+    """What one function's captures know of each other."""
+
+    def __init__(self, mode: bool | None = None) -> None:
+        self.mode = mode
+        """The user's word: all sizes and numbers are symbols, none are, or (None) those that change."""
+        self.seen: dict[str, list[Any]] = {}
+        """Source -> the values, or sizes, that earlier captures were made for."""
+        self.fixed: set[Any] = set()
+        """Sources, and pairs of source and dimension, of which a definite value is needed."""
+        self.suspects: set[Any] = set()
+        """Those of which it was once."""
+
+    def learn(self, captures: Iterable[dict[str, Any]]) -> None:
+        """Takes in what earlier captures rely on, each as `relied_on` says it."""
+        self.seen = {}
+        for capture in captures:
+            for source, found in capture.items():
+                self.seen.setdefault(source, []).append(found)
+
+    def was_definite(self, one: Any) -> None:
+        """The program needed a definite value of what was a symbol."""
+        (self.fixed if one in self.suspects else self.suspects).add(one)
+
+    def number(self, source: Source, value: int | float) -> bool:
+        """Whether a number is a symbol."""
+        if self.mode is False or source.access is Access.CONST or not -LARGEST < value < LARGEST:
+            return False  # a NaN is not in between either
+        if config.specialize_int if type(value) is int else config.specialize_float:
+            return False
+        if self.mode and type(value) is int and is_passed(source):
+            return str(source) not in self.fixed
+        others = {other for other in self.seen.get(str(source), ()) if other is VARIES or other != value}
+        if not others or str(source) in self.fixed:
+            return False
+        return VARIES in others or len(others) >= CHANGES[type(value)]
+
+    def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
+        """The dimensions of a tensor that are symbols."""
+        marked = marks(tensor)
+        if self.mode is False or tensor.layout is not torch.strided:
+            return {n: dim for n, dim in marked.items() if dim is not None}
+        found: dict[int, Dim] = {}
+        if self.mode and not isinstance(tensor, torch.nn.Parameter):
+            found = dict.fromkeys(range(tensor.dim()), Dim())
+        elif self.seen:
+            shape = tensor.shape
+            for sizes in self.seen.get(str(source), ()):
+                if type(sizes) is tuple and len(sizes) == len(shape):
+                    found |= {n: Dim() for n, size in enumerate(sizes) if size is None or size != shape[n]}
+        text = str(source) if self.fixed else ""
+        found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
+        found |= {n: dim for n, dim in marked.items() if dim is not None}
+        return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+
+VARIES = "varies"
+"""In the place of a value: it was a symbol already."""
+
+
+def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
+    """The sizes and numbers that a capture was made for, by where they were found."""
+    found: dict[Source, Any] = {}
+    for guard in guards:
+        if guard.check is Check.TENSOR:
+            found[guard.source] = guard.expected.sizes
+        elif guard.check is Check.EQUAL and type(guard.expected) in CHANGES:
+            found[guard.source] = guard.expected
+        elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
+            found.setdefault(guard.source, VARIES)
+    return {str(source): value for source, value in found.items()}
+
+
+def is_passed(source: Source) -> bool:
+    """Whether a value is an argument, or in containers of arguments."""
+    place: Source | None = source
+    while place is not None and place.access in PASSED:
+        if place.access is Access.ARG:
+            return True
+        place = place.base
+    return False
+
+
+def marks(tensor: torch.Tensor) -> dict[int, Dim | None]:
+    """What `mark_dynamic` and the like have said of a tensor, ours or torch's; None: the size is fixed."""
+    held = tensor.__dict__
+    if not held:
+        return {}
+    found: dict[int, Dim | None] = {}
+    for dim in held.get("_dynamo_weak_dynamic_indices", ()):
+        found[dim] = Dim()
+    for dim in held.get("_dynamo_dynamic_indices", ()):
+        found[dim] = Dim(demanded=True)
+    for asked in held.get("_dynamo_dynamic_range", ()):
+        found[asked.dim] = Dim(True, asked.min, asked.max)
+    for name in ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices"):
+        for dim in held.get(name, ()):
+            found[dim] = Dim(demanded=True, unbacked=True)
+    for dim in held.get("_dynamo_static_indices", ()):
+        found[dim] = None
+    return found

@@ -1,0 +1,236 @@
+"""Draws: what a program does with generators of random numbers, done again each time the region runs.
+
+A generator of the program's own - of Python, of NumPy, a `torch.Generator` - is a stream that the graph knows
+nothing of. What is asked of one is noted with constants for arguments, in the order of the program, and the
+region asks it before it runs the graph; what that gives is one of the graph's inputs. While tracing, a twin
+of the generator answers instead, so nothing is drawn from the program's.
+
+torch's default generator is the one that the graph draws from. It can be seeded before the graph if nothing
+was drawn from it yet, or after the graph if nothing will be: whatever comes in between ends the trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import operator
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph import op_memory
+from framelift.graph.arguments import gather
+from framelift.graph.builder import describe
+from framelift.graph.symbols import SYMBOLIC
+from framelift.guards.guard import Check
+from framelift.guards.sources import Access, Source
+
+if TYPE_CHECKING:
+    from framelift.trace.door import Door
+
+DEFAULT = torch.default_generator
+WIDE = 1 << 62
+"""Numbers up to here can be held by a graph, and so can sums of two of them."""
+
+
+@dataclass(eq=False)
+class Draw:
+    """A call that the region makes; its arguments are constants, what came in, or other draws."""
+
+    source: Source
+    fn: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    pure: bool = False
+    """Whether it may be left out where nobody uses what it gives."""
+    late: bool = False
+    """Whether it comes after the graph."""
+
+
+def as_scalar(number: int | float) -> torch.Tensor:
+    """What a graph is given for a number that was drawn."""
+    return torch.scalar_tensor(number, dtype=torch.float64 if type(number) is float else torch.int64)
+
+
+TWINS: dict[type, Callable[[Any], Any]] = {
+    random.Random: copy.copy,
+    torch.Generator: lambda generator: generator.clone_state(),
+}
+"""Type of a generator -> how to make another that will give the same numbers."""
+
+EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.neg})
+EXACT |= {operator.iadd, operator.isub, operator.imul}
+QUOTIENTS = frozenset({operator.truediv, operator.itruediv})
+
+
+class Draws:
+    def __init__(self, world: Door) -> None:
+        self.world = world
+        self.made: list[Draw] = []
+        self.twins: dict[int, Any] = {}
+        self.symbols: dict[Any, Source] = {}
+        """Symbol of a number that was drawn -> the draw."""
+        self.numbers: dict[Source, int | float] = {}
+        """What the twins have drawn."""
+        self.kept: list[Any] = []
+
+    # ---- what can be drawn, and with what
+
+    def check_place(self) -> None:
+        """The body of an operator may run at another time, or never."""
+        if len(self.world.recorder.bodies) > 1:
+            raise Break(breaks.RANDOM, "numbers drawn in what an operator is given to call")
+
+    def is_fixed(self, value: Any) -> bool:
+        """Whether it is the same at the beginning of the region as it is here, and can be had there."""
+        if type(value) in (tuple, list):
+            return all(map(self.is_fixed, value))
+        if isinstance(value, torch.Tensor):
+            recorder = self.world.recorder
+            at = recorder.input_of.get(id(value))
+            return at is not None and id(value) not in recorder.mutated
+        if type(value) is int:
+            return abs(value) < WIDE
+        return type(value) in op_memory.ATOMS
+
+    def twin(self, generator: Any) -> Any:
+        found = self.twins.get(id(generator))
+        if found is None:
+            found = self.twins[id(generator)] = TWINS[type(generator)](generator)
+            self.kept.append(generator)
+        return found
+
+    # ---- drawing
+
+    def note(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **how: bool) -> Source:
+        """The region will make this call."""
+        source = self.world.root.drawn(len(self.made))
+        self.made.append(Draw(source, fn, args, kwargs, **how))
+        return source
+
+    def made_generator(self, made: Any, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A generator that the program makes; while tracing it is its own twin."""
+        self.check_place()
+        self.twins[id(made)] = made
+        return self.world.know(made, made, self.note(fn, args, kwargs))
+
+    def tensor(self, example: torch.Tensor, source: Source) -> Any:
+        return self.world.know(example, self.world.recorder.input(example), source)
+
+    def number(self, example: int | float, source: Source) -> Any:
+        """A number that may be any other the next time, so nothing can be decided by it."""
+        recorder = self.world.recorder
+        symbols = recorder.symbolise()
+        self.numbers[source] = example
+        with outside_of_modes():
+            scalar = as_scalar(example)
+        fake = self.tensor(scalar, self.note(as_scalar, (source,), {}, pure=True))
+        with symbols.asking_data():
+            symbol = recorder.call(torch.Tensor.item, (fake,), {})
+        recorder.impure.discard(recorder.terms[symbol.node.expr])
+        self.symbols[symbol.node.expr] = source
+        return symbol
+
+    def copy(self, fake: Any) -> Source:
+        return self.note(torch.clone, (fake,), {})
+
+    # ---- computing with what was drawn
+
+    def source_of(self, value: Any) -> Source | None:
+        """The draw that a number is, if it is one."""
+        return self.symbols.get(value.node.expr) if type(value) in SYMBOLIC else None
+
+    def computes(self, fn: Any, operands: tuple[Any, ...]) -> bool:
+        """Whether Python can do it in the region: exactly as eager does, and without an error."""
+        kinds = {type(operand) for operand in operands if self.source_of(operand) is None}
+        if not any(type(operand) is torch.SymFloat for operand in operands) or not kinds <= {int, float}:
+            return False
+        if any(type(operand) is int and abs(operand) > WIDE for operand in operands):
+            return False
+        return fn in EXACT or (fn in QUOTIENTS and type(operands[1]) in (int, float) and operands[1] != 0)
+
+    def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        given = tuple(self.source_of(operand) or operand for operand in operands)
+        values = [self.numbers[x] if type(x) is Source else x for x in given]
+        return self.number(fn(*values), self.note(fn, given, {}, pure=True))
+
+    # ---- torch's default generator
+
+    def at_default(self, fn: Any, args: tuple[Any, ...]) -> None:
+        """Something is done to the generator that the graph draws from."""
+        self.check_place()
+        fakes = self.world.recorder.fakes
+        late = fakes.has_drawn or fakes.sealed
+        if late:  # the graph may write to what is given
+            args = tuple(self.copy(x) if isinstance(x, torch.Tensor) else x for x in args)
+        self.note(fn, args, {}, late=late)
+        fakes.sealed = late
+
+    def state_of_default(self, fn: Any) -> Any:
+        self.check_place()
+        fakes = self.world.recorder.fakes
+        if fakes.has_drawn or fakes.sealed:
+            raise Break(breaks.RANDOM, "the state of torch's generator, after the graph has drawn from it")
+        with outside_of_modes():
+            state = DEFAULT.get_state()
+        return self.tensor(state, self.note(fn, (), {}))
+
+    def is_default(self, generator: torch.Generator) -> bool:
+        """Whether it is torch's own; and that it stays that, or another one, and for which device."""
+        if generator is not DEFAULT and generator.device.type != "cpu":
+            raise Break(breaks.RANDOM, f"a torch.Generator of {generator.device}")
+        source = self.world.known[id(generator)].source
+        if source.access is not Access.CONST:
+            self.world.guard(source, Check.IS if generator is DEFAULT else Check.IS_NOT, DEFAULT)
+            self.world.guard(source.child(Access.NATIVE_ATTR, "device"), Check.EQUAL, generator.device)
+        return generator is DEFAULT
+
+    # ---- a torch.Generator of the program's
+
+    def new_generator(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        given = [*args, *kwargs.values()]
+        device = torch.device(given[0]) if given else torch.device("cpu")
+        if len(given) > 1 or not kwargs.keys() <= {"device"} or device.type != "cpu":
+            raise Break(breaks.RANDOM, f"a torch.Generator of {device}")
+        return self.made_generator(torch.Generator(device), torch.Generator, (device,), {})
+
+    def of_generator(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A torch function that draws from a generator which it is given."""
+        generator = kwargs["generator"]
+        kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
+        recorder = self.world.recorder
+        if self.is_default(generator):
+            return recorder.call(fn, tuple(args), kwargs)
+        given = (*args, *kwargs.values())
+        if fn not in FACTORIES or not all(map(self.is_fixed, given)) or tensors_in(given) or "out" in kwargs:
+            raise Break(breaks.RANDOM, f"{describe(fn)} of tensors, with a torch.Generator")
+        if torch.is_inference_mode_enabled() or recorder.in_modes:
+            raise Break(breaks.RANDOM, f"{describe(fn)} with a torch.Generator, in a context of torch's")
+        self.check_place()
+        with outside_of_modes():
+            example = fn(*args, **kwargs, generator=self.twin(generator))
+            options = {**kwargs, "dtype": example.dtype, "generator": generator}
+        return self.tensor(example, self.note(fn, tuple(args), options))
+
+
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    gather(values, found)
+    return found
+
+
+FACTORIES = frozenset({torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal})
+"""Functions that make a tensor of what they draw."""
+
+
+@contextlib.contextmanager
+def outside_of_modes() -> Iterator[None]:
+    """What is real, and not recorded."""
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        yield
