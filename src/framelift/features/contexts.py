@@ -28,7 +28,7 @@ def serve_enter_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     manager = opened(args[0])
     names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
     settings = tuple(opened(f.world.load_attr(manager, name)) for name in names)
-    f.world.recorder.enter_context(autocast_mode._enter_autocast, manager, settings)  # type: ignore[attr-defined]
+    f.world.recorder.contexts.enter(autocast_mode._enter_autocast, manager, settings)  # type: ignore[attr-defined]
     return manager
 
 
@@ -36,22 +36,22 @@ def serve_enter_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
 def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
     settings = (opened(f.world.load_attr(manager, "mode")),)
-    f.world.recorder.enter_context(grad_mode._enter_inference_mode, manager, settings)  # type: ignore[attr-defined]
+    f.world.recorder.contexts.enter(grad_mode._enter_inference_mode, manager, settings)  # type: ignore[attr-defined]
     return None
 
 
 @serve(autocast_mode.autocast.__exit__)
 def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager, recorder = opened(args[0]), f.world.recorder  # type: ignore[attr-defined]
-    if recorder.is_open(manager):
-        recorder.exit_context(manager)
+    if recorder.contexts.is_open(manager):
+        recorder.contexts.exit(manager)
         return False
     names = ("device", "prev", "prev_fastdtype", "prev_cache_enabled")
     device, *_ = (opened(f.world.load_attr(manager, name)) for name in names)
     now = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
     settings = (*now, torch.is_autocast_cache_enabled())
     enter = autocast_mode._enter_autocast
-    recorder.exit_outside(manager, WithoutAutocast(manager), enter, settings)
+    recorder.contexts.exit_outside(manager, WithoutAutocast(manager), enter, settings)
     return False
 
 
@@ -59,25 +59,25 @@ def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
 def serve_exit_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager, world = opened(args[0]), f.world
     recorder: Any = world.recorder  # type: ignore[attr-defined]
-    if recorder.is_open(manager):
-        return recorder.exit_context(manager)
+    if recorder.contexts.is_open(manager):
+        return recorder.contexts.exit(manager)
     held = opened(world.load_attr(manager, "_inference_mode_context"))
     if type(held) is not Entered:
         raise Break(breaks.EFFECT, "leaving an inference mode that was entered outside")
     without = InState(*(opened(world.load_attr(held, name)) for name in ("inference", "grad")))
     settings = (torch.is_inference_mode_enabled(),)
-    return recorder.exit_outside(manager, without, grad_mode._enter_inference_mode, settings)
+    return recorder.contexts.exit_outside(manager, without, grad_mode._enter_inference_mode, settings)
 
 
 @serve(record_function.__exit__)
 def serve_exit_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.exit_range(opened(args[0]))  # type: ignore[attr-defined]
+    return f.world.recorder.contexts.exit_range(opened(args[0]))  # type: ignore[attr-defined]
 
 
 @serve(record_function.__enter__)
 def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
-    f.world.recorder.enter_range(manager)  # type: ignore[attr-defined]
+    f.world.recorder.contexts.enter_range(manager)  # type: ignore[attr-defined]
     return manager
 
 
@@ -94,18 +94,18 @@ def serve_enter_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     mode, world = opened(args[0]), f.world
     if type(mode) is not DeviceContext:
         world.check_mode(mode)  # type: ignore[attr-defined]
-    world.recorder.push_mode(mode)  # type: ignore[attr-defined]
+    world.recorder.modes.push(mode)  # type: ignore[attr-defined]
     return mode
 
 
 @serve(TorchFunctionMode.__exit__)
 def serve_exit_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
+    return f.world.recorder.modes.pop()  # type: ignore[attr-defined]
 
 
 @serve(torch.device.__exit__)
 def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
+    return f.world.recorder.modes.pop()  # type: ignore[attr-defined]
 
 
 @serve(torch.set_default_device)
@@ -113,7 +113,7 @@ def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
     given = [opened(x) for x in (*args, *kwargs.values())]
     if len(given) != 1 or type(given[0]) not in (str, torch.device, type(None)):
         return f.world.call_native(f, torch.set_default_device, args, kwargs)
-    return f.world.recorder.set_default_device(given[0])  # type: ignore[attr-defined]
+    return f.world.recorder.modes.set_default_device(given[0])  # type: ignore[attr-defined]
 
 
 # ---- other switches
@@ -124,7 +124,7 @@ def serve_setter(setter: Any) -> None:
     def throw(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs:
             return f.world.call_native(f, setter, args, kwargs)
-        return f.world.recorder.throw(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
+        return f.world.recorder.flags.set_flag(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
 
 
 @serve(torch.use_deterministic_algorithms)
@@ -132,7 +132,7 @@ def serve_deterministic(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
     given = [opened(x) for x in (*args, *kwargs.values())]
     if not kwargs.keys() <= {"warn_only"} or not all(type(x) is bool for x in given) or len(given) > 2:
         return f.world.call_native(f, torch.use_deterministic_algorithms, args, kwargs)
-    return f.world.recorder.throw(set_deterministic, (*given, False)[:2])  # type: ignore[attr-defined]
+    return f.world.recorder.flags.set_flag(set_deterministic, (*given, False)[:2])  # type: ignore[attr-defined]
 
 
 # gradients are switched by a recorded call
@@ -164,6 +164,6 @@ def serve_enable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any
 @serve(autograd._saved_tensors_hooks_get_disabled_error_message)
 def serve_message(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     message = autograd._saved_tensors_hooks_get_disabled_error_message()
-    if message is not None and message in f.world.recorder.began.settings[disable_saved_tensors_hooks]:  # type: ignore[attr-defined]
+    if message is not None and message in f.world.recorder.flags.began.settings[disable_saved_tensors_hooks]:  # type: ignore[attr-defined]
         raise Break(breaks.EFFECT, "hooks on saved tensors that are disabled around the call")
     return message

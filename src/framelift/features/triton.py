@@ -200,10 +200,7 @@ class Launch:
         recorder = self.world.recorder
         tensors = {k: v for k, v in settings["kwargs"].items() if isinstance(v, torch.Tensor)}
         with torch._C.DisableTorchFunction():
-            node = recorder.node(triton_kernel_wrapper_mutation, (), settings)
-            node.meta["stack_trace"] = recorder.where()
-            recorder.calls += 1
-            recorder.impure.add(node)
+            recorder.builder.record(triton_kernel_wrapper_mutation, (), settings, None, pure=False)
             recorder.note_changes([tensors[name] for name in written(settings, tensors)], [*tensors.values()])
 
 

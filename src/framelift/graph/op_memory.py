@@ -97,7 +97,7 @@ def bypassed() -> Iterator[None]:
 
 
 def state() -> tuple[Any, ...]:
-    """The switches of torch on which an operator's result depends; the last ones choose between kernels,
+    """The flags of torch on which an operator's result depends; the last ones choose between kernels,
     whose results may be laid out differently."""
     c = torch._C
     return (
@@ -158,6 +158,10 @@ class Keys:
 
     def forget(self, fake: torch.Tensor) -> None:
         self.metas.pop(id(fake), None)
+
+    def exclude(self, fake: torch.Tensor) -> None:
+        """No key can stand for this one."""
+        self.metas[id(fake)] = None
 
     def key(
         self, func: Any, args: Any, kwargs: dict[str, Any], state: tuple[Any, ...]

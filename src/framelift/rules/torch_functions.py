@@ -60,7 +60,7 @@ def serve_has_torch_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) 
     """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
     recorder: Any = f.world.recorder  # type: ignore[attr-defined]
     given = f.world.for_torch(args)  # type: ignore[attr-defined]
-    return recorder.in_modes or bool(recorder.overloaded(given, {}))
+    return recorder.modes.active or bool(recorder.subclasses.overloaded(given, {}))
 
 
 @serve(torch.get_default_device)
@@ -187,7 +187,9 @@ def serve_resize(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     tensor, *sizes = world.for_torch(args)
     if kwargs or not sizes:
         return world.call_native(f, torch.Tensor.resize_, args, kwargs)
-    return world.recorder.resize(tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes))
+    return world.recorder.reassignments.resize(
+        tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
+    )
 
 
 @serve(torch.Tensor.resize_as_, torch.resize_as_)
@@ -196,7 +198,7 @@ def serve_resize_as(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = world.for_torch(args)
     if len(given) != 2 or kwargs:
         return world.call_native(f, torch.resize_as_, args, kwargs)
-    return world.recorder.resize(given[0], tuple(given[1].shape))
+    return world.recorder.reassignments.resize(given[0], tuple(given[1].shape))
 
 
 # ---- facts about symbols
@@ -209,7 +211,7 @@ def serve_check(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     condition = opened(args[0]) if args else None
     if type(condition) is not torch.SymBool:
         return f.world.call_native(f, torch._check, args, kwargs)
-    return f.world.recorder.assume(condition)  # type: ignore[attr-defined]
+    return f.world.recorder.builder.numbers.assume(condition)  # type: ignore[attr-defined]
 
 
 def serving_check(check: Any) -> Any:

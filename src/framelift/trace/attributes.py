@@ -27,8 +27,8 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.features.collectives.values import IDENTICAL
 from framelift.features.numpy.arrays import Array
 from framelift.graph import op_memory
-from framelift.graph.overrides import PLAIN as TENSORS
-from framelift.graph.symbols import PLAIN, SYMBOLIC, settled
+from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
 from framelift.guards.guard import Check
 from framelift.guards.sources import Access
 from framelift.interpreter.pending import Pending, opened
@@ -188,7 +188,7 @@ class Attributes(Door):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            of = self.recorder.class_of(obj)
+            of = self.recorder.subclasses.class_of(obj)
             found = (
                 super().class_attribute(torch.Tensor, name)
                 if of in TENSORS
@@ -486,11 +486,11 @@ class Attributes(Door):
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
-            return self.recorder.class_of(obj)
+            return self.recorder.subclasses.class_of(obj)
         if type(obj) is Array:
             return self.arrays.class_of(obj)
         if type(obj) in SYMBOLIC:
-            return PLAIN[type(obj)]
+            return PYTHON_TYPES[type(obj)]
         return super().class_of(obj)
 
     def type_of(self, value: Any) -> type:

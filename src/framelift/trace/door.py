@@ -264,8 +264,8 @@ class Door(PlainWorld):
         found = self.numbers.get(source)
         if found is None:
             self.guard(source, Check.TYPE, type(value))
-            found = self.numbers[source] = self.recorder.number(value)
-            self.number_inputs[self.recorder.inputs[-1][0]] = source
+            found = self.numbers[source] = self.recorder.builder.numbers.add_input(value)
+            self.number_inputs[self.recorder.inputs.entries[-1][0]] = source
         return found
 
     def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
@@ -278,7 +278,7 @@ class Door(PlainWorld):
         if number is not None:
             return number
         if id(value) not in self.known:  # a plain tensor that shares the data of one with a class of its own
-            value = next(tensor for known, tensor, _ in self.recorder.inputs if known is node)
+            value = next(tensor for known, tensor, _ in self.recorder.inputs.entries if known is node)
         return self.known[id(value)].source
 
     def is_inside(self, value: Any) -> bool:

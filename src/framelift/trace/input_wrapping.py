@@ -173,8 +173,8 @@ def open_tensor(world: Door, value: Any, source: Source) -> Any:
         dims = world.dims_of(source, value)
         if not dims:
             world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-            return world.know(value, world.recorder.input(value), source)
-        fake = world.recorder.input(value, dims)
+            return world.know(value, world.recorder.add_input(value), source)
+        fake = world.recorder.add_input(value, dims)
         free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
         world.guard(source, Check.TENSOR, _guards.TensorSpec(value, free))
     return world.know(value, fake, source)
@@ -184,7 +184,7 @@ def open_wrapper(world: Door, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
         world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.know(value, world.recorder.input(value), source)
+        face = world.know(value, world.recorder.add_input(value), source)
     flatten = world.class_attribute(type(value), "__tensor_flatten__")
     parts, context = world.for_c(world.invoke(flatten, face))
     with torch._C.DisableTorchFunction():

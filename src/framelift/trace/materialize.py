@@ -106,7 +106,11 @@ class Exposure(AttributeWrites):
             value = value.open()
             cls = type(value)
         if cls in ATOMS or id(value) in seen:
-            if cls is torch.Size and self.recorder.symbols is not None and type(seen) is not SeenByTorch:
+            if (
+                cls is torch.Size
+                and self.recorder.builder.symbols is not None
+                and type(seen) is not SeenByTorch
+            ):
                 return settled(value)
             return value
         if cls in SYMBOLIC:
@@ -176,8 +180,8 @@ class Exposure(AttributeWrites):
             self.guard(known.source, Check.IS, known.value)
 
     def outside_of(self, value: Any) -> Any:
-        at = self.recorder.input_of.get(id(value))
-        return self.known.get(id(self.recorder.inputs[at][1] if at is not None else value))
+        at = self.recorder.inputs.index_of.get(id(value))
+        return self.known.get(id(self.recorder.inputs.entries[at][1] if at is not None else value))
 
     def keep_apart(self, left: Seen, right: Seen) -> None:
         """C compares these: that two outside objects are not one, which decides it, is guarded."""

@@ -188,7 +188,7 @@ class NativeCalls(Operations):
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
+        if self.recorder.builder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
             numbers = self.for_torch(args)
             if are_numbers(numbers):
                 return self.compute_call(fn, numbers)

@@ -22,7 +22,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.sentinels import MISSING
 from framelift.features.numpy.arrays import is_array
-from framelift.graph.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.guard import Check
 from framelift.guards.sources import Access, Source
 from framelift.interpreter.pending import Pending, opened
@@ -117,7 +117,7 @@ class Operations(Exposure):
             cls = type(operand)
             if cls is FakeTensor:
                 tensors = True
-            elif cls in SYMBOLIC or (cls is torch.Size and self.recorder.symbols is not None):
+            elif cls in SYMBOLIC or (cls is torch.Size and self.recorder.builder.symbols is not None):
                 symbols = True
             elif cls not in ATOMS:
                 break
@@ -277,7 +277,7 @@ class Operations(Exposure):
             return native(isinstance, value.value, cls)
         value = opened(value)
         if type(value) in SYMBOLIC:
-            value = PLAIN[type(value)]()
+            value = PYTHON_TYPES[type(value)]()
         if type(value) is cls:
             return True  # nobody is asked
         self.guard_check(cls, "__instancecheck__")
@@ -319,7 +319,7 @@ class Operations(Exposure):
             return any(self.tensor_is_instance(fake, item) for item in cls)
         if cls is FakeTensor:
             return False
-        return issubclass(self.recorder.class_of(fake), cls) or isinstance(fake, cls)
+        return issubclass(self.recorder.subclasses.class_of(fake), cls) or isinstance(fake, cls)
 
     # ---- items
 

@@ -60,7 +60,7 @@ def is_exit(value: Any) -> bool:
 class World(NativeCalls):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
-        recorder.ask, recorder.ask_mode, recorder.meet_mode = self.ask_class, self.ask_mode, self.meet_mode
+        recorder.ask_program(self.ask_class, self.ask_mode, self.meet_mode)
         self.arrays = Arrays(self)
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
@@ -98,7 +98,7 @@ class World(NativeCalls):
     def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
         """Calls the `__torch_function__` of a mode."""
         handler = self.check_mode(mode)
-        classes = tuple(self.recorder.overloaded(args, kwargs or {}))
+        classes = tuple(self.recorder.subclasses.overloaded(args, kwargs or {}))
         given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
         return self.for_torch(self.invoke(handler, *given))
 

@@ -55,7 +55,7 @@ def open_distributed(world: Any, value: Any, source: Source) -> Any:
     cls = type(value)
     with torch._C.DisableTorchFunction():
         world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.know(value, world.recorder.input(value), source)
+        face = world.know(value, world.recorder.add_input(value), source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
         if not is_wrapper_class(type(local)):
             world.guard(place, Check.TENSOR, _guards.TensorSpec(local))

@@ -50,7 +50,7 @@ def serve_tracepoint(world: Any, *args: Any, **kwargs: Any) -> Any:
     given = tuple(map(world.for_torch, args))
     refuse_gradients("_export_tracepoint", given)
     settings = {name: world.for_torch(value) for name, value in kwargs.items()}
-    recorder.record(_export_tracepoint, given, settings, given, pure=False)
+    recorder.builder.record(_export_tracepoint, given, settings, given, pure=False)
     return given
 
 

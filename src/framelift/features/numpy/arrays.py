@@ -137,7 +137,7 @@ def open_array(world: Any, value: Any, source: Source) -> Any:
         world.guard(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.arrays += 1
+    world.recorder.inputs.note_array()
     fake = world.draws.tensor(tensor, world.draws.note(torch.from_numpy, (source,), {}, pure=True))
     return world.stand_in(value, Array(fake), source)
 
