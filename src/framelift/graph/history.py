@@ -37,7 +37,6 @@ class Histories:
     def __init__(self, builder: GraphBuilder, flags: TorchFlags) -> None:
         self.builder = builder
         self.inputs = builder.inputs
-        self.fakes = builder.fakes
         self.flags = flags
         self.replayed: dict[torch.fx.Node, Any] = {}
         """What the nodes of the graph gave when they were replayed."""
@@ -120,8 +119,8 @@ class Histories:
     @contextlib.contextmanager
     def real_histories(self) -> Iterator[None]:
         with (
-            self.fakes.unwatched(),
-            self.fakes,
+            self.builder.fakes.unwatched(),
+            self.builder.fakes,
             torch._C.DisableTorchFunction(),
             TorchState(),
             set_multithreading_enabled(False),
@@ -151,9 +150,9 @@ class Histories:
         if symbols is not None:
             entry = next((entry for entry in symbols.inputs if entry.node is node), None)
         if symbols is None or entry is None:
-            found: Any = self.fakes.of(as_input(value))
+            found: Any = self.builder.fakes.of(as_input(value))
         else:
-            found = symbols.stand_in(self.fakes, entry, as_input(value))
+            found = symbols.stand_in(self.builder.fakes, entry, as_input(value))
         return found.requires_grad_() if node in self.leaf_inputs.values() else found
 
     # ---- what the history of a tensor leads to
@@ -201,7 +200,8 @@ class Histories:
             if not all(grad is None or is_dense(grad) for grad in found):
                 raise Break(breaks.TENSOR_KIND, "a sparse gradient")
             made = {id(grad): gradient_fake(grad) for grad in found if grad is not None}
-            shared = self.shared(found)
+            there = pytree.tree_leaves(list(self.replayed.values()))
+            shared = shared_memory([grad for grad in found if grad is not None], there)
             self.view_gradients |= {
                 id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()
             }
@@ -220,18 +220,11 @@ class Histories:
         self.replayed[node] = replayed
         builder.note_call(node, results)
 
-    def shared(self, found: tuple[Any, ...]) -> set[int]:
-        """ids of gradients that share memory with one another, or with a tensor that is there anyway."""
-        grads = [grad for grad in found if grad is not None]
-        there = [t for t in pytree.tree_leaves(list(self.replayed.values())) if type(t) is FakeTensor]
-        count = collections.Counter(storage(t) for t in (*grads, *there) if is_dense(t))
-        return {id(grad) for grad in grads if is_dense(grad) and count[storage(grad)] > 1}
-
     def layout_of_grad(self, leaf: FakeTensor, grad: FakeTensor) -> tuple[Any, dict[str, Any]] | None:
         """How autograd would copy a gradient for `leaf.grad`: what `torch.empty_strided` is given. None: not.
 
         It is to lie in memory as the leaf does, unless that has holes."""
-        with self.fakes, torch._C.DisableTorchFunction():
+        with self.builder.fakes, torch._C.DisableTorchFunction():
             if grad.layout is not torch.strided:
                 return None
             like = torch.empty_like(leaf, requires_grad=False)
@@ -317,6 +310,13 @@ def gradient_fake(grad: Any) -> Any:
     """What stands for a gradient in the trace: not what stands for it when the graph is replayed."""
     made = torch.empty_strided(grad.shape, grad.stride(), dtype=grad.dtype, device=grad.device)
     return _guards.fake_history(made) if grad.requires_grad else made
+
+
+def shared_memory(grads: list[Any], values: list[Any]) -> set[int]:
+    """ids of gradients that share memory with one another, or with a tensor among some values."""
+    there = [value for value in values if type(value) is FakeTensor]
+    count = collections.Counter(storage(tensor) for tensor in (*grads, *there) if is_dense(tensor))
+    return {id(grad) for grad in grads if is_dense(grad) and count[storage(grad)] > 1}
 
 
 def is_differentiated(value: Any) -> bool:

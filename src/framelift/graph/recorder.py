@@ -15,20 +15,18 @@ from __future__ import annotations
 import contextlib
 import gc
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import GetSetDescriptorType, MethodWrapperType
 from typing import Any
 
 import torch
 import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
-from torch._ops import HigherOrderOperator
 from torch._subclasses import fake_tensor
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
-from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
@@ -40,9 +38,7 @@ from framelift.graph.arguments import (
     has_numbers_of_numpy,
     is_lookup,
     is_plain_result,
-    tensors_of,
 )
-from framelift.graph.body import GraphBody
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts
 from framelift.graph.data_reassignment import DataReassignment
@@ -70,9 +66,12 @@ from framelift.graph.functions import (
     overload_of,
     takes_a_factor,
 )
+from framelift.graph.higher_order import HigherOrder
 from framelift.graph.history import Histories
+from framelift.graph.inputs import Inputs
 from framelift.graph.modes import FunctionModes
 from framelift.graph.mutations import Mutations
+from framelift.graph.random_numbers import RandomNumbers
 from framelift.graph.requires_grad import RequiresGrad
 from framelift.graph.subclasses import Subclasses, as_plain, is_known_kind
 from framelift.graph.symbols import Dim, simplest
@@ -87,9 +86,8 @@ INDEXING = (operator.getitem, Tensor.__getitem__)
 class Recorder(TorchFunctionMode):
     """What torch does in one trace.
 
-    `call` is what the interpreter calls for a torch function, `call_with_bodies` for an operator that is
-    given callables, `call_opaque` for a function that the graph holds as it is. `body` records calls in a
-    graph within the graph. `finish` closes the graph.
+    `call` is what the interpreter calls for a torch function, `call_opaque` for a function that the graph
+    holds as it is, `higher_order.call` for an operator that is given callables. `finish` closes the graph.
     """
 
     def __init__(
@@ -111,10 +109,10 @@ class Recorder(TorchFunctionMode):
         self.histories = Histories(self.builder, self.flags)
         self.requires_grad = RequiresGrad(self.builder, self.keys, self.histories, self.wrappers, self.run)
         self.reassignments = DataReassignment(self)
+        self.random_numbers = RandomNumbers(self.builder)
+        self.higher_order = HigherOrder(self)
         self.indexing: Any = None
         """What is recorded for `tensor[index]` where an index without dimensions stands for many."""
-        self.generator_set = False
-        """Whether the program has set torch's generator after operators drew from it: then no other may."""
 
     def ask_program(
         self, ask_class: Callable[..., Any], ask_mode: Callable[..., Any], check_mode: Callable[..., None]
@@ -143,79 +141,6 @@ class Recorder(TorchFunctionMode):
             self.modes.leave()
             if self.collecting:
                 gc.enable()
-
-    # ---- bodies
-
-    @contextlib.contextmanager
-    def body(
-        self,
-        grad: bool | None = None,
-        takes_floats: bool = False,
-        is_region: bool = False,
-        in_backward: bool = False,
-    ) -> Iterator[GraphBody]:
-        """Calls within are recorded in a graph of its own, with gradients on or off (None: as around it).
-        `close` gives it its outputs. However it is left, the state around it is restored; what it has drawn
-        and changed, the graph around has drawn and changed too."""
-        made = GraphBody(takes_floats, is_region, in_backward)
-        with self.builder.nested(made), self.flags.grad_mode(grad):
-            yield made
-
-    def close(self, body: GraphBody, outputs: Any, grad: bool, prune: bool = True) -> None:
-        """Gives a body its outputs. `grad`: whether it is run with gradients on; `prune` leaves out operands
-        that it does not use."""
-        drop_redundant_setters(body.graph, grad)
-        body.close(outputs, self.builder.impure, prune)
-
-    def call_with_bodies(
-        self,
-        func: Any,
-        bodies: dict[str, torch.fx.GraphModule],
-        args: tuple[Any, ...],
-        settings: dict[str, Any],
-    ) -> Any:
-        """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
-        tensors: list[torch.Tensor] = []
-        builder, fakes = self.builder, self.fakes
-        if self.flags.operator_flags_set:
-            self.flags.check_operator_flags(func)
-        gather(args, tensors)
-        fakes.watch()
-        with torch._C.DisableTorchFunction():
-            run = self.run_operator if isinstance(func, HigherOrderOperator) else self.run
-            try:
-                out = run(func, args, settings)
-            except Exception as error:
-                raise Break(breaks.OPERATOR_ERROR, f"{describe(func)}: {error}") from error
-            changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
-        if fakes.drew_random:
-            self.note_random(func)
-        names = {id(body): builder.body.add_module(name, body) for name, body in bodies.items()}
-        given = tuple([self.argument_or_body(func, value, names) for value in args])
-        node = builder.add_call(func, given, out, settings, pure=not changed and not fakes.drew_random)
-        if builder.symbols is not None:
-            builder.numbers.bind(out, node)
-        return out
-
-    def argument_or_body(self, func: Any, value: Any, bodies: dict[int, torch.fx.Node]) -> Any:
-        if type(value) is tuple:
-            return tuple([self.argument_or_body(func, item, bodies) for item in value])
-        return bodies.get(id(value)) or self.builder.argument(func, value)
-
-    def run_operator(self, func: Any, args: Any, settings: dict[str, Any]) -> Any:
-        """Operators of torch's own say what they give for fakes. Where one of these is differentiated all
-        results are, of which a fake has only the look: its true history would take a graph of its own."""
-        if FakeTensorMode not in func.python_key_table:
-            return self.run(func, args, settings)
-        tensors: list[torch.Tensor] = []
-        gather(args, tensors)
-        with torch._C._AutoDispatchBelowAutograd():
-            out = self.run(func, args, settings)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            for result in tensors_of(out):
-                if result.dtype.is_floating_point or result.dtype.is_complex:
-                    _guards.fake_history(result)
-        return out
 
     # ---- inputs
 
@@ -285,7 +210,7 @@ class Recorder(TorchFunctionMode):
         return self.record_call(func, args, kwargs)
 
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        self.refuse(func, args)
+        refuse(func, args, self.inputs)
         if func in IGNORED_FLAGS:  # from torch's own Python
             return self.flags.set_flag(func, tuple(args))
         if func in LEGACY:
@@ -314,7 +239,7 @@ class Recorder(TorchFunctionMode):
         with torch._C.DisableTorchFunction(), self.fakes:
             if overload_of(func)._schema.returns:
                 out = self.run(func, args, kwargs)
-        self.note_random(func)
+        self.random_numbers.note(func)
         self.builder.record(func, args, kwargs, out, pure=False)
         return out
 
@@ -366,7 +291,7 @@ class Recorder(TorchFunctionMode):
             found = op_memory.lookup(key, keys)
             if found is not None:
                 if found.random or is_custom(func):
-                    self.note_random(func)
+                    self.random_numbers.note(func)
                 out = op_memory.produce(found, keys, tensors)
                 builder.record(func, args, kwargs, out, not found.random)
                 return out
@@ -385,7 +310,7 @@ class Recorder(TorchFunctionMode):
         wrapped = self.wrappers.behind or isinstance(func, type)
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
         if fakes.drew_random or is_custom(func):
-            self.note_random(func)
+            self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
             builder.record(func, args, kwargs, out, pure=False)
             return out
@@ -403,7 +328,7 @@ class Recorder(TorchFunctionMode):
             asked = func.__self__ if type(func) is MethodWrapperType else func
             for tensor in tensors:
                 self.inputs.note_fact(getattr(asked, "__name__", ""), tensor)
-            return self.plain(func, out)
+            return plain_result(func, out)
         if any(type(output) is not FakeTensor for output in outputs):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
         random = fakes.drew_random or is_collective(func)
@@ -434,14 +359,14 @@ class Recorder(TorchFunctionMode):
                 out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
                 raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
-            self.note_random(func)
+            self.random_numbers.note(func)
             builder.run_once()
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.INTERNAL, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
             outputs: list[torch.Tensor] = []
             if not gather(out, outputs) and not changed:
-                return self.plain(func, out)
+                return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
             builder.record(func, args, kwargs, out, pure=not changed and not fakes.drew_random)
@@ -474,29 +399,6 @@ class Recorder(TorchFunctionMode):
                 raise
             raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
 
-    def refuse(self, func: Any, args: Any) -> None:
-        try:
-            refused = REFUSED.get(func)
-        except TypeError:
-            return
-        if refused is not None:
-            raise Break(*refused)
-        if func in SPARSE_FACTS and args[0].layout is not torch.strided:
-            raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
-        if func in IN_PLACE_FACTS and id(args[0]) in self.inputs.index_of:
-            raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
-        if type(func) is MethodWrapperType and func.__name__ == "__set__":
-            name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
-            raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
-
-    def plain(self, func: Any, out: Any) -> Any:
-        """A result without tensors: a fact about the arguments."""
-        if not is_plain_result(out):
-            raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} gives a {type(out).__name__}")
-        if out is None and not (type(func) is MethodWrapperType and func.__name__ == "__get__"):
-            raise Break(breaks.EFFECT, describe(func))
-        return out
-
     def note_changes(self, written: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
         """Whether an operator has written to any of its tensors."""
         changed = self.mutations.note(written, tensors)
@@ -504,29 +406,6 @@ class Recorder(TorchFunctionMode):
         self.reassignments.note_written(written)
         self.mutations.refuse_overlap()
         return changed
-
-    # ---- random numbers
-
-    @property
-    def has_drawn(self) -> bool:
-        """Whether any operator has drawn random numbers, or may have."""
-        return any(body.draws for body in self.builder.bodies)
-
-    def note_random(self, func: Any) -> None:
-        """An operator has drawn from torch's generator, or is the program's own and may have."""
-        if torch._C._are_functorch_transforms_active():
-            raise Break(breaks.RANDOM, f"{describe(func)}, within a transform of torch.func around the call")
-        if self.generator_set:
-            raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
-        self.builder.body.draws = True
-        if is_custom(func):
-            self.builder.run_once()
-
-    def set_generator(self) -> bool:
-        """The program sets torch's generator. Whether operators have drawn from it before: then no operator
-        may draw after that."""
-        self.generator_set = self.generator_set or self.has_drawn
-        return self.generator_set
 
     # ---- the end
 
@@ -537,7 +416,7 @@ class Recorder(TorchFunctionMode):
             return False
         if self.wrappers.behind or self.mutations.of_inputs:
             return False  # an operator on tensors that wrap others may be a collective
-        return not self.has_drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
+        return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""
@@ -556,3 +435,29 @@ class Recorder(TorchFunctionMode):
         self.builder.finish(tuple(nodes))
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
+
+
+def refuse(func: Any, args: Any, inputs: Inputs) -> None:
+    """Breaks at calls that are not recorded."""
+    try:
+        refused = REFUSED.get(func)
+    except TypeError:
+        return
+    if refused is not None:
+        raise Break(*refused)
+    if func in SPARSE_FACTS and args[0].layout is not torch.strided:
+        raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
+    if func in IN_PLACE_FACTS and id(args[0]) in inputs.index_of:
+        raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
+    if type(func) is MethodWrapperType and func.__name__ == "__set__":
+        name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
+        raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
+
+
+def plain_result(func: Any, out: Any) -> Any:
+    """A result without tensors: a fact about the arguments."""
+    if not is_plain_result(out):
+        raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} gives a {type(out).__name__}")
+    if out is None and not (type(func) is MethodWrapperType and func.__name__ == "__get__"):
+        raise Break(breaks.EFFECT, describe(func))
+    return out

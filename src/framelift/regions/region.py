@@ -211,7 +211,7 @@ def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild)
     recorder = world.recorder
     before, undo, after = [], [], []
     again = recorder.can_run_again() and not r.draws(late=False)
-    if again and recorder.has_drawn:
+    if again and recorder.random_numbers.drawn:
         before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
         undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
     if recorder.modes.before:

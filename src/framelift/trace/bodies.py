@@ -49,7 +49,7 @@ def body(
     and can be reached from `within`, nor, unless it `may_write` to them, the tensors that it is given."""
     unchanged = Unchanged(world, what, within)
     recorder = world.recorder
-    with recorder.body(grad, takes_floats=floats, in_backward=in_backward) as made:
+    with recorder.higher_order.body(grad, takes_floats=floats, in_backward=in_backward) as made:
         for value in inputs:
             recorder.builder.operator_input(value)
         yield made
@@ -259,7 +259,7 @@ def traced(
         outputs = recorder.builder.argument(fn, tuple(found.leaves if numbers else found.tensors))
         if not aliases:
             refuse_aliases(found)
-        recorder.close(made, outputs[0] if bare and outputs else outputs, grad)
+        recorder.higher_order.close(made, outputs[0] if bare and outputs else outputs, grad)
         drawn_again = made.draws and not once and differentiated(made)
     if drawn_again:  # torch runs a body again for its gradients, which would draw other numbers
         raise Break(breaks.RANDOM, f"{what}, which is differentiated")
@@ -338,5 +338,5 @@ def record(world: Any, operator: Any, bodies: list[Traced], arrange: Any, **sett
     operands = share_operands([one.body for one in bodies])
     modules = [one.body.module() for one in bodies]
     names = {one.role: module for one, module in zip(bodies, modules, strict=True)}
-    out = world.recorder.call_with_bodies(operator, names, arrange(modules, tuple(operands)), settings)
+    out = world.recorder.higher_order.call(operator, names, arrange(modules, tuple(operands)), settings)
     return list(out)

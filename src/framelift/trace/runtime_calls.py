@@ -165,14 +165,14 @@ class Draws:
     def at_default(self, fn: Any, args: tuple[Any, ...]) -> None:
         """Something is done to the generator that the graph draws from."""
         self.check_place()
-        late = self.world.recorder.set_generator()
+        late = self.world.recorder.random_numbers.set_generator()
         if late:  # the graph may write to what is given
             args = tuple(self.copy(x) if isinstance(x, torch.Tensor) else x for x in args)
         self.note(fn, args, {}, late=late)
 
     def state_of_default(self, fn: Any) -> Any:
         self.check_place()
-        if self.world.recorder.has_drawn or self.world.recorder.generator_set:
+        if self.world.recorder.random_numbers.drawn or self.world.recorder.random_numbers.generator_set:
             raise Break(breaks.RANDOM, "the state of torch's generator, after the graph has drawn from it")
         with outside_of_modes():
             state = DEFAULT.get_state()

@@ -60,14 +60,14 @@ class Application:
             with self.recorder.flags.grad_mode(False):
                 return self.apart(self.forward())
         builder = self.recorder.builder
-        with self.recorder.body() as forward:
+        with self.recorder.higher_order.body() as forward:
             for tensor in filter(is_tensor, self.args):
                 builder.node_of(tensor)  # to be an operand, used or not: it may get a gradient
             with self.recorder.flags.grad_mode(False):
                 out = self.forward()
                 backward = self.backward(forward, as_tuple(out))
             outputs = (builder.argument(self.cls, out), backward.outer_nodes)
-            self.recorder.close(forward, outputs, grad=False, prune=False)
+            self.recorder.higher_order.close(forward, outputs, grad=False, prune=False)
         return self.call(forward, backward, out)
 
     # ---- forward
@@ -126,7 +126,7 @@ class Application:
                     grads[id(arg)] = grad if before is None else recorder.call(torch.add, (before, grad), {})
             gradients = {key: recorder.builder.argument(self.cls, grad) for key, grad in grads.items()}
             outputs_of = tuple(gradients.get(id(value)) for value in forward.operand_values)
-            recorder.close(made, outputs_of, grad=False)
+            recorder.higher_order.close(made, outputs_of, grad=False)
         return made
 
     # ---- the call
@@ -141,7 +141,7 @@ class Application:
         }
         bodies = {"forward": forward.module(), "backward": backward.module()}
         args = (*bodies.values(), *forward.operand_values)
-        return self.recorder.call_with_bodies(autograd_function_apply, bodies, args, settings)
+        return self.recorder.higher_order.call(autograd_function_apply, bodies, args, settings)
 
 
 def is_tensor(value: Any) -> bool:

@@ -103,7 +103,7 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
         if calls_operators(made.graph, made.modules):
             raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")
-        recorder.close(made, outputs, grad=True)
+        recorder.higher_order.close(made, outputs, grad=True)
     module = made.module()
     if context is not checkpoints.noop_context_fn:
         module.meta[CONTEXT] = context

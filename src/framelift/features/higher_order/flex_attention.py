@@ -56,7 +56,7 @@ def serve_flex_attention(
     bodies = {"score_mod": changed.body.module(), "mask_mod": masked.body.module()}
     own = [tuple(one.body.operand_values) for one in (changed, masked)]
     args = (query, key, value, bodies["score_mod"], (*blocks, bodies["mask_mod"]), settled(scale), options)
-    out, logsumexp, highest = recorder.call_with_bodies(flex_attention, bodies, (*args, *own), {})
+    out, logsumexp, highest = recorder.higher_order.call(flex_attention, bodies, (*args, *own), {})
     return out, logsumexp, highest
 
 

@@ -44,7 +44,7 @@ def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any
     builder, grad, state = recorder.builder, torch.is_grad_enabled(), recorder.flags.state
     bare = all(around.is_region for around in builder.bodies[1:])  # transforms have no rule for the operator
     unchanged = Unchanged(world, NAME, (func, args, kwargs))
-    with recorder.body(is_region=bare) as made:
+    with recorder.higher_order.body(is_region=bare) as made:
         out = world.invoke(func, *args, **kwargs)
         region = Traced(NAME, "fn", made, *pytree.tree_flatten(out))
         outputs = builder.argument(func, tuple(region.tensors))
@@ -54,7 +54,7 @@ def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any
         is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
         is_body &= recorder.flags.state == state and not made.draws
         if is_body:
-            recorder.close(made, outputs, grad)
+            recorder.higher_order.close(made, outputs, grad)
     if is_body:
         invoke(recorder, region, grad)
     else:

@@ -94,7 +94,7 @@ class Differentiable:
     def call(self, function: Any, more: tuple[Any, ...] = (), **settings: Any) -> list[Any]:
         module = self.body.body.module()
         args = (module, *self.primals, *more, *self.body.body.operand_values)
-        return list(self.world.recorder.call_with_bodies(function, {"function": module}, args, settings))
+        return list(self.world.recorder.higher_order.call(function, {"function": module}, args, settings))
 
     def results(self, tensors: list[Any], has_aux: bool) -> tuple[Any, Any]:
         """Output and auxiliary results, as the program gives them."""

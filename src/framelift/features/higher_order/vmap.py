@@ -90,7 +90,7 @@ def one_of_batch(
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, f"gradients switched in {what}")
-        recorder.close(made, recorder.builder.argument(func, tensors), grad)
+        recorder.higher_order.close(made, recorder.builder.argument(func, tensors), grad)
     return made, found
 
 
@@ -111,7 +111,7 @@ def over_batch(
     values = (module, *(leaf for leaf, _ in own), *made.operand_values)
     settings["in_dims"] = (*(dim for _, dim in own), *(None for _ in made.operands))
     settings["out_dims"] = tuple(dims[n] for n in places)
-    tensors = world.recorder.call_with_bodies(mapped, {"mapped": module}, values, settings)
+    tensors = world.recorder.higher_order.call(mapped, {"mapped": module}, values, settings)
     for n, tensor in zip(places, tensors, strict=True):
         results[n] = tensor
     return pytree.tree_unflatten(results, shape)
