@@ -199,9 +199,12 @@ class GraphBuilder:
         self.name_outputs(out, node)
         return node
 
-    def keep(self, node: torch.fx.Node) -> None:
-        """A node is run even if nobody uses what it gives."""
+    def add_effect(self, target: Any, args: tuple[Any, ...]) -> torch.fx.Node:
+        """A call that matters for what it does, and is no operator."""
+        node = self.body.add_node("call_function", target, args)
+        node.meta["stack_trace"] = self.where()
         self.impure.add(node)
+        return node
 
     def remove(self, node: torch.fx.Node) -> None:
         """Takes back a node that nobody uses."""

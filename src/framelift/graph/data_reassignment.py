@@ -72,7 +72,7 @@ class DataReassignment:
         node = nodes[id(alias)]
         if fake.requires_grad and inside:
             node = builder.body.add_node("call_method", "requires_grad_", (node,))
-            builder.keep(node)
+            builder.impure.add(node)
         elif fake.requires_grad:
             self.reassigned.add(id(fake))
             builder.check_uses(self.check_use)

@@ -71,63 +71,24 @@ def has_effects(func: Any) -> bool:
     return type(found) is torch._ops.OpOverload and _get_effect(found) is not None
 
 
-QUERIES = frozenset(
-    getattr(Tensor, name)
-    for name in (
-        *(
-            "size",
-            "stride",
-            "dim",
-            "ndimension",
-            "numel",
-            "nelement",
-            "element_size",
-            "storage_offset",
-            "__len__",
-        ),
-        *(
-            "is_contiguous",
-            "is_floating_point",
-            "is_complex",
-            "is_signed",
-            "is_conj",
-            "is_neg",
-            "is_inference",
-        ),
-        "get_device",
-    )
+QUERY_NAMES = (
+    *("size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset"),
+    *("__len__", "is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg"),
+    *("is_inference", "get_device"),
 )
+QUERIES = frozenset(getattr(Tensor, name) for name in QUERY_NAMES)
 """Methods that say something about a tensor and do nothing; their arguments need no nodes."""
 
-METADATA = frozenset(
-    name
-    for name in {
-        "shape",
-        "dtype",
-        "device",
-        "ndim",
-        "requires_grad",
-        "layout",
-        "is_cuda",
-        "is_leaf",
-        "is_sparse",
-        "itemsize",
-    }
-    | {"is_quantized", "is_meta", "is_cpu", "is_nested", "names", "nbytes", "is_mkldnn", "is_mps", "is_xpu"}
-    if hasattr(Tensor, name)
+METADATA_NAMES = (
+    *("shape", "dtype", "device", "ndim", "requires_grad", "layout", "is_leaf", "itemsize", "nbytes"),
+    *("names", "is_cpu", "is_cuda", "is_meta", "is_mkldnn", "is_mps", "is_nested", "is_quantized"),
+    *("is_sparse", "is_xpu"),
 )
+METADATA = frozenset(name for name in METADATA_NAMES if hasattr(Tensor, name))
 """Attributes of a tensor that say something about it and make no node."""
 
-PLAIN_RESULTS = frozenset(
-    {
-        *op_memory.ATOMS,
-        torch.Size,
-        bytes,
-        type(NotImplemented),
-        torch.finfo,
-        torch.iinfo,
-    }
-)
+PLAIN_RESULTS = op_memory.ATOMS | {torch.Size, bytes, type(NotImplemented), torch.finfo, torch.iinfo}
+"""Types of results that are no tensors, but facts."""
 
 REFUSED = {
     Tensor.__repr__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
@@ -156,19 +117,11 @@ REFUSED = {
 if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
     REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
 
-SPARSE_FACTS = frozenset(
-    getattr(Tensor, name)
-    for name in (
-        "is_coalesced",
-        "_nnz",
-        "sparse_dim",
-        "dense_dim",
-        "indices",
-        "values",
-        "_indices",
-        "_values",
-    )
+SPARSE_NAMES = (
+    *("is_coalesced", "_nnz", "sparse_dim", "dense_dim"),
+    *("indices", "values", "_indices", "_values"),
 )
+SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES)
 """What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
 
 EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}

@@ -46,9 +46,7 @@ class NumberNodes:
         """A condition on symbols holds from here on; the graph makes sure of it."""
         with torch._C.DisableTorchFunction():
             torch._check(condition)
-        node = self.builder.body.add_node("call_function", torch._check, (self.term(condition),))
-        node.meta["stack_trace"] = self.builder.where()
-        self.builder.keep(node)
+        self.builder.add_effect(torch._check, (self.term(condition),))
 
     def bind(self, out: Any, node: torch.fx.Node) -> None:
         """Symbols for what only the data decides come from the node that looks at it."""

@@ -122,21 +122,9 @@ def autocast_state() -> tuple[Any, ...]:
     )
 
 
-ATOMS = frozenset(
-    {
-        int,
-        float,
-        bool,
-        complex,
-        str,
-        type(None),
-        type(Ellipsis),
-        torch.dtype,
-        torch.device,
-        torch.layout,
-        torch.memory_format,
-    }
-)
+PYTHON_ATOMS = {int, float, bool, complex, str, type(None), type(Ellipsis)}
+ATOMS = frozenset({*PYTHON_ATOMS, torch.dtype, torch.device, torch.layout, torch.memory_format})
+"""Types of arguments that a key holds as they are."""
 
 
 class Keys:

@@ -42,6 +42,7 @@ from framelift.graph.arguments import (
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts
 from framelift.graph.data_reassignment import DataReassignment
+from framelift.graph.effects import Mutations, RandomNumbers
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
 from framelift.graph.functions import (
     EFFECTS,
@@ -70,8 +71,6 @@ from framelift.graph.higher_order import HigherOrder
 from framelift.graph.history import Histories
 from framelift.graph.inputs import Inputs
 from framelift.graph.modes import FunctionModes
-from framelift.graph.mutations import Mutations
-from framelift.graph.random_numbers import RandomNumbers
 from framelift.graph.requires_grad import RequiresGrad
 from framelift.graph.subclasses import Subclasses, as_plain, is_known_kind
 from framelift.graph.symbols import Dim, simplest

@@ -210,9 +210,7 @@ class TorchFlags:
 
     def add_setter(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
         """The graph sets what the trace has set."""
-        node = self.builder.body.add_node("call_function", target, args)
-        node.meta["stack_trace"] = self.builder.where()
-        self.builder.keep(node)
+        node = self.builder.add_effect(target, args)
         self.read()
         return node
 
