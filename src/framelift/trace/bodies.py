@@ -38,7 +38,7 @@ def body(
     what: str,
     inputs: Sequence[Any] = (),
     *,
-    within: Any = None,
+    callee: Any = None,
     may_write: bool = False,
     grad: bool | None = None,
     floats: bool = False,
@@ -46,14 +46,14 @@ def body(
 ) -> Iterator[GraphBody]:
     """Calls within are recorded in a body, which is to be closed; the operator gives it the `inputs`. It runs
     later, or never, or more than once: so it must change nothing from outside, nor what was made in the trace
-    and can be reached from `within`, nor, unless it `may_write` to them, the tensors that it is given."""
-    unchanged = Unchanged(world, what, within)
+    and can be reached from the `callee`, nor, unless it `may_write` to them, the tensors that it is given."""
+    around = Unchanged(world, what, callee)
     recorder = world.recorder
     with recorder.higher_order.body(grad, takes_floats=floats, in_backward=in_backward) as made:
         for value in inputs:
             recorder.builder.operator_input(value)
         yield made
-        unchanged.check()
+        around.check()
         if not may_write:
             refuse_writes(made, what)
 
@@ -61,13 +61,13 @@ def body(
 class Unchanged:
     """What is around a body when it begins, to be compared when it ends."""
 
-    def __init__(self, world: World, what: str, within: Any = None) -> None:
+    def __init__(self, world: World, what: str, callee: Any = None) -> None:
         self.world = world
         self.what = what
         self.effects = effects(world)
         self.reached: dict[int, Any] = {}
-        if within is not None:
-            reach(world, within, self.reached)
+        if callee is not None:
+            reach(world, callee, self.reached)
         self.states = {key: state_of(found) for key, found in self.reached.items()}
 
     def check(self) -> None:
@@ -252,7 +252,7 @@ def traced(
     recorder, what = world.recorder, f"{role} of {operator}"
     grad = torch.is_grad_enabled() if grad is None else grad
     settings: dict[str, Any] = {"grad": grad, "floats": floats, "in_backward": in_backward}
-    with body(world, what, inputs, within=(fn, args), **settings) as made:
+    with body(world, what, inputs, callee=(fn, args), **settings) as made:
         with breaks_named(what):
             out = world.for_torch(world.invoke(fn, *args))
         found = Traced(operator, role, made, *pytree.tree_flatten(out))
