@@ -57,13 +57,15 @@ def opaque(fn: Any) -> Any:
         return _frame.untouched(alive(), *args, **kwargs)
 
     del call.__wrapped__
-    _frame.set_decision(call.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
+    _frame.set_decision(call.__code__, _frame.SKIP, _frame.REFUSE)
     return call
 
 
 def call_opaque(world: Any, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = tuple([world.for_torch(arg) for arg in args])
-    return world.recorder.call_opaque(target, given, {k: world.for_torch(v) for k, v in kwargs.items()})
+    given = tuple([world.materialize.for_torch(arg) for arg in args])
+    return world.recorder.call_opaque(
+        target, given, {k: world.materialize.for_torch(v) for k, v in kwargs.items()}
+    )
 
 
 def nonstrict_trace(fn: Any) -> Any:
@@ -121,11 +123,13 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = [world.for_c(arg) for arg in args]
-    keywords = {name: world.for_c(value) for name, value in kwargs.items()}
+    given = [world.materialize.for_c(arg) for arg in args]
+    keywords = {name: world.materialize.for_c(value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         result = _frame.untouched(fn, *given, **keywords)
-    return Pending(world, world.root.constant(result, getattr(fn, "__name__", "constant")), result)
+    return Pending(
+        world.inputs, world.inputs.root.constant(result, getattr(fn, "__name__", "constant")), result
+    )
 
 
 MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
@@ -177,7 +181,7 @@ class error_on_graph_break:
             with self:
                 return fn(*args, **kwargs)
 
-        _frame.set_decision(within.__code__, _frame.LOOK, _frame.INTERPRET)  # type: ignore[attr-defined]
+        _frame.set_decision(within.__code__, _frame.LOOK, _frame.INTERPRET)
         return within
 
 
@@ -187,14 +191,14 @@ for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, e
 BUILDERS[error_on_graph_break] = build_instance
 
 
-def serve_skip_frame(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_skip_frame(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (why,) = (*args, *kwargs.values()) or ("",)
     world: Any = f.world
-    world.skips = f is world.outermost
+    world.frame.skips = f is world.frame.outermost
     raise Break(breaks.SKIPPED, str(opened(why)))
 
 
-def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_graph_break(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (reason,) = (*args, *kwargs.values()) or ("",)
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
 

@@ -68,7 +68,7 @@ class Frame:
         self.stack: list[Any] = []
         self.ip = 0
         self.globals = func.__globals__
-        self.names = machine.world.names(self.globals, func)
+        self.names = machine.world.scopes.names(self.globals, func)
         self.namespace: Any = None
         """Where a class body or `exec` keeps its names; None in functions."""
         self.kwnames: tuple[str, ...] = ()

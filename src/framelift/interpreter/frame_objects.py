@@ -223,7 +223,7 @@ def as_seen(frame: Any) -> Any:
     if type(frame) is FrameType and frame.f_code.co_flags & MADE:
         of: Any = frame.f_locals
         interpreted: Frame = of.frame
-        return interpreted.world.frame_object(interpreted)
+        return interpreted.view()
     return frame
 
 

@@ -211,8 +211,8 @@ class Suspended:
         raise RuntimeError(f"{self.kind} ignored GeneratorExit")
 
     def __del__(self) -> None:
-        if self.state is SUSPENDED and self.frame.world.runs_finalisers:
-            reporting(self.frame.world, self, self.frame.world.finalise)
+        if self.state is SUSPENDED and self.frame.world.lifetimes.runs_finalisers:
+            reporting(self.frame.world, self, self.frame.world.lifetimes.finalise)
 
     def clear(self) -> None:
         """Its frame is cleared."""
@@ -241,7 +241,7 @@ class Suspended:
         return self.frame.code.code
 
     def its_frame(self) -> Any:
-        return None if self.state is CLOSED else self.frame.world.frame_object(self.frame)
+        return None if self.state is CLOSED else self.frame.view()
 
 
 def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
@@ -249,7 +249,7 @@ def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
     try:
         return act(owner)
     except BaseException as error:
-        if world.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
+        if world.errors.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
             _frame.unraisable(clean_traceback(error), owner)
         return None
 
@@ -293,7 +293,7 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
     try:
         made = _frame.native(kind, *arguments)
     except BaseException as raised:
-        if not world.catchable(raised):
+        if not world.errors.catchable(raised):
             raise
         return clean_traceback(raised)
     return (
@@ -325,7 +325,7 @@ class Generator(Suspended):
     def __next__(self) -> Any:
         """Implement next(self)."""
         # C is asking, so it may look into what it gets
-        return self.frame.world.for_c(self.resume())
+        return self.frame.world.materialize.for_c(self.resume())
 
     gi_running = Shown(Suspended.is_running)
     gi_suspended = Shown(Suspended.is_suspended)

@@ -109,8 +109,8 @@ class Machine:
 
     def enter(self, func: FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """A frame entered from C, its arguments bound by CPython."""
-        self.world.entered(func)
-        frame = Frame(self, func, decoded(func.__code__), self.world.defaults_of(func, arguments))
+        self.world.functions.entered(func)
+        frame = Frame(self, func, decoded(func.__code__), self.world.functions.defaults(func, arguments))
         frame.namespace = namespace
         return self.run(frame)
 
@@ -216,7 +216,7 @@ class Machine:
 
     def unwind(self, frame: Frame, base: Frame, error: BaseException, reraised: bool) -> Frame | None:
         """The frame whose handler takes the error, its stack prepared; None: it leaves `base`."""
-        if not self.world.catchable(error):
+        if not self.world.errors.catchable(error):
             return None
         raised_at = frame.ip
         if reraised:
@@ -226,7 +226,7 @@ class Machine:
         while True:
             entry = frame.code.handler_at(frame.ip)
             if entry is not None:
-                self.world.catching(error)
+                self.world.errors.catching(error)
                 del frame.stack[entry.depth :]
                 frame.kwnames = ()  # those of a call that raised
                 if entry.push_lasti:

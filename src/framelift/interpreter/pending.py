@@ -31,7 +31,7 @@ class Pending:
         """The real object, guarded; the same one each time."""
         opened = self.opened
         if opened is MISSING:
-            opened = self.opened = self.world.load(self.value, self.source)
+            opened = self.opened = self.world.inputs.load(self.value, self.source)
         return opened
 
     def __repr__(self) -> str:

@@ -81,7 +81,7 @@ def build_cell(r: Rebuild, value: types.CellType) -> str:
 @builds(types.FunctionType)
 def build_function(r: Rebuild, fn: types.FunctionType) -> str:
     scope = fn.__globals__
-    where = r.input(r.world.root.top) if scope is r.world.frame_globals else r.constant(scope)
+    where = r.input(r.world.inputs.root.top) if scope is r.world.frame.globals else r.constant(scope)
     closure = "None" if fn.__closure__ is None else r.tuple_of(fn.__closure__)
     parts = [r.constant(fn.__code__), where, repr(fn.__name__), "None", closure]
     name = r.variable(f"{r.constant(types.FunctionType)}({', '.join(parts)})", fn)
@@ -333,7 +333,7 @@ def build_atom(r: Rebuild, value: Any) -> str:
 
 
 def build_exception(r: Rebuild, value: BaseException) -> str:
-    r.world.looking_at(value)
+    r.world.errors.looking_at(value)
     base = builtin_base(type(value))
     args = value.args
     if isinstance(value, BaseExceptionGroup):

@@ -99,7 +99,7 @@ class Stopping:
 
     def written(self, world: World, r: Rebuild, states: str) -> str:
         """What the region returns."""
-        function = r.input(world.root.function(self.frames[0].func.__name__))
+        function = r.input(world.inputs.root.function(self.frames[0].func.__name__))
         return f"{r.own(self.plan.stop)}({function}, {states})"
 
 
@@ -112,7 +112,7 @@ def generate(
     world: World, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
 ) -> Region:
     """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
-    writes = world.writes()
+    writes = world.writes.collect()
     world.recorder.settle()
     late: frozenset[int] = frozenset()
     if stopping is not None:
@@ -160,7 +160,10 @@ def write(
     body = []
     has_graph = not recorder.builder.empty or bool(outputs)
     if has_graph:
-        given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs.entries]
+        given = [
+            r.input(world.inputs.graph_input_source(node, value))
+            for node, value, _ in recorder.inputs.entries
+        ]
         for n, (_, value, _) in enumerate(recorder.inputs.entries):
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
@@ -232,9 +235,9 @@ def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild)
         undo.insert(0, f"{r.constant(set_flags)}(before)")
         after.insert(0, f"{r.constant(set_flags)}(before)")
     left = {id(manager) for manager in recorder.contexts.left}
-    exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
+    exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
     if again:
-        given = ["error", repr(name), repr(world.handles_errors), *exits]
+        given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
         undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
     else:
         undo += [f"{r.constant(leave_statements)}(error, {', '.join(exits)})"] if exits else []
@@ -263,7 +266,7 @@ def replay(world: World, writes: Writes, r: Rebuild) -> None:
             else:
                 statements.append(f"{target}[{name!r}] = {r.value(value)}")
     for cell, value in writes.cells:
-        target = r.input(world.cell_source(cell))
+        target = r.input(world.functions.cell_source(cell))
         if value is MISSING:
             statements.append(f"del {target}.cell_contents")
         else:

@@ -27,14 +27,14 @@ from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.machine import TRACED, calls_back
 from framelift.trace.shadows import change_of
-from framelift.trace.world import World
+from framelift.trace.world import TraceWorld
 
 # ---- bodies
 
 
 @contextlib.contextmanager
 def body(
-    world: World,
+    world: TraceWorld,
     what: str,
     inputs: Sequence[Any] = (),
     *,
@@ -61,7 +61,7 @@ def body(
 class Unchanged:
     """What is around a body when it begins, to be compared when it ends."""
 
-    def __init__(self, world: World, what: str, callee: Any = None) -> None:
+    def __init__(self, world: TraceWorld, what: str, callee: Any = None) -> None:
         self.world = world
         self.what = what
         self.effects = effects(world)
@@ -113,11 +113,11 @@ STATELY = (dict, bytearray)
 """What the collector may not know of, though it changes."""
 
 
-def reach(world: World, value: Any, reached: dict[int, Any]) -> None:
+def reach(world: TraceWorld, value: Any, reached: dict[int, Any]) -> None:
     left = [value]
     while left:
         value = left.pop()
-        if isinstance(value, UNREACHED) or id(value) in reached or id(value) in world.views:
+        if isinstance(value, UNREACHED) or id(value) in reached or id(value) in world.attributes.views:
             continue
         if gc.is_tracked(value) or isinstance(value, STATELY):
             reached[id(value)] = value
@@ -138,9 +138,9 @@ def state_of(value: Any) -> list[Any]:
     return found
 
 
-def effects(world: World) -> list[Any]:
+def effects(world: TraceWorld) -> list[Any]:
     """What would be written to the outside, by the identity of what is written."""
-    changes = [change for change in map(change_of, list(world.shadows.values())) if change]
+    changes = [change for change in map(change_of, list(world.containers.shadows.values())) if change]
     found: list[Any] = [
         (
             id(change.shadow),
@@ -149,10 +149,10 @@ def effects(world: World) -> list[Any]:
         )
         for change in changes
     ]
-    found += [(id(blind), len(blind.calls)) for blind in world.blind.values()]
-    views = (*world.views.values(), *world.scopes.values())
+    found += [(id(blind), len(blind.calls)) for blind in world.containers.blind.values()]
+    views = (*world.attributes.views.values(), *world.scopes.views.values())
     found += [(id(view), named(written)) for view in views if (written := view.changes())]
-    found += [(id(cell), id(now)) for cell, now in world.changed_cells()]
+    found += [(id(cell), id(now)) for cell, now in world.functions.changed_cells()]
     return found
 
 
@@ -254,7 +254,7 @@ def traced(
     settings: dict[str, Any] = {"grad": grad, "floats": floats, "in_backward": in_backward}
     with body(world, what, inputs, callee=(fn, args), **settings) as made:
         with breaks_named(what):
-            out = world.for_torch(world.invoke(fn, *args))
+            out = world.materialize.for_torch(world.calls.invoke(fn, *args))
         found = Traced(operator, role, made, *pytree.tree_flatten(out))
         outputs = recorder.builder.argument(fn, tuple(found.leaves if numbers else found.tensors))
         if not aliases:

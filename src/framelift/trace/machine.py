@@ -38,16 +38,18 @@ class TracingMachine(Machine):
 
     def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """C called the function, so it may look into what it gets: nothing pending may be in there."""
-        if not self.world.interprets(func):
-            return self.world.call_native(self.frame, func, arguments, None)  # to be told that it can't be
+        if not self.world.calls.interprets(func):
+            return self.world.calls.native(self.frame, func, arguments, None)  # to be told that it can't be
         of_new_class = TOLD_OF_CLASSES.get(func.__name__)
         if of_new_class is not None and isinstance(arguments[of_new_class], type):
-            self.world.know_class(arguments[of_new_class])  # type: ignore[attr-defined]
+            self.world.created.add_class(arguments[of_new_class])  # type: ignore[attr-defined]
         if func in self.served and not func.__code__.co_flags & VARIADIC:
-            return self.world.for_c(self.invoke(func, tuple(arguments), {}))
-        result = self.world.for_c(super().enter(func, arguments, namespace))
+            return self.world.materialize.for_c(self.invoke(func, tuple(arguments), {}))
+        result = self.world.materialize.for_c(super().enter(func, arguments, namespace))
         if namespace is not None and namespace is not func.__globals__:
-            self.world.for_c(namespace)  # of a class, which C, or code that is not interpreted, makes of it
+            self.world.materialize.for_c(
+                namespace
+            )  # of a class, which C, or code that is not interpreted, makes of it
         return result
 
     def invoke(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -110,7 +110,7 @@ class Draws:
 
     def note(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **how: bool) -> Source:
         """The region will make this call."""
-        source = self.world.root.drawn(len(self.made))
+        source = self.world.inputs.root.drawn(len(self.made))
         self.made.append(Draw(source, fn, args, kwargs, **how))
         return source
 
@@ -118,10 +118,10 @@ class Draws:
         """A generator that the program makes; while tracing it is its own twin."""
         self.check_place()
         self.twins[id(made)] = made
-        return self.world.know(made, made, self.note(fn, args, kwargs))
+        return self.world.inputs.know(made, made, self.note(fn, args, kwargs))
 
     def tensor(self, example: torch.Tensor, source: Source) -> Any:
-        return self.world.know(example, self.world.recorder.add_input(example), source)
+        return self.world.inputs.know(example, self.world.recorder.add_input(example), source)
 
     def number(self, example: int | float, source: Source) -> Any:
         """A number that may be any other the next time, so nothing can be decided by it."""
@@ -182,10 +182,10 @@ class Draws:
         """Whether it is torch's own; and that it stays that, or another one, and for which device."""
         if generator is not DEFAULT and generator.device.type != "cpu":
             raise Break(breaks.RANDOM, f"a torch.Generator of {generator.device}")
-        source = self.world.known[id(generator)].source
+        source = self.world.inputs.known[id(generator)].source
         if source.access is not Access.CONST:
-            self.world.guard(source, Check.IS if generator is DEFAULT else Check.IS_NOT, DEFAULT)
-            self.world.guard(source.child(Access.NATIVE_ATTR, "device"), Check.EQUAL, generator.device)
+            self.world.guards.add(source, Check.IS if generator is DEFAULT else Check.IS_NOT, DEFAULT)
+            self.world.guards.add(source.child(Access.NATIVE_ATTR, "device"), Check.EQUAL, generator.device)
         return generator is DEFAULT
 
     # ---- a torch.Generator of the program's

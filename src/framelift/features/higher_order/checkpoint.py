@@ -52,7 +52,7 @@ def checkpointed(body: Any, *operands: Any) -> Any:
 
 @serve(checkpoints.checkpoint)
 @calls_back
-def serve_checkpoint(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_checkpoint(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     function, *given = args
     settings = {name: opened(kwargs.pop(name)) for name in list(kwargs) if name in SETTINGS}
@@ -82,7 +82,7 @@ def standing(world: Any, value: Any) -> Any:
         )
     if type(value) in (list, tuple):
         return type(value)([standing(world, item) for item in value])
-    if type(value) is FunctionType and id(value) in world.inside_functions:
+    if type(value) is FunctionType and id(value) in world.functions.inside:
         cells = tuple([CellType(standing(world, cell.cell_contents)) for cell in value.__closure__ or ()])
         made = FunctionType(value.__code__, value.__globals__, value.__name__, closure=cells)
         made.__defaults__ = standing(world, value.__defaults__)
@@ -98,8 +98,8 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
     recorder, what = world.recorder, "a checkpointed function"
     with body(world, what, floats=True) as made:
         with breaks_named(what):
-            out = world.invoke(function, *args, **kwargs)
-        tensors = list({id(value): value for value in tensors_in(world.for_torch(out))}.values())
+            out = world.calls.invoke(function, *args, **kwargs)
+        tensors = list({id(value): value for value in tensors_in(world.materialize.for_torch(out))}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
         if calls_operators(made.graph, made.modules):
             raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")

@@ -45,7 +45,7 @@ def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any
     bare = all(around.is_region for around in builder.bodies[1:])  # transforms have no rule for the operator
     unchanged = Unchanged(world, NAME, (func, args, kwargs))
     with recorder.higher_order.body(is_region=bare) as made:
-        out = world.invoke(func, *args, **kwargs)
+        out = world.calls.invoke(func, *args, **kwargs)
         region = Traced(NAME, "fn", made, *pytree.tree_flatten(out))
         outputs = builder.argument(func, tuple(region.tensors))
         is_body = (

@@ -56,11 +56,11 @@ def serve_vmap(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    in_dims, out_dims = world.for_torch(in_dims), world.for_torch(out_dims)
-    randomness, chunk_size = world.for_torch(randomness), world.for_torch(chunk_size)
+    in_dims, out_dims = world.materialize.for_torch(in_dims), world.materialize.for_torch(out_dims)
+    randomness, chunk_size = world.materialize.for_torch(randomness), world.materialize.for_torch(chunk_size)
     settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
-        given = tuple([world.for_torch(arg) for arg in args])
+        given = tuple([world.materialize.for_torch(arg) for arg in args])
         _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
@@ -86,7 +86,9 @@ def one_of_batch(
     what = "a function that torch.vmap maps"
     with body(world, what, mapped_over, may_write=True, floats=True) as made:
         with breaks_named(what):
-            found = world.for_torch(world.invoke(func, *pytree.tree_unflatten(examples, spec)))
+            found = world.materialize.for_torch(
+                world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
+            )
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, f"gradients switched in {what}")

@@ -56,14 +56,14 @@ class Handle(RemovableHandle):
 
 @serve(Tensor.register_hook)
 @calls_back
-def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_register_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) + len(kwargs) != 2:
         return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
     tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
     if type(tensor) is not FakeTensor or id(tensor) in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
-    if not world.load_attr(tensor, "requires_grad"):
+    if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     handle = Handle()
     handle.node = recorded(world, tensor, hook)
@@ -90,10 +90,10 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
 
 
 @serve(RemovableHandle.remove)
-def serve_remove(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A hook that no gradient has gone through yet was never there."""
     handle, world = opened(args[0]), f.world
-    recorder: Any = world.recorder  # type: ignore[attr-defined]
+    recorder: Any = world.recorder
     if type(handle) is not Handle:
         return interpreted(f, RemovableHandle.remove, args, kwargs)
     if handle.node is not None:
