@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import framelift
-from framelift.trace.operations import CHANGING
+from framelift.trace.set_order import CHANGING
 
 OPERATIONS = """
     s.add({n}) ; s.discard({n}) ; s.remove({n}) if {n} in s else None ; s.clear() ; s.update({s}, {l})

@@ -315,7 +315,7 @@ def test_a_model_is_timed() -> None:
     assert "of 3)" in str(timing) and timing.mean > 0
 
 
-TENSORS = ["tensors.layouts", "tensors.comparing", "tensors.cloning"]
+TENSORS = ["debugging.layouts", "debugging.comparing", "debugging.cloning"]
 
 
 @pytest.mark.parametrize(

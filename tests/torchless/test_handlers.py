@@ -33,8 +33,7 @@ from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame, Handling
 from framelift.interpreter.machine import HANDLERS
 from framelift.interpreter.pending import Pending
-from framelift.interpreter.plain import interpret
-from framelift.interpreter.world import PlainWorld
+from framelift.interpreter.plain import PlainWorld, interpret
 
 SAMPLES, AMONG = 5, 2_000
 """How many of a program's first operations break, one at a time."""

@@ -15,8 +15,7 @@ import pytest
 
 from framelift import _frame
 from framelift.interpreter import Machine
-from framelift.interpreter.plain import interpret
-from framelift.interpreter.world import PlainWorld
+from framelift.interpreter.plain import PlainWorld, interpret
 
 
 @pytest.fixture(autouse=True)

@@ -42,8 +42,8 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import FrameView
 from framelift.interpreter.generators import CLOSED, SUSPENDED, Suspended
 from framelift.interpreter.machine import NOWHERE, Position, decoded, end_run
+from framelift.interpreter.plain import PlainWorld
 from framelift.interpreter.points import chain, made_for, standing, standing_generator
-from framelift.interpreter.world import PlainWorld
 from framelift.regions.plan import Activation, Plan
 
 

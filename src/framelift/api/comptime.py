@@ -24,7 +24,7 @@ from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
-from framelift.trace.machine import TRACED
+from framelift.trace.machine import TRACED, TraceFrame
 
 
 class ComptimeContext:
@@ -101,12 +101,12 @@ def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
     an error (`UserError`): nothing of it is the program's."""
 
 
-def serve_comptime(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_comptime(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (fn,) = (*args, *kwargs.values())
     call(f, opened(fn))
 
 
-def call(f: Frame, fn: Any) -> None:
+def call(f: TraceFrame, fn: Any) -> None:
     fn = with_real_values(f.world, fn)
     try:
         with torch._C.DisableTorchFunction():
@@ -134,7 +134,7 @@ def real(world: Any, value: Any) -> Any:
     if type(value) is Pending:
         known = value.opened
         return known if type(known) is FakeTensor else value.value
-    shadow = world.shadows.get(id(value))
+    shadow = world.containers.shadows.get(id(value))
     return value if shadow is None else shadow.outside
 
 
@@ -150,7 +150,7 @@ def shortened(name: str) -> Callable[[], None]:
     def short() -> None:
         pass
 
-    def serve(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def serve(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
         call(f, method)
 
     short.__name__, short.__doc__ = name, f"`ComptimeContext.{name}`, while the calling function is captured."

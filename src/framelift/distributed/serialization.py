@@ -54,7 +54,7 @@ def packed(contents: Contents) -> bytes:
         raise NotSharedError("it is in a torch function mode")
     if recorder.raised:
         raise NotSharedError("inputs of the graph are made leaves")
-    inputs = [trace.world.input_source(node, given) for node, given, _ in recorder.inputs]
+    inputs = [trace.world.inputs.graph_input_source(node, given) for node, given, _ in recorder.inputs]
     slots = {source: slot for slot, source in enumerate(region.inputs)}
     if not all(source in slots for source in inputs):
         raise NotSharedError("inputs of the graph are made by the region")
@@ -72,7 +72,7 @@ def packed(contents: Contents) -> bytes:
             "region": (region.name, region.filename, region.source, region.constants, region.has_graph),
             "graph": as_data(recorder.graph, recorder.modules) if region.has_graph else None,
             "inputs": [slots[source] for source in inputs],
-            "inlined": trace.world.inlined_calls,
+            "inlined": trace.world.functions.inlined_calls,
             "hashes": hash("one") if any(map(asks_for_hashes, codes_of(trace))) else None,
         }
     )
@@ -84,7 +84,7 @@ def versions(fn: types.FunctionType) -> list[str]:
 
 
 def codes_of(trace: Any) -> list[types.CodeType]:
-    return [trace.fn.__code__, *(fn.__code__ for fn in trace.world.inlined.values())]
+    return [trace.fn.__code__, *(fn.__code__ for fn in trace.world.functions.inlined.values())]
 
 
 def asks_for_hashes(code: types.CodeType) -> bool:

@@ -1,6 +1,6 @@
 """Every feature, in one list: importing this module registers them with the trace."""
 
-from framelift.features import contexts, optimizers, subclasses, triton
+from framelift.features import contexts, optimizers, subclasses, triton_kernels
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
@@ -32,7 +32,7 @@ FEATURES = (
         optimizers,
         random,
         subclasses,
-        triton,
+        triton_kernels,
     ),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),

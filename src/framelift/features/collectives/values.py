@@ -31,10 +31,10 @@ PLACEMENTS: dict[str, tuple[str, ...]] = {
 def open_placement(attributes: tuple[str, ...]) -> Opener:
     def opener(world: Any, value: Any, source: Source) -> Any:
         if source.access is not Access.CONST:
-            world.guard(source, Check.TYPE, type(value))
+            world.guards.add(source, Check.TYPE, type(value))
             for name in attributes:
-                world.guard(source.child(Access.NATIVE_ATTR, name), Check.EQUAL, getattr(value, name))
-        return world.stand_in(value, value, source)
+                world.guards.add(source.child(Access.NATIVE_ATTR, name), Check.EQUAL, getattr(value, name))
+        return world.inputs.stand_in(value, value, source)
 
     return opener
 
@@ -54,19 +54,21 @@ def open_distributed(world: Any, value: Any, source: Source) -> Any:
     is compared by value, since each tensor has a description of its own."""
     cls = type(value)
     with torch._C.DisableTorchFunction():
-        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.know(value, world.recorder.input(value), source)
+        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+        face = world.inputs.know(value, world.recorder.input(value), source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
         if not is_wrapper_class(type(local)):
-            world.guard(place, Check.TENSOR, _guards.TensorSpec(local))
+            world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))
     if is_wrapper_class(type(local)):
-        world.load(local, place)
+        world.inputs.load(local, place)
     spec, described = value._spec, source.child(Access.SLOT, cls._spec)
-    world.guard(described, Check.TYPE, type(spec))
-    world.guard(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
+    world.guards.add(described, Check.TYPE, type(spec))
+    world.guards.add(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
     for name in ("placements", "shard_order", "use_strided_shard_as_shard_order"):
         if hasattr(spec, name):
-            world.for_c(world.load(getattr(spec, name), described.child(Access.ATTR, name)))
+            world.materialize.for_c(
+                world.inputs.load(getattr(spec, name), described.child(Access.ATTR, name))
+            )
     return face
 
 

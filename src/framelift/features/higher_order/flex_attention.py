@@ -8,6 +8,7 @@ compiler's, which a program enters to make a mask.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret,
 from framelift.trace.controls import NAMED
 from framelift.trace.machine import TRACED
 
-interpret(torch.fx.traceback.annotate.__wrapped__)  # type: ignore[attr-defined]
+interpret(inspect.unwrap(torch.fx.traceback.annotate))
 TRACED[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
 
 NAME = "flex_attention"
@@ -44,9 +45,13 @@ def serve_flex_attention(
     mask_mod_other_buffers: Any = (),
 ) -> Any:
     recorder = world.recorder
-    query, key, value, scale, options = map(world.for_torch, (query, key, value, scale, kernel_options))
-    *blocks, mask_mod = world.for_torch(block_mask)
-    buffers = [world.for_torch(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)]
+    query, key, value, scale, options = map(
+        world.materialize.for_torch, (query, key, value, scale, kernel_options)
+    )
+    *blocks, mask_mod = world.materialize.for_torch(block_mask)
+    buffers = [
+        world.materialize.for_torch(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)
+    ]
     score = fresh(recorder, query, ())
     changed = modification(world, "score_mod", score_mod, [score, *indices(recorder, query)], buffers[0])
     masked = modification(world, "mask_mod", mask_mod, indices(recorder, query), buffers[1])
@@ -89,8 +94,8 @@ def modification(world: Any, role: str, fn: Any, handed: list[Any], buffers: Any
 
 def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     """`mark_static` while tracing: the sizes are relied on."""
-    given = dict(zip(("t", "index"), map(world.for_torch, args), strict=False))
-    given |= {name: world.for_torch(value) for name, value in kwargs.items()}
+    given = dict(zip(("t", "index"), map(world.materialize.for_torch, args), strict=False))
+    given |= {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
     index = given.get("index")
     sizes = given["t"].shape
     for dim in range(len(sizes)) if index is None else [index] if isinstance(index, int) else index:

@@ -27,10 +27,9 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.guard import Check
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.input_wrapping import OPENERS, open_by_identity
-from framelift.trace.machine import TRACED, calls_back, serve
+from framelift.trace.machine import TRACED, TraceFrame, calls_back, serve
 
 OPTIONS = ("num_warps", "num_stages", "num_consumer_groups", "num_buffers_warp_spec", "num_cpu_threads")
 """What a launch may say of how it is compiled, which is part of a configuration otherwise."""
@@ -74,34 +73,34 @@ class Launcher:
 
 
 @serve(wrap_triton)
-def serve_wrap_triton(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_wrap_triton(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What it is for happens here anyway."""
     return opened(args[0])
 
 
-def serve_cdiv(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_cdiv(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """How many blocks there are, which grids ask for."""
-    x, y = f.world.for_torch([*args, *kwargs.values()])  # type: ignore[attr-defined]
+    x, y = f.world.materialize.for_torch([*args, *kwargs.values()])
     return (x + y - 1) // y
 
 
-def serve_of_number(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    (number,) = f.world.for_torch([*args, *kwargs.values()])  # type: ignore[attr-defined]
+def serve_of_number(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    (number,) = f.world.materialize.for_torch([*args, *kwargs.values()])
     triton: Any = sys.modules["triton"]
     return _frame.untouched(triton.next_power_of_2, definite(number))
 
 
-def serve_constexpr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_constexpr(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of numbers, which kernels may call as well."""
     triton: Any = sys.modules["triton"]
-    function, *given = f.world.for_torch([*args, *kwargs.values()])  # type: ignore[attr-defined]
+    function, *given = f.world.materialize.for_torch([*args, *kwargs.values()])
     if function is triton.cdiv:
         return serve_cdiv(f, given, {})
     named = dict(zip(kwargs, map(definite, given[len(given) - len(kwargs) :]), strict=True))
     return _frame.untouched(function, *map(definite, given[: len(given) - len(kwargs)]), **named)
 
 
-def serve_getitem(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_getitem(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     kernel, grid = map(opened, args)
     check_kernel(kernel)  # before there is something that can't be made again
     return Launcher(kernel, grid)
@@ -109,13 +108,13 @@ def serve_getitem(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(Launcher.__call__)
 @calls_back
-def serve_launch(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_launch(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     launcher: Any = opened(args[0])
     Launch(f.world, launcher.kernel, launcher.grid).record(args[1:], kwargs)
 
 
 @calls_back
-def serve_run(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_run(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     """`kernel.run(*args, grid=grid, warmup=False)`: what `kernel[grid]` calls."""
     given = dict(kwargs)
     if "grid" not in given:
@@ -160,14 +159,16 @@ class Launch:
     def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by their names; Triton compiles anew for each value of a constant one."""
         names, fixed = parameters(self.kernel)
-        given = {name: self.world.for_torch(value) for name, value in zip(names, args, strict=False)}
+        given = {
+            name: self.world.materialize.for_torch(value) for name, value in zip(names, args, strict=False)
+        }
         unknown = [name for name in kwargs if name not in names or name in given]
         if len(args) > len(names) or unknown:
             wrong = f"{unknown[0]!r}" if unknown else f"{len(args)} of them"
             raise unsupported(
                 f"arguments that the Triton kernel {name_of(self.kernel)} does not take: {wrong}"
             )
-        given |= {name: self.world.for_torch(value) for name, value in kwargs.items()}
+        given |= {name: self.world.materialize.for_torch(value) for name, value in kwargs.items()}
         return {name: definite(value) if name in fixed else value for name, value in given.items()}
 
     def constant(self, name: str, value: Any) -> Any:
@@ -175,9 +176,9 @@ class Launch:
         value = opened(value)
         if isinstance(value, torch.Tensor) or type(value) in SYMBOLIC:
             raise unsupported(f"{name} of a Triton kernel must be a constant")
-        known = self.world.known.get(id(value))
+        known = self.world.inputs.known.get(id(value))
         if known is not None and value is not None and not isinstance(value, (int, float, str)):
-            self.world.guard(known.source, Check.IS, value)
+            self.world.guards.add(known.source, Check.IS, value)
         elif type(value).__module__.partition(".")[0] == "triton" and known is None:
             raise unsupported(f"{name} of a Triton kernel is a {type(value).__name__} made inside")
         return value
@@ -187,8 +188,8 @@ class Launch:
     def grid_for(self, given: dict[str, Any], config: dict[str, Any]) -> tuple[Any, ...]:
         grid = self.grid
         if callable(grid):
-            grid = self.world.invoke(grid, {**given, **config})
-        found = self.world.for_torch(grid)
+            grid = self.world.calls.invoke(grid, {**given, **config})
+        found = self.world.materialize.for_torch(grid)
         sizes = tuple(found) if isinstance(found, (tuple, list)) else None
         if sizes is None or not 1 <= len(sizes) <= 3 or not all(map(is_size, sizes)):
             raise unsupported(f"the grid of {name_of(self.kernel)} is no tuple of one to three numbers")
