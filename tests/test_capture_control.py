@@ -160,14 +160,14 @@ def test_a_disallowed_function_is_called_for_real():
 
 
 def test_a_function_of_torch_may_be_disallowed():
-    from framelift.trace.controls import CONTROLS
+    from framelift.trace import callable_rules
 
     framelift.disallow_in_graph(torch.special.bessel_j0)
     try:
         compiled = check(lambda x: torch.special.bessel_j0(x) + 1, torch.rand(3), fullgraph=False)
         assert any(r.breaks for r in compiled._framelift_context.records.values())
     finally:
-        del CONTROLS[id(torch.special.bessel_j0)]
+        del callable_rules._controls[id(torch.special.bessel_j0)]
 
 
 def test_a_forbidden_function_is_an_error_wherever_it_is_captured():

@@ -27,7 +27,7 @@ def handles_everything(x: torch.Tensor, log: list[Any]) -> Any:
 
 
 def test_the_program_does_not_see_it(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(native_calls, "licence_of", None)
+    monkeypatch.setattr(native_calls, "rule_of", None)
     compiled = capture(handles_everything, fullgraph=False)
     log = [3]
     with caplog.at_level(logging.ERROR):
@@ -39,7 +39,7 @@ def test_the_program_does_not_see_it(monkeypatch: pytest.MonkeyPatch, caplog: An
 
 
 def test_with_fullgraph_it_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_calls, "licence_of", None)
+    monkeypatch.setattr(native_calls, "rule_of", None)
     with pytest.raises(framelift.exc.Unsupported, match="bug in Framelift.*TypeError"):
         capture(handles_everything)(torch.ones(2), [3])
 

@@ -280,7 +280,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
         found.KernelInterface.__getitem__,
         found.JITFunction.run,
     ):
-        triton_kernels.TRACED.pop(served, None)
+        triton_kernels.HANDLERS.pop(served, None)
 
 
 class Program:

@@ -18,8 +18,8 @@ from framelift.core.on_break import STATE
 from framelift.interpreter.pending import Pending, opened
 from framelift.regions.builders import build_instance
 from framelift.regions.building import BUILDERS
-from framelift.trace.controls import MARKS, control
-from framelift.trace.machine import TRACED, TraceFrame, interpreted
+from framelift.trace.callable_rules import BY_MARK, HANDLERS, control
+from framelift.trace.machine import TraceFrame, interpreted
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:
@@ -110,7 +110,7 @@ def substitute_in_graph(original: Any) -> Callable[[Any], Any]:
         raise TypeError(f"framelift.substitute_in_graph takes a function, not a {type(original).__name__}")
 
     def register(substitute: Any) -> Any:
-        TRACED[original] = lambda f, args, kwargs: interpreted(f, substitute, args, kwargs)
+        HANDLERS[original] = lambda f, args, kwargs: interpreted(f, substitute, args, kwargs)
         return substitute
 
     return register
@@ -133,7 +133,7 @@ def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     )
 
 
-MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
+BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 
 
 # ---- while capturing
@@ -205,5 +205,5 @@ def serve_graph_break(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) ->
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
 
 
-TRACED[graph_break] = serve_graph_break
-TRACED[skip_frame] = serve_skip_frame
+HANDLERS[graph_break] = serve_graph_break
+HANDLERS[skip_frame] = serve_skip_frame

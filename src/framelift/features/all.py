@@ -18,10 +18,10 @@ from framelift.features.higher_order import (
 from framelift.features.hooks import module_hooks, tensor_hooks
 from framelift.features.numpy import handlers as numpy
 from framelift.features.random import handlers as random
-from framelift.rules import objects, standard_library, torch_functions
+from framelift.rules import natives, objects, standard_library, torch_functions, torch_modules
 
 FEATURES = (
-    *(objects, standard_library, torch_functions),
+    *(natives, objects, standard_library, torch_functions, torch_modules),
     *(
         autograd,
         autograd_function,

@@ -17,7 +17,8 @@ from framelift.core.breaks import Break
 from framelift.graph.contexts import Entered, InState, WithoutAutocast
 from framelift.graph.torch_flags import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import TraceFrame, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 # ---- contexts
 

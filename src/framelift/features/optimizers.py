@@ -14,8 +14,8 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import TraceFrame, serve
-from framelift.trace.native_calls import SERVED_CODES
+from framelift.trace.callable_rules import BY_CODE, serve
+from framelift.trace.machine import TraceFrame
 from framelift.trace.world import TraceWorld
 
 
@@ -39,7 +39,7 @@ def call_step(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any
     return world.calls.invoke(step_with_grad, step, args[0], tuple(args[1:]), kwargs)
 
 
-SERVED_CODES[id(WRAPPER)] = call_step
+BY_CODE[id(WRAPPER)] = call_step
 
 
 @serve(optimizer.Optimizer.zero_grad)

@@ -10,7 +10,8 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.overrides import ORDINARY, is_known_kind
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import TraceFrame, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 

@@ -28,8 +28,9 @@ from framelift.core.breaks import Break
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.guard import Check
 from framelift.interpreter.pending import opened
+from framelift.trace.callable_rules import HANDLERS, serve
 from framelift.trace.input_wrapping import OPENERS, open_by_identity
-from framelift.trace.machine import TRACED, TraceFrame, calls_back, serve
+from framelift.trace.machine import TraceFrame, calls_back
 
 OPTIONS = ("num_warps", "num_stages", "num_consumer_groups", "num_buffers_warp_spec", "num_cpu_threads")
 """What a launch may say of how it is compiled, which is part of a configuration otherwise."""
@@ -51,13 +52,13 @@ def prepare() -> None:
     triton: Any = sys.modules["triton"]
     constexpr = getattr(jit, "ConstexprFunction", None)
     if constexpr is not None:  # what such functions are since Triton 3.6
-        TRACED[constexpr.__call__] = serve_constexpr
+        HANDLERS[constexpr.__call__] = serve_constexpr
         OPENERS[constexpr] = open_by_identity
-    TRACED[triton.cdiv] = serve_cdiv
-    TRACED[triton.next_power_of_2] = serve_of_number
-    TRACED[jit.KernelInterface.__getitem__] = serve_getitem
+    HANDLERS[triton.cdiv] = serve_cdiv
+    HANDLERS[triton.next_power_of_2] = serve_of_number
+    HANDLERS[jit.KernelInterface.__getitem__] = serve_getitem
     for cls in (jit.JITFunction, found.Autotuner, found.Heuristics):
-        TRACED[cls.run] = serve_run
+        HANDLERS[cls.run] = serve_run
         OPENERS[cls] = open_by_identity
     _served = found
 

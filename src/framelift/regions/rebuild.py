@@ -31,12 +31,12 @@ from framelift.graph.overrides import as_one_of
 from framelift.graph.symbols import is_symbolic
 from framelift.graph.terms import text_of
 from framelift.guards.sources import Access, Source, written
+from framelift.interpreter import coroutines, generators
 from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
 from framelift.regions.builders import builder_for
 from framelift.regions.building import BUILDERS, LITERALS, is_name
 from framelift.regions.containers import FILLABLE
-from framelift.trace.call_policy import GENERATORS
 from framelift.trace.identity import Address
 from framelift.trace.runtime_calls import RuntimeCall
 from framelift.trace.world import TraceWorld
@@ -138,7 +138,7 @@ class Rebuild:
             return repr(value) if math.isfinite(value) else self.constant(value)
         if cls is FakeTensor:
             return self.tensor(value)
-        if cls is types.FunctionType and value.__module__ in GENERATORS:
+        if cls is types.FunctionType and value.__module__ in (generators.__name__, coroutines.__name__):
             return self.constant(builtin_of(value))
         if is_symbolic(value):
             return self.symbolic(value)

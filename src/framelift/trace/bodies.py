@@ -25,7 +25,8 @@ from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, unchanged
-from framelift.trace.machine import TRACED, calls_back
+from framelift.trace.callable_rules import HANDLERS
+from framelift.trace.machine import calls_back
 from framelift.trace.shadows import change_of
 from framelift.trace.world import TraceWorld
 
@@ -176,9 +177,9 @@ def captures(*operators: Any) -> Any:
         for one in operators:
             OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
-                TRACED[type(one).__call__] = lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs)
+                HANDLERS[type(one).__call__] = lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs)
             else:
-                TRACED[one] = lambda f, args, kwargs: handler(f.world, *args, **kwargs)
+                HANDLERS[one] = lambda f, args, kwargs: handler(f.world, *args, **kwargs)
         return handler
 
     return register

@@ -1,7 +1,4 @@
-"""The machine of a trace, and the table of calls that it serves itself.
-
-The table is filled by `traced_objects`, `traced_library` and the modules whose names begin with `torch_`.
-"""
+"""The machine of a trace: the interpreter, over the world of the trace."""
 
 from __future__ import annotations
 
@@ -9,20 +6,16 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
-from framelift.core.blame import acts_for_program
-from framelift.interpreter.calls import SERVED, call, call_function
+from framelift.interpreter.calls import call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.trace.callable_rules import HANDLERS
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld  # noqa: F401 (named in quotes)
 
 TraceFrame = Frame["TraceWorld"]
 """A frame that is traced."""
-
-TRACED = dict(SERVED)
-"""What a trace serves: all that the interpreter does anyway, and this."""
-
 
 TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
 """Methods that C calls while it makes a class -> which of their arguments that is."""
@@ -41,7 +34,7 @@ def calls_back(fn: Any) -> Any:
 
 
 class TracingMachine(Machine["TraceWorld"]):
-    served = TRACED
+    served = HANDLERS
 
     def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """C called the function, so it may look into what it gets: nothing pending may be in there."""
@@ -63,14 +56,6 @@ class TracingMachine(Machine["TraceWorld"]):
         assert self.frame is not None
         result = call(self.frame, fn, list(args), kwargs or None)
         return self.run(result) if type(result) is Frame else result
-
-
-def serve(*callables: Any) -> Any:
-    def register(handler: Any) -> Any:
-        TRACED.update(dict.fromkeys(callables, acts_for_program(handler)))
-        return handler
-
-    return register
 
 
 def interpreted(f: TraceFrame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

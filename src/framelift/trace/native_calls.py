@@ -8,12 +8,9 @@ Python function that calls it instead (`through`).
 from __future__ import annotations
 
 import abc
-import collections
 import functools
-import itertools
-import json.scanner
-import math
 import operator
+import re
 import types
 import typing
 import weakref
@@ -37,13 +34,20 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import data_dependence, is_symbolic, simplest
 from framelift.guards.guard import Check
 from framelift.guards.sources import Access
+from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.arithmetic import NUMBERS
-from framelift.trace.call_policy import licence_of
-from framelift.trace.call_policy_tables import SPEAKING, Licence, Looks, Refusal
+from framelift.trace.callable_rules import (
+    BY_CODE,
+    BY_TYPE,
+    CallableRule,
+    Looks,
+    control_of,
+    rule_of,
+    server_of,
+)
 from framelift.trace.containers import MAPPINGS
-from framelift.trace.controls import control_of
 from framelift.trace.identity import Address
 from framelift.trace.input_wrapping import (
     BUILTINS,
@@ -51,72 +55,13 @@ from framelift.trace.input_wrapping import (
     is_ordinary,
 )
 from framelift.trace.materialize import ATOMS, Seen, show_mapping
-from framelift.trace.operators import COMPARING, TEXTS
 from framelift.trace.part import Part
-from framelift.trace.set_order import CHANGING
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
 
 native = _frame.native
-
-
-CALLERS = frozenset(
-    {
-        *(map, filter, sorted, min, max, iter, list.sort, functools.reduce, functools.cmp_to_key),
-        *(itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile),
-        *(itertools.filterfalse, itertools.groupby),
-    }
-)
-"""Natives that call what they are given; those of `_bisect` take a key too."""
-
-
-GOES_OVER = frozenset({*CALLERS, sum, any, all, set, frozenset, str.join, bytes.join, set.update, set.union})
-"""Natives that iterate over their arguments: of a dictionary they see the keys."""
-
-
-FIRST = (sum, any, all, sorted, set, frozenset, bytes, bytearray, dict.fromkeys, math.prod, math.fsum)
-
-
-OF_SETS = {name for name in vars(frozenset) if name in vars(set) and not name.startswith("_")} - {"copy"}
-
-
-DRAINING: dict[Any, tuple[int, ...]] = {
-    **dict.fromkeys((*FIRST, itertools.groupby), (0,)),
-    **dict.fromkeys((str.join, bytes.join, functools.reduce, set.update), (1,)),
-    **{vars(cls)[name]: (1,) for cls in (set, frozenset) for name in OF_SETS},
-    itertools.compress: (0, 1),
-}
-"""Natives that look at the items of an iterator -> which arguments that may be."""
-
-
-LAZY_TESTS = frozenset({filter, itertools.filterfalse})
-"""The same, if they are given None for a function."""
-
-
-HASHERS = frozenset({set, frozenset, dict.fromkeys})
-
-
-HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.defaultdict})
-"""Constructors, and owners of methods, that hash what they are given."""
-
-
-ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
-    **{fn: fn for fn in (abs, max, min, sum, math.prod, math.floor, math.ceil, math.trunc)},
-    **{fn: fn for fn in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not)},
-    int: torch.sym_int,
-    bool: lambda number: number != 0,
-    float: torch.sym_float,
-}
-"""Functions of numbers -> what does the same with symbols."""
-
-
-READING: frozenset[Any] = frozenset({json.scanner.make_scanner})
-"""Natives that read attributes of what they are given."""
-
-
-FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
 
 
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
@@ -130,16 +75,13 @@ def through(fn: Any) -> Any:
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
+"""Type of an argument -> whether it makes a function that is pure otherwise print something."""
+
+
 def speaks(arg: Any) -> bool:
     found = SPEAKING.get(type(arg))
     return found is not None and found(arg)
-
-
-def is_of_every_class(fn: Any) -> bool:
-    """Whether it is what every class has from its metaclass, bound to one."""
-    if type(fn) not in BUILTINS or type(vars(type).get(fn.__name__)) is not MethodDescriptorType:
-        return False
-    return issubclass(type(fn.__self__), type)
 
 
 def are_numbers(args: list[Any]) -> bool:
@@ -151,11 +93,11 @@ def are_numbers(args: list[Any]) -> bool:
     return numbers and (len(args) == 1 or not any(type(arg) is torch.SymFloat for arg in args))
 
 
-def is_drained(fn: Any, n: int, args: list[Any]) -> bool:
+def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
     """Whether a native goes over its nth argument and looks at the items."""
-    if fn in (min, max):
+    if rule.drains_alone:
         return len(args) == 1
-    return n in DRAINING.get(fn, ()) or (fn in LAZY_TESTS and n == 1 and opened(args[0]) is None)
+    return n in rule.drains or (rule.drains_unfiltered and n == 1 and opened(args[0]) is None)
 
 
 class NativeCalls(Part):
@@ -175,7 +117,7 @@ class NativeCalls(Part):
     def interprets(self, fn: types.FunctionType) -> bool:
         if control_of(fn) is not None:
             return False
-        return id(fn.__code__) not in SERVED_CODES and policy.interprets(fn)
+        return id(fn.__code__) not in BY_CODE and policy.interprets(fn)
 
     def creating(self, cls: type) -> None:
         if cls.__flags__ & IMMUTABLE_TYPE:
@@ -198,17 +140,12 @@ class NativeCalls(Part):
             return controlled(self.world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
             return self.invoke(original, *args, **(kwargs or {}))
-        served = SERVED_OBJECTS.get(type(fn)) or (
-            SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None
-        )
+        served = server_of(fn)
         if served is not None:
             return served(self.world, fn, args, kwargs or {})
-        if type(fn) in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
-            method = class_attribute(type(fn.__self__), fn.__name__)
-            if method is not MISSING:
-                fn, args = method, [fn.__self__, *args]
-        elif is_of_every_class(fn):
-            fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+        unbound = unbind(fn)
+        if unbound is not None:
+            fn, args = unbound, [fn.__self__, *args]
         elif type(fn) in BUILTINS and fn.__name__ == "__new__" and args:
             cls = opened(args[0])  # had by an instance's own `__new__`, not by a call of its class
             if issubclass(type(cls), type):
@@ -221,10 +158,10 @@ class NativeCalls(Part):
         return self.by_policy(fn, args, kwargs or {})
 
     def by_policy(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        licence = licence_of(fn)
-        if type(licence) is Refusal:
-            refuse(licence.reason, licence.context)
-        return self.permitted(fn, licence, args, kwargs)  # type: ignore[arg-type]
+        rule = rule_of(fn)
+        if rule.refused is not None:
+            refuse(rule.refused, rule.why)
+        return self.permitted(fn, rule, args, kwargs)
 
     def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
@@ -252,14 +189,14 @@ class NativeCalls(Part):
             return None
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
-    def permitted(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.world.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
+    def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if self.world.recorder.symbols is not None and rule.on_symbols is not None and not kwargs:
             numbers = self.world.materialize.for_torch(args)
             if are_numbers(numbers):
-                return self.compute(fn, numbers)
-        looks = licence.looks
+                return self.compute(rule.on_symbols, numbers)
+        looks = rule.looks
         if looks is Looks.MOVES:
-            args = self.moved(fn, licence, args)
+            args = self.moved(rule, args)
         elif looks is Looks.SHALLOW:
             args = [self.world.materialize.shallow(x) for x in args]
             kwargs = {k: self.world.materialize.shallow(v) for k, v in kwargs.items()}
@@ -267,7 +204,7 @@ class NativeCalls(Part):
             args = [opened(x) for x in args]
         elif looks is Looks.PAIRS:
             args = [
-                x if n < licence.first else self.pairs(x)
+                x if n < rule.first else self.pairs(x)
                 for n, x in enumerate(map(self.world.materialize.shallow, args))
             ]
         elif looks is Looks.RECORDED:
@@ -286,12 +223,12 @@ class NativeCalls(Part):
                 {k: self.world.materialize.for_torch(v) for k, v in kwargs.items()},
             )
         else:
-            args, kwargs = self.looked_into(fn, args, kwargs)
+            args, kwargs = self.looked_into(fn, rule, args, kwargs)
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
         if self.world.set_order.sources:
             self.world.set_order.check(fn, args)
-        if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
+        if rule.calls_back:
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
         if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
@@ -311,14 +248,14 @@ class NativeCalls(Part):
         return result
 
     def compute(self, fn: Any, args: list[Any]) -> Any:
-        """A function of numbers, some of which are symbols."""
+        """A function of numbers, done with symbols."""
         with torch._C.DisableTorchFunction(), data_dependence():
-            return simplest(ON_SYMBOLS[fn](*args))
+            return simplest(fn(*args))
 
-    def moved(self, fn: Any, licence: Licence, args: list[Any]) -> list[Any]:
+    def moved(self, rule: CallableRule, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""
         args = list(args)
-        for n in range(min(licence.first, len(args))):
+        for n in range(min(rule.first, len(args))):
             args[n] = (
                 self.world.containers.index(args[0], args[n])
                 if n
@@ -346,7 +283,7 @@ class NativeCalls(Part):
         return pairs
 
     def looked_into(
-        self, fn: Any, args: list[Any], kwargs: dict[str, Any]
+        self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         shown: list[Seen] = []
         prepared: list[Any] = []
@@ -354,8 +291,8 @@ class NativeCalls(Part):
             value = opened(value)
             seen: Seen = {}
             cls = type(value)
-            if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                drained = is_drained(fn, len(prepared), args)
+            if cls is torch.Size or (cls not in ATOMS and not (rule.iterates and cls in MAPPINGS)):
+                drained = is_drained(rule, len(prepared), args)
                 value = (
                     self.world.materialize.iterable(value, seen)
                     if drained
@@ -363,22 +300,22 @@ class NativeCalls(Part):
                 )
             prepared.append(value)
             shown.append(seen)
-            if type(fn) is FunctionType or fn in READING:
+            if type(fn) is FunctionType or rule.reads_attributes:
                 for each in list(seen.values()):
                     self.guard_state(each)
         kwargs = {k: self.world.materialize.for_c(v) for k, v in kwargs.items()}
-        if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
+        if rule.hashes:
             for seen in shown:
                 self.world.identity.fix(seen)
-        elif fn in COMPARING and len(shown) > 1:
+        elif rule.compares and len(shown) > 1:
             self.world.identity.keep_apart(shown[0], shown[1])
-        elif fn in TEXTS or fn in FORMATTERS:
+        elif rule.shows_text or rule.formats:
             formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
                 if fn is not str.join:  # which takes nothing but texts
                     self.world.identity.refuse_addresses(seen, format if formats else fn)
                 self.world.set_order.refuse_in(seen)
-        elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
+        elif any(type(value) is Address for value in prepared) and not rule.compares:
             prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
 
@@ -405,7 +342,7 @@ class NativeCalls(Part):
         if cls in C_CALLABLES:
             if self.stays_inside(value, cls) and not self.world.set_order.disordered:
                 return value
-        elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
+        elif cls not in BY_TYPE and cls not in (functools.partial, MethodWrapperType):
             return value
         made = through(value)
         self.world.functions.made(made)
@@ -419,7 +356,8 @@ class NativeCalls(Part):
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False
         served = self.world.machine.served if self.world.machine is not None else {}
-        return fn not in served and fn not in CHANGING and type(licence_of(fn)) is Licence
+        rule = rule_of(fn)
+        return fn not in served and rule.changes is None and rule.refused is None
 
 
 # ---- objects that read others' attributes when they are called
@@ -504,24 +442,20 @@ def call_dispatch(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str,
     return world.calls.invoke(find_implementation, *args, registry)
 
 
-Server = Callable[["TraceWorld", Any, list[Any], dict[str, Any]], Any]
-
-
-SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
-"""id of a code object -> what is done instead of interpreting a function that has it."""
-
-
-SERVED_OBJECTS: dict[type, Server] = {
-    operator.attrgetter: call_attrgetter,
-    operator.methodcaller: call_methodcaller,
-    operator.itemgetter: call_itemgetter,
-    weakref.ref: call_reference,
-    weakref.KeyedRef: call_reference,
-    typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
-    torch.jit.ScriptFunction: call_scripted,
-    Callee: lambda world, fn, args, kwargs: fn(),
-}
+BY_CODE[id(DISPATCH)] = call_dispatch
+BY_TYPE.update(
+    {
+        operator.attrgetter: call_attrgetter,
+        operator.methodcaller: call_methodcaller,
+        operator.itemgetter: call_itemgetter,
+        weakref.ref: call_reference,
+        weakref.KeyedRef: call_reference,
+        typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
+        torch.jit.ScriptFunction: call_scripted,
+        Callee: lambda world, fn, args, kwargs: fn(),
+    }
+)
 
 
 if type(torch.Generator) is not type:  # as in some versions of torch
-    SERVED_OBJECTS[type(torch.Generator)] = call_torchs_class
+    BY_TYPE[type(torch.Generator)] = call_torchs_class

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import operator
 import re
@@ -22,6 +21,7 @@ from framelift.guards.guard import Check
 from framelift.guards.sources import Access
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
+from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.containers import SIZED
 from framelift.trace.input_wrapping import IMMUTABLE_TYPE
@@ -29,9 +29,6 @@ from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 
 native = _frame.native
-
-
-TEXTS = frozenset({repr, str, format, ascii})
 
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
@@ -43,18 +40,6 @@ SEQUENCES = (list, tuple)
 
 JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 """Operators that move the elements of lists and tuples without looking at them."""
-
-
-COMPARING = frozenset(
-    {operator.eq, operator.ne, operator.contains}
-    | {
-        vars(cls)[name]
-        for cls in (list, tuple)
-        for name in ("index", "count", "__contains__", "__eq__", "__ne__")
-    }
-    | {list.remove, collections.deque.index, collections.deque.count, collections.deque.remove}
-)
-"""What gives another answer when two objects are one."""
 
 
 class Operators(Part):
@@ -109,9 +94,10 @@ class Operators(Part):
         ]
         if self.world.set_order.sources:
             self.world.set_order.check(fn, prepared)
-        if fn in COMPARING:
+        rule = rule_of(fn)
+        if rule.compares:
             self.world.identity.keep_apart(shown[0], shown[1])
-        elif fn in TEXTS or (
+        elif rule.shows_text or (
             fn is operator.mod and type(prepared[0]) is str and TEXT_FIELD.search(prepared[0])
         ):
             for seen in shown:

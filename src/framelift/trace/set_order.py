@@ -11,6 +11,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.guards.sources import Source
+from framelift.trace.callable_rules import rule_of
 from framelift.trace.materialize import Seen
 from framelift.trace.part import Part
 
@@ -21,46 +22,8 @@ if TYPE_CHECKING:
 native = _frame.native
 
 
-ORDERLESS = frozenset(
-    {
-        operator.contains,
-        operator.eq,
-        operator.ne,
-        operator.le,
-        operator.lt,
-        operator.ge,
-        operator.gt,
-        len,
-        bool,
-    }
-    | {
-        set.discard,
-        set.remove,
-        set.clear,
-        set.issubset,
-        set.issuperset,
-        set.isdisjoint,
-        sorted,
-        hash,
-    }
-    | {frozenset.issubset, frozenset.issuperset, frozenset.isdisjoint, isinstance}
-)
-"""What can be done with a set without its order showing."""
-
-
-SINGLE = {vars(set)[name]: name for name in ("add", "discard", "remove", "pop", "clear")}
-
-
-METHODS = "__init__ __ior__ __iand__ __isub__ __ixor__ update intersection_update difference_update"
-
-
-CHANGING: dict[Any, str] = {
-    **SINGLE,
-    **{vars(set)[name]: name for name in (*METHODS.split(), "symmetric_difference_update")},
-    **{getattr(operator, name): f"__{name}__" for name in ("ior", "iand", "isub", "ixor")},
-}
-"""What changes the set that it is given first -> by which of its methods."""
-
+SINGLE = frozenset({"add", "discard", "remove", "pop", "clear"})
+"""Methods of sets that are about one element, or none."""
 
 OPERANDS: dict[type, Any] = {
     **dict.fromkeys((set, frozenset), lambda other: set(list(other))),
@@ -82,14 +45,14 @@ class SetOrder(Part):
 
     def call(self, fn: Any, operands: list[Any]) -> Any:
         """C does it; what that does to an outside set is noted, to be done again."""
-        method = CHANGING.get(fn) if self.sources and operands else None
+        method = rule_of(fn).changes if self.sources and operands else None
         if method is None or id(operands[0]) not in self.sources:
             return native(fn, *operands)
         target, *others = operands
         if getattr(type(target), method) is not vars(set)[method] and fn is not vars(set)[method]:
             return native(fn, *operands)  # the program's own operator, which does it in its own way
-        kept = others if fn in SINGLE else [self.kept_operand(target, other) for other in others]
-        for key in others if fn in SINGLE else itertools.chain(*kept):
+        kept = others if method in SINGLE else [self.kept_operand(target, other) for other in others]
+        for key in others if method in SINGLE else itertools.chain(*kept):
             self.world.identity.check_hash(key)
         calls, before = self.world.containers.shadows[id(target)].calls, list(set.__iter__(target))
         try:
@@ -113,13 +76,14 @@ class SetOrder(Part):
     def check(self, fn: Any, operands: Iterable[Any]) -> None:
         """Before an operation on outside sets: what enters one lands in a place that depends on the size of
         its table, which no guard knows, and what is popped depends on what was popped before."""
-        if fn in ORDERLESS:
+        rule = rule_of(fn)
+        if rule.orderless:
             return
         for n, value in enumerate(operands):
             if id(value) in self.sources:
                 if n == 0 and fn is set.pop and len(value) > 1:
                     refuse(breaks.SET_ORDER, f"{self.sources[id(value)]}")
-                elif n == 0 and fn in CHANGING:
+                elif n == 0 and rule.changes is not None:
                     self.disordered.add(id(value))
                 else:
                     self.refuse(value)

@@ -19,7 +19,8 @@ from framelift.core.breaks import Break
 from framelift.graph.builder import Body
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import without_effects, without_grad
-from framelift.trace.machine import TraceFrame, calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
 

@@ -24,7 +24,8 @@ from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import OPERATORS, told, unchanged_operands, without_effects
-from framelift.trace.machine import TraceFrame, calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.runtime_calls import tensors_in
 
 SETTINGS = {

@@ -22,11 +22,10 @@ from framelift.graph.functions import element
 from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
-from framelift.trace.controls import NAMED
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import BY_NAME, HANDLERS
 
 interpret(inspect.unwrap(torch.fx.traceback.annotate))
-TRACED[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
+HANDLERS[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
 
 NAME = "flex_attention"
 
@@ -103,7 +102,7 @@ def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) ->
 
 
 MARKING = ("torch._dynamo.decorators", "mark_static")  # by its name: torch's flex_attention calls it
-NAMED[MARKING] = keep_static
+BY_NAME[MARKING] = keep_static
 
 
 class Elements:
@@ -134,4 +133,4 @@ def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
 
 # by its name: torch's flex_attention enters it
 MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
-NAMED[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)
+BY_NAME[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)

@@ -25,7 +25,8 @@ from framelift.features.higher_order.zero_preserving import vanishes
 from framelift.features.hooks.tensor_hooks import run_later
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, fresh, interpret, traced
-from framelift.trace.machine import TraceFrame, calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 
 UNDEFINED = "A backward hook of a module was compiled for a gradient of its output, and there is none."
 

@@ -19,7 +19,8 @@ from framelift.core.breaks import Break
 from framelift.features.higher_order.zero_preserving import vanishes
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
-from framelift.trace.machine import TraceFrame, calls_back, interpreted, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back, interpreted
 
 Tensor = torch.Tensor
 
