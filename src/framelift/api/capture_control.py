@@ -18,7 +18,7 @@ from framelift.core.on_break import STATE
 from framelift.interpreter.pending import Pending, opened
 from framelift.regions.builders import build_instance
 from framelift.regions.building import BUILDERS
-from framelift.trace.callable_rules import BY_MARK, HANDLERS, control
+from framelift.trace.callable_rules import BY_MARK, control, serve
 from framelift.trace.machine import TraceFrame, interpreted
 
 
@@ -110,7 +110,7 @@ def substitute_in_graph(original: Any) -> Callable[[Any], Any]:
         raise TypeError(f"framelift.substitute_in_graph takes a function, not a {type(original).__name__}")
 
     def register(substitute: Any) -> Any:
-        HANDLERS[original] = lambda f, args, kwargs: interpreted(f, substitute, args, kwargs)
+        serve(original)(lambda f, args, kwargs: interpreted(f, substitute, args, kwargs))
         return substitute
 
     return register
@@ -205,5 +205,5 @@ def serve_graph_break(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) ->
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
 
 
-HANDLERS[graph_break] = serve_graph_break
-HANDLERS[skip_frame] = serve_skip_frame
+serve(graph_break)(serve_graph_break)
+serve(skip_frame)(serve_skip_frame)

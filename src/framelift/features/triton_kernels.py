@@ -28,7 +28,7 @@ from framelift.core.breaks import Break
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.guard import Check
 from framelift.interpreter.pending import opened
-from framelift.trace.callable_rules import HANDLERS, serve
+from framelift.trace.callable_rules import serve
 from framelift.trace.input_wrapping import OPENERS, open_by_identity
 from framelift.trace.machine import TraceFrame, calls_back
 
@@ -52,13 +52,13 @@ def prepare() -> None:
     triton: Any = sys.modules["triton"]
     constexpr = getattr(jit, "ConstexprFunction", None)
     if constexpr is not None:  # what such functions are since Triton 3.6
-        HANDLERS[constexpr.__call__] = serve_constexpr
+        serve(constexpr.__call__)(serve_constexpr)
         OPENERS[constexpr] = open_by_identity
-    HANDLERS[triton.cdiv] = serve_cdiv
-    HANDLERS[triton.next_power_of_2] = serve_of_number
-    HANDLERS[jit.KernelInterface.__getitem__] = serve_getitem
+    serve(triton.cdiv)(serve_cdiv)
+    serve(triton.next_power_of_2)(serve_of_number)
+    serve(jit.KernelInterface.__getitem__)(serve_getitem)
     for cls in (jit.JITFunction, found.Autotuner, found.Heuristics):
-        HANDLERS[cls.run] = serve_run
+        serve(cls.run)(serve_run)
         OPENERS[cls] = open_by_identity
     _served = found
 

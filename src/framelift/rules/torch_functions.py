@@ -20,7 +20,7 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.torch_modules import NO_EFFECT
-from framelift.trace.callable_rules import HANDLERS, Looks, serve
+from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.views import DELETED
 
@@ -40,7 +40,8 @@ ANSWERS: dict[Any, Any] = {
     torch._C._get_tracing_state: None,
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
-HANDLERS.update({question: constant(answer) for question, answer in ANSWERS.items()})
+for _question, _answer in ANSWERS.items():
+    serve(_question)(constant(_answer))
 
 
 @serve(torch.compiler.is_compiling)
@@ -251,7 +252,7 @@ def serve_operator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
-    HANDLERS[_class.__call__] = serve_operator
+    serve(_class.__call__)(serve_operator)
 
 
 @serve(CustomOpDef.__call__)

@@ -25,7 +25,7 @@ from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, unchanged
-from framelift.trace.callable_rules import HANDLERS
+from framelift.trace.callable_rules import serve
 from framelift.trace.machine import calls_back
 from framelift.trace.shadows import change_of
 from framelift.trace.world import TraceWorld
@@ -177,9 +177,9 @@ def captures(*operators: Any) -> Any:
         for one in operators:
             OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
-                HANDLERS[type(one).__call__] = lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs)
+                serve(type(one).__call__)(lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs))
             else:
-                HANDLERS[one] = lambda f, args, kwargs: handler(f.world, *args, **kwargs)
+                serve(one)(lambda f, args, kwargs: handler(f.world, *args, **kwargs))
         return handler
 
     return register

@@ -22,10 +22,11 @@ from framelift.graph.functions import element
 from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
-from framelift.trace.callable_rules import BY_NAME, HANDLERS
+from framelift.trace.callable_rules import BY_NAME, serve
 
 interpret(inspect.unwrap(torch.fx.traceback.annotate))
-HANDLERS[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
+# it says nothing where something is compiled
+serve(torchs._warn_once)(lambda f, args, kwargs: None)
 
 NAME = "flex_attention"
 
