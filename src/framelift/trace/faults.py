@@ -12,6 +12,7 @@ from framelift.bytecode.decode import TRACEBACK_CODE
 from framelift.core import breaks
 from framelift.core.blame import ACTING
 from framelift.core.breaks import Break
+from framelift.core.errors import FrameliftError
 from framelift.core.policy import OWN_FILES
 
 log = logging.getLogger(__name__)
@@ -23,9 +24,13 @@ def as_break(error: BaseException) -> Break:
     return Break(breaks.FAULT, f"{type(error).__name__}: {error}")
 
 
+DELIBERATE = (FrameliftError, RecursionError, MemoryError)
+"""Errors that are raised on purpose, or that any line may raise."""
+
+
 def is_own(error: BaseException) -> bool:
     """Whether an error that a traced instruction raised is Framelift's."""
-    if not isinstance(error, Exception) or isinstance(error, (RecursionError, MemoryError)):
+    if not isinstance(error, Exception) or isinstance(error, DELIBERATE):
         return False
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
