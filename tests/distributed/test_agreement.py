@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from harness import ranks
 
 import framelift
 from check import entries, why_not
 from framelift.exc import BackendCompilerFailed, FrameliftError, RankFailed, RanksDisagree
+from process_groups import ranks
 
 
 def rank() -> int:
