@@ -21,7 +21,7 @@ from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton
 
 import framelift
 from check import entries, reasons, why_not
-from framelift.features import triton
+from framelift.features import triton as triton_feature
 
 try:
     import triton
@@ -272,7 +272,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     for name in ("triton", "triton.runtime", "triton.runtime.jit", "triton.runtime.autotuner"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
         vars(sys.modules[name]).update(vars(found))
-    monkeypatch.setattr(triton, "_served", None)
+    monkeypatch.setattr(triton_feature, "_served", None)
     yield found
     for served in (
         found.cdiv,
@@ -280,7 +280,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
         found.KernelInterface.__getitem__,
         found.JITFunction.run,
     ):
-        triton.TRACED.pop(served, None)
+        triton_feature.TRACED.pop(served, None)
 
 
 class Program:
