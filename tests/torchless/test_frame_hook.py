@@ -1258,6 +1258,7 @@ def test_recovering_from_recursion_errors_again_and_again():
 # ---- interruption
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_keyboard_interrupt_in_a_frame_or_a_callback():
     def interrupted(*args):
         signal.raise_signal(signal.SIGINT)
