@@ -11,17 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="torch's database of operators needs it")
 
 from torch.utils import _pytree as pytree  # noqa: E402
 
+from check import FACTS  # noqa: E402
 from framelift.core.breaks import Break  # noqa: E402
 from framelift.graph import op_memory  # noqa: E402
 from framelift.graph.fakes import Fakes, nbytes  # noqa: E402
 from framelift.graph.recorder import Recorder  # noqa: E402
-from torch_databases.sweep_operators import FACTS, OpInfo, cases, name_of, op_db  # noqa: E402
+from torch_databases.sweep_operators import OpInfo, cases, name_of, op_db  # noqa: E402
 
 Tensor = torch.Tensor
 Program = Callable[..., Any]

@@ -8,78 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from recorded_graphs import F, W, X, check, reason
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("expecttest", reason="torch's database of operators needs it")
-
-import framelift  # noqa: E402
-from framelift.exc import Unsupported  # noqa: E402
-from torch_databases.sweep_operators import copied, difference  # noqa: E402
-
-F = torch.nn.functional
-
-
-def check(fn: Callable[..., Any], *args: Any, backend: str = "eager") -> list[torch.fx.Node]:
-    """Compares with eager: results, arguments, random numbers, torch's state. Gives the graph's calls."""
-    mine, theirs = copied(args), copied(args)
-    graphs = []
-
-    def keep(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return framelift.dispatch.backends.lookup_backend(backend)(graph, inputs)
-
-    torch.manual_seed(0)
-    want = fn(*mine)
-    after = torch.rand(1)
-    torch.manual_seed(0)
-    before = state()
-    got = framelift.compile(fn, backend=keep, fullgraph=True)(*theirs)
-    assert state() == before
-    assert torch.equal(torch.rand(1), after), "the stream of random numbers"
-    assert (found := difference(want, got)) is None, found
-    assert (found := difference(mine, theirs, path="arguments")) is None, found
-    assert len(graphs) == 1
-    return [node for node in graphs[0].graph.nodes if node.op.startswith("call")]
-
-
-def state() -> tuple[Any, ...]:
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.get_autocast_dtype("cpu"),
-        torch.get_default_dtype(),
-        torch._C._len_torch_function_stack(),
-        torch.get_default_device(),
-        autocast_depth(),
-    )
-
-
-def autocast_depth() -> int:
-    torch.autocast_increment_nesting()
-    return torch.autocast_decrement_nesting()
+import framelift
 
 
 def targets(fn: Callable[..., Any], *args: Any) -> list[Any]:
     return [node.target for node in check(fn, *args)]
 
-
-def reason(fn: Callable[..., Any], *args: Any) -> str:
-    """Why a function breaks; that without `fullgraph` it gives what eager gives."""
-    mine, theirs = copied(args), copied(args)
-    before = state()
-    with pytest.raises(Unsupported):
-        framelift.compile(fn, backend="eager", fullgraph=True)(*copied(args))
-    assert state() == before
-    compiled = framelift.compile(fn, backend="eager")
-    want, got = fn(*mine), compiled(*theirs)
-    assert state() == before
-    assert repr(want) == repr(got) or difference(want, got) is None
-    return next(r.breaks[0].reason.name for r in compiled._framelift_context.records.values() if r.breaks)
-
-
-X = torch.arange(12.0).view(3, 4) / 7
-W = torch.randn(4, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
 
 # ---- the nodes of a graph
 

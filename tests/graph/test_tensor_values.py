@@ -6,15 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from recorded_graphs import F, W, X, check, reason
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("expecttest", reason="torch's database of operators needs it")
-
-from test_recorder import F, W, X, check, reason  # noqa: E402
-
-import framelift  # noqa: E402
-from check import reasons  # noqa: E402
-from torch_databases.sweep_operators import difference  # noqa: E402
+import framelift
+from check import difference, reasons
 
 # ---- tensors made inside
 

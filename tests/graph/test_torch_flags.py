@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from recorded_graphs import F, W, X, check, reason, state
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("expecttest", reason="torch's database of operators needs it")
-
-from test_recorder import F, W, X, check, reason, state  # noqa: E402
-
-import framelift  # noqa: E402
+import framelift
 
 # ---- modes of autograd
 

@@ -28,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import framelift  # noqa: E402
 import framelift.exc  # noqa: E402
+from check import difference  # noqa: E402
+from framelift.testing import clone_inputs  # noqa: E402
 from torch_databases.sweep_operators import (  # noqa: E402
     BRANCH,
     CAPTURED,
     DATA,
     NO_FAKE,
     SHAPE,
-    copied,
-    difference,
     report,
 )
 
@@ -88,7 +88,7 @@ class Case:
     def module(self) -> nn.Module:
         """A lazy one has seen its first input."""
         torch.manual_seed(0)
-        given = copied((self.sample.constructor_input.args, self.sample.constructor_input.kwargs))
+        given = clone_inputs((self.sample.constructor_input.args, self.sample.constructor_input.kwargs))
         made: nn.Module = self.info.module_cls(*given[0], **given[1])
         if self.info.is_lazy:
             args, kwargs = self.arguments()
@@ -96,7 +96,7 @@ class Case:
         return made.train(self.training)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given: tuple[tuple[Any, ...], dict[str, Any]] = copied(
+        given: tuple[tuple[Any, ...], dict[str, Any]] = clone_inputs(
             (self.sample.forward_input.args, self.sample.forward_input.kwargs)
         )
         return given
@@ -173,11 +173,11 @@ def run(callee: Any, module: nn.Module, args: Any, kwargs: Any, seed: int) -> di
     if roots:
         torch.autograd.backward(roots, weights)
     return {
-        "output": copied(pytree.tree_map(detached, out)),
+        "output": clone_inputs(pytree.tree_map(detached, out)),
         "requires_grad": [root.requires_grad for root in pytree.tree_leaves(out) if torch.is_tensor(root)],
-        "inputs": copied(pytree.tree_map(detached, (args, kwargs))),
+        "inputs": clone_inputs(pytree.tree_map(detached, (args, kwargs))),
         "gradients": [t.grad for t in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(t)],
-        "state": copied({**module.state_dict()}),
+        "state": clone_inputs({**module.state_dict()}),
         "parameters' gradients": {name: p.grad for name, p in module.named_parameters()},
         "random numbers": random,
     }

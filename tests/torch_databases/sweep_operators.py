@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,8 +22,12 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
-import framelift
-import framelift.exc
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import framelift  # noqa: E402
+import framelift.exc  # noqa: E402
+from check import difference  # noqa: E402
+from framelift.testing import clone_inputs  # noqa: E402
 
 for _module in list(sys.modules.values()):
     # The database seeds the generator before a random operator is called; here that is the comparison's job.
@@ -74,7 +79,7 @@ class Case:
     sample: SampleInput = field(repr=False)
 
     def arguments(self) -> tuple[Any, ...]:
-        return copied((self.sample.input, self.sample.args, self.sample.kwargs))
+        return clone_inputs((self.sample.input, self.sample.args, self.sample.kwargs))
 
 
 def name_of(op: OpInfo) -> str:
@@ -115,78 +120,6 @@ def samples(op: OpInfo, count: int) -> list[SampleInput]:
     grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     found = op.sample_inputs("cpu", dtype, requires_grad=grad)
     return [sample for sample, _ in zip(found, range(count))]
-
-
-# ---- copies and comparison
-
-
-def copied(tree: Any) -> Any:
-    """The same values with tensors of their own, laid out the same; a tensor met twice stays one."""
-    made: dict[int, torch.Tensor] = {}
-
-    def copy(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and id(value) not in made:
-            made[id(value)] = copy_tensor(value)
-        return made.get(id(value), value)
-
-    return pytree.tree_map(copy, tree)
-
-
-def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    source = tensor.detach()
-    if source.layout is not torch.strided or source.is_quantized:
-        made = source.clone()
-    else:
-        storage = source.untyped_storage().clone()
-        made = torch.empty(0, dtype=source.dtype, device=source.device)
-        made.set_(storage, source.storage_offset(), source.shape, source.stride())
-        made = made.conj() if source.is_conj() else made
-        made = torch._neg_view(made) if source.is_neg() else made
-    made.requires_grad_(tensor.requires_grad)
-    return torch.nn.Parameter(made, made.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
-
-
-FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
-    "class": type,
-    "shape": lambda t: t.shape,
-    "dtype": lambda t: t.dtype,
-    "device": lambda t: t.device,
-    "layout": lambda t: t.layout,
-    "requires_grad": lambda t: t.requires_grad,
-    "is_leaf": lambda t: t.is_leaf,
-    "conj": lambda t: t.is_conj(),
-    "neg": lambda t: t.is_neg(),
-    "inference": lambda t: t.is_inference(),
-    "strides": lambda t: t.stride() if t.layout is torch.strided else None,
-    "offset": lambda t: t.storage_offset() if t.layout is torch.strided else None,
-}
-
-
-def difference(want: Any, got: Any, values: bool = True, path: str = "result") -> str | None:
-    """The first thing in which two results are not the same; None if they are."""
-    if isinstance(want, torch.Tensor) and isinstance(got, torch.Tensor):
-        for name, fact in FACTS.items():
-            if fact(want) != fact(got):
-                return f"{name} of {path}: {fact(want)}, not {fact(got)}"
-        return f"values of {path}" if values and bits(want) != bits(got) else None
-    if type(want) is not type(got):
-        return f"{path}: a {type(want).__name__}, not a {type(got).__name__}"
-    if isinstance(want, (tuple, list, dict)):
-        if len(want) != len(got):
-            return f"length of {path}"
-        keys = list(want) if isinstance(want, dict) else range(len(want))
-        return next((d for k in keys if (d := difference(want[k], got[k], values, f"{path}[{k}]"))), None)
-    return None if want == got or want != want else f"{path}: {want!r}, not {got!r}"
-
-
-def bits(tensor: torch.Tensor) -> Any:
-    tensor = tensor.detach()
-    if tensor.layout is not torch.strided:
-        tensor = tensor.to_dense()
-    if tensor.is_quantized:
-        tensor = tensor.int_repr()
-    tensor = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
-    return bytes(tensor.view(torch.uint8).numpy(force=True)) if tensor.numel() else b""
 
 
 # ---- what becomes of a case

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="torch's database of operators needs it")
 
 from torch_databases.sweep_operators import BREAKS, CAPTURED, OpInfo, cases, name_of, op_db, outcome  # noqa: E402

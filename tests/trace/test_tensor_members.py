@@ -9,14 +9,13 @@ import warnings
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="torch's database of operators needs it")
-
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 import framelift  # noqa: E402
 from check import Comparison, capture, reasons  # noqa: E402
+from torch_databases.sweep_operators import op_db  # noqa: E402
 
 VALUE, NO_FAKE = "data-dependent value", "operator without a fake kernel"
 ADDRESS, MISSING = "address of an abstract value", "not supported"
