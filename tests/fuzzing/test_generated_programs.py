@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import framelift
-from alike import alike
+from sameness import alike
 
 
 class Thing:

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 import framelift
-from alike import alike
+from sameness import alike
 
 BACKENDS = ["eager", "aot_eager"]
 

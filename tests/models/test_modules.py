@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.utils import _pytree as pytree
 
 import framelift
-from alike import alike
+from sameness import alike
 
 BACKENDS = ["eager", "aot_eager"]
 

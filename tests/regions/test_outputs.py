@@ -18,12 +18,16 @@ import pytest
 import torch
 
 import framelift
-from alike import alike, check_calls, x2
+from sameness import alike, check_calls
 
 
 def check(fn: Callable[..., Any], *args: Any, fullgraph: bool = True, calls: int = 2) -> None:
     """The same for a function without state of its own; each side gets its own copy of the arguments."""
     check_calls(lambda: (fn, *copy.deepcopy(args)), calls, fullgraph)
+
+
+def x2() -> torch.Tensor:
+    return torch.arange(6.0).reshape(2, 3)
 
 
 # ---- containers

