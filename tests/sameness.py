@@ -110,7 +110,7 @@ def error_parts(error: BaseException) -> Any:
         error.__cause__,
         error.__context__,
         error.__suppress_context__,
-        getattr(error, "exceptions", None),
+        list(getattr(error, "exceptions", ())),
     )
 
 

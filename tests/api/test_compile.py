@@ -348,7 +348,7 @@ def test_a_break_that_torch_is_asked_for_is_one() -> None:
         return x * 2
 
     report = framelift.explain(fn)(torch.ones(1))
-    assert report.graph_count == 2 and len(report.breaks) == 1
+    assert report.graph_count == 2 and len(report.breaks) == 1  # before and after the break
 
 
 def test_a_compiled_function_inside_another_is_inlined() -> None:
@@ -436,7 +436,7 @@ def test_past_the_recompile_limit_it_runs_as_plain_python() -> None:
     compiled = framelift.compile(fn, backend="eager", dynamic=False)
     for n in range(20):
         assert compiled(torch.ones(1), n).item() == n
-    assert entries(compiled) == 8
+    assert entries(compiled) == 8  # recompile_limit, of 20 numbers
     for n in range(20):
         assert compiled(torch.ones(1), n).item() == n
 

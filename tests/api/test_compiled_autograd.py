@@ -298,6 +298,7 @@ def test_a_structure_is_captured_once():
 
 def test_gradients_that_are_there_already_are_another_structure():
     net = Net()
+    # without gradients, then with them
     assert len(graphs_of(lambda: [net(torch.ones(2, 3)).sum().backward() for _ in range(4)])) == 2
 
 
@@ -309,7 +310,7 @@ def test_sizes_become_symbols():
             net.zero_grad()
             net(torch.ones(size, 3)).sum().backward()
 
-    assert len(graphs_of(run)) == 2
+    assert len(graphs_of(run)) == 2  # the first size, then any
 
 
 def test_another_hook_is_noticed():

@@ -124,6 +124,7 @@ def test_an_entry_that_is_gone_is_counted() -> None:
 
 def test_the_names_that_users_of_torchs_explain_know() -> None:
     report = framelift.explain(with_breaks)(X, 3)
+    # two breaks, and what is between them
     assert (report.graph_count, report.graph_break_count, report.op_count) == (3, 2, 4)
     assert len(report.graphs) == len(report.ops_per_graph) == 3
     assert any(str(guard) == "n == 3" for guard in report.out_guards)
@@ -185,6 +186,7 @@ def test_json_has_all_of_it() -> None:
     report = framelift.explain(with_breaks)(X, 3)
     data = json.loads(report.to_json())
     assert data == json.loads(json.dumps(report.to_dict()))
+    # two breaks, and what is between them
     assert (data["graph_count"], data["graph_break_count"], data["op_count"]) == (3, 2, 4)
     (first, second) = data["break_reasons"]
     assert first["name"] == "run-time effect" and first["context"] == "print"

@@ -59,7 +59,7 @@ def test_one_backend_for_all() -> None:
             torch.compile(lambda x: x + 2, backend="inductor", options={"max_autotune": True})(X)
     finally:
         del framelift.dispatch.backends._registered["counter"]
-    assert counter.frame_count == 2
+    assert counter.frame_count == 2  # one for each function
 
 
 def test_it_can_be_undone() -> None:

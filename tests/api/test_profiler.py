@@ -31,6 +31,7 @@ def test_graphs_operations_and_time_are_counted() -> None:
     compiled = framelift.compile(program, backend=profiler, dynamic=False)
     for n in (2, 2, 3):
         compiled(X, n)
+    # before print with n == 2, after it, before it with n == 3
     assert (profiler.frame_count, profiler.op_count) == (3, 6)
     assert [graph.calls for graph in profiler.graphs] == [2, 3, 1]
     first, rest, _ = profiler.graphs
@@ -79,6 +80,7 @@ def test_it_keeps_no_compiled_function() -> None:
     assert len(profiler.contexts()) == 1
     del compiled
     gc.collect()
+    # before and after print
     assert not profiler.contexts() and not profiler.breaks and profiler.frame_count == 2
 
 

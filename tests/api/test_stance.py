@@ -78,7 +78,7 @@ def test_eager_on_recompile_uses_what_is_there_and_compiles_nothing() -> None:
         assert torch.equal(compiled(X, 3), X * 3) and torch.equal(other(X, 3), X * 3)
     assert backend.runs == 2 and (graphs(compiled), graphs(other)) == (1, 0)
     compiled(X, 3)
-    assert graphs(compiled) == 2
+    assert graphs(compiled) == 2  # n == 2, and then n == 3
 
 
 def test_fail_on_recompile_says_what_does_not_hold() -> None:
@@ -252,7 +252,7 @@ def test_run_uses_what_is_compiled_and_compiles_nothing() -> None:
     assert torch.equal(only(X, 2), X * 2) and torch.equal(only(X, 3), X * 3)
     assert (backend.runs, graphs(compiled)) == (2, 1) and only.__name__ == "scaled"
     compiled(X, 3)
-    assert graphs(compiled) == 2
+    assert graphs(compiled) == 2  # n == 2, and then n == 3
 
 
 def test_run_holds_in_its_thread_and_for_the_time_of_the_call() -> None:
@@ -271,7 +271,7 @@ def test_run_holds_in_its_thread_and_for_the_time_of_the_call() -> None:
     only = framelift.run(framelift.compile(outer, backend="eager"))
     assert torch.equal(only(X), X + 1) and graphs(compiled) == 1 and graphs(only) == 0
     compiled(X, 3)
-    assert graphs(compiled) == 2
+    assert graphs(compiled) == 2  # n == 2, and then n == 3
 
 
 def test_run_is_no_error_where_the_stance_says_that_compiling_is_one() -> None:

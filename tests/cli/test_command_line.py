@@ -146,6 +146,7 @@ def test_a_function_is_explained(folder: Path, capsys: pytest.CaptureFixture[str
     assert main([*given, "--json"]) == 0
     printed = capsys.readouterr()
     data = json.loads(printed.out)
+    # before and after print
     assert (data["graph_count"], data["op_count"], data["graph_break_count"]) == (2, 3, 1)
     assert printed.err == "hello\n", "what the program prints does not come between"
 
@@ -153,6 +154,7 @@ def test_a_function_is_explained(folder: Path, capsys: pytest.CaptureFixture[str
 def test_what_torch_compile_decorates_is_explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "subject_of_explain:decorated", "--arg", "torch.ones(3)", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
+    # before and after print
     assert (data["graph_count"], data["op_count"], data["graph_break_count"]) == (2, 3, 1)
 
 
@@ -167,6 +169,7 @@ def test_a_script_is_explained(folder: Path, capsys: Any, end: str, code: int) -
     printed = capsys.readouterr()
     data = json.loads(printed.out)
     assert printed.err == "hello --flag\n" * 2
+    # before print with n == 2 and n == 3, after it, and net
     assert (data["graph_count"], data["graph_break_count"], data["op_count"]) == (4, 1, 6)
     assert data["recompilations"][0]["failures"][0]["guard"] == "n == 2"
     (function,) = [each for each in data["source"] if each["name"] == "scaled"]

@@ -78,6 +78,7 @@ def test_a_graph_is_told_with_the_lines_of_the_program(caplog: pytest.LogCapture
     framelift.set_logs("graph")
     run_program()
     graphs = [text for _, text in told(caplog)]
+    # before print with n == 2, after it, before it with n == 3
     assert len(graphs) == 3 and "y = x.sin() * n" in graphs[0] and "return y + 1" in graphs[1]
     assert 'sin: "f32[2][1]cpu"' in graphs[0]
 
@@ -297,6 +298,7 @@ def test_torchs_structured_trace_has_each_compilation(tmp_path: Path) -> None:
     calls = [strings[frame["filename"]] for frame in starts[0][0]["dynamo_start"]["stack"]]
     assert calls == [str(tmp_path / "script.py")] * 2, "the caller and the function, nothing of Framelift's"
     assert graphs[0][0]["dynamo_output_graph"]["sizes"] == {"arg0_1": [2], "sin": [2], "mul": [2]}
+    # before print with n == 2, after it, before it with n == 3
     assert "y = x.sin() * n" in graphs[0][1] and len(graphs) == 3
     guards = json.loads(named(records, "dynamo_guards")[0][1])
     (about_n,) = [guard for guard in guards if guard["code"] == "n == 2"]

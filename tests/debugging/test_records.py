@@ -45,6 +45,7 @@ def test_counters_have_their_groups() -> None:
     compiled(X, 2), compiled(X, 3), compiled(X, 3)
     counters = framelift.counters
     assert counters["frames"] == {"total": 3, "ok": 3}
+    # before print with n == 2, after it, before it with n == 3
     assert counters["stats"] == {"unique_graphs": 3, "calls_captured": 3 + 2 + 3}
     assert counters["graph_break"] == {"run-time effect": 1}
     assert counters["unimplemented"] == {"run-time effect": 2}

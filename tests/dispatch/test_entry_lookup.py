@@ -206,7 +206,7 @@ def test_a_region_during_which_its_own_function_is_compiled_again() -> None:
 
     compiled = framelift.compile(lambda x: x + 1, backend=backend, fullgraph=True)
     assert torch.equal(compiled(torch.ones(2)), 2 * torch.ones(2))
-    assert entries(compiled) == 2 and len(calls) == 2
+    assert entries(compiled) == 2 and len(calls) == 2  # one for each dtype
 
 
 # ---- no Python code
@@ -271,7 +271,7 @@ def test_between_the_call_and_the_region_no_python_code_runs() -> None:
     inputs = [torch.ones(2, 4), torch.ones(3, 4), torch.ones(4)]
     for x, flag in itertools.product(inputs, (True, False)):
         compiled(x, flag)
-    assert entries(compiled) == 6
+    assert entries(compiled) == 6  # three shapes, with the flag and without
     checks = g.python_checks()
     for x, flag in [*itertools.product(inputs, (True, False))] * 2:
         assert frames_of(lambda x=x, flag=flag: compiled(x, flag)) == [

@@ -285,6 +285,7 @@ def test_profiling_records_and_counters_keep_nothing_alive(tmp_path: Any) -> Non
 
     profiled()
     assert watched.alive() == []
+    # two sizes of x
     assert profiler.frame_count == 2 and "graph(s)" in profiler.report() and framelift.compile_records()
     assert len(list(tmp_path.glob("run_*/*/replay.pt"))) == 2
 

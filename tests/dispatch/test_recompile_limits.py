@@ -47,7 +47,7 @@ def test_past_the_limit_a_function_runs_as_plain_python_and_says_so_once(
     compiled = framelift.compile(scaled, backend="eager")
     with caplog.at_level(logging.WARNING, logger="framelift"):
         call(compiled, 20)
-        assert graphs(compiled) == 8
+        assert graphs(compiled) == 8  # the limit, of 20 numbers
         call(compiled, 20)
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.splitlines() == [
@@ -79,7 +79,7 @@ def test_the_limit_can_be_set_for_all_and_for_one() -> None:
     other = framelift.compile(scaled, backend="eager")
     with framelift.config.patch(recompile_limit=2):
         call(one, 6), call(other, 6)
-    assert (graphs(one), graphs(other)) == (3, 2)
+    assert (graphs(one), graphs(other)) == (3, 2)  # the limits, of 6 numbers
 
 
 def test_a_limit_that_is_raised_counts_at_once() -> None:
@@ -92,6 +92,7 @@ def test_a_limit_that_is_raised_counts_at_once() -> None:
     assert graphs(compiled) == 5
     framelift.config.recompile_limit = 16
     call(compiled, 6)
+    # all six numbers
     assert graphs(compiled) == 6 and framelift.entries(compiled)[0].skipped is None
 
 
@@ -104,6 +105,7 @@ def test_the_rest_of_a_function_may_have_eight_times_as_many() -> None:
 
     compiled = framelift.compile(fn, backend="eager", recompile_limit=2)
     assert torch.equal(compiled(X), fn(X))
+    # eight times the limit of 2
     assert max(len(found.entries) for found in framelift.entries(compiled)) == 16
 
 
@@ -133,7 +135,7 @@ def test_every_recompilation_can_be_an_error() -> None:
     assert graphs(compiled) == 1 and not framelift.entries(compiled)[0].recompiles
     framelift.config.error_on_recompile = False
     compiled(X, 2)
-    assert graphs(compiled) == 2
+    assert graphs(compiled) == 2  # n == 1, and then n == 2
 
 
 # ---- who competes with whom
@@ -192,7 +194,7 @@ def test_all_compiled_functions_together_have_a_limit_on_a_code_object(
     with caplog.at_level(logging.WARNING, logger="framelift"):
         for compiled in functions:
             call(compiled, 2)
-    assert [graphs(compiled) for compiled in functions] == [2, 2, 1, 0]
+    assert [graphs(compiled) for compiled in functions] == [2, 2, 1, 0]  # 5 in all, of two numbers each
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 2 and all("accumulated_recompile_limit (5 entries" in text for text in messages)
     assert "isolate_recompiles=True" in messages[1]
@@ -205,13 +207,13 @@ def test_an_isolated_function_neither_counts_nor_is_counted() -> None:
     framelift.config.accumulated_recompile_limit = 3
     alone = framelift.compile(scaled, backend="eager", isolate_recompiles=True)
     call(alone, 5)
-    assert graphs(alone) == 5
+    assert graphs(alone) == 5  # all numbers
     shared = framelift.compile(scaled, backend="eager")
     call(shared, 5)
-    assert graphs(shared) == 3
+    assert graphs(shared) == 3  # the limit
     again = framelift.compile(scaled, backend="eager", isolate_recompiles=True)
     call(again, 2)
-    assert graphs(again) == 2
+    assert graphs(again) == 2  # all numbers
 
 
 def test_functions_that_are_gone_are_not_counted() -> None:
@@ -236,7 +238,7 @@ def test_a_limit_holds_for_threads_together() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert graphs(compiled) == 4
+    assert graphs(compiled) == 4  # the limit, of 10 numbers
 
 
 # ---- framelift.config

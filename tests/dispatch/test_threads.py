@@ -125,7 +125,7 @@ def test_threads_have_torch_state_of_their_own() -> None:
                 assert (result.requires_grad, enabled) == (n % 2 == 0, n % 2 == 0)
 
     together(work)
-    assert len(backend.graphs) == 2
+    assert len(backend.graphs) == 2  # with gradients and without
 
 
 def test_modules_are_shared_by_threads() -> None:
@@ -460,7 +460,7 @@ def test_a_generator_that_calls_a_compiled_function() -> None:
             assert torch.equal(a, b) and torch.equal(a, torch.ones(2) + k % 3)
 
     together(work)
-    assert entries(compiled) == 3
+    assert entries(compiled) == 3  # three numbers
 
 
 def test_a_compiled_function_that_drains_a_generator_which_another_thread_began() -> None:
@@ -499,4 +499,4 @@ def test_coroutines() -> None:
 
     results = asyncio.run(everything())
     assert [result[0].item() for result in results] == [float(n % 2) for n in range(20)]
-    assert len(backend.graphs) == 2
+    assert len(backend.graphs) == 2  # two numbers

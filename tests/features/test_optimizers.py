@@ -101,7 +101,7 @@ def test_a_step_is_captured_once_for_its_state_and_once_more() -> None:
     for _ in range(5):
         compiled(optimizer)
     record = next(iter(compiled._framelift_context.records.values()))
-    assert len(record.compiled) == 2
+    assert len(record.compiled) == 2  # without state, then with it
 
 
 def test_a_changed_learning_rate_is_noticed() -> None:

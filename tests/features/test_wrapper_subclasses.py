@@ -149,7 +149,7 @@ def test_all_that_it_says_of_itself_is_guarded():
     for factor in (3.0, 4.0, 3.0):
         x = torch.ones(3)
         same(compiled(Scaled(x, factor)), Scaled(x * 2 * factor, factor))
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two factors
 
 
 def test_what_is_inside_is_guarded():
@@ -228,7 +228,7 @@ def test_attributes_of_results(name: str, backend: str) -> None:
     for factor in (3.0, 3.0, 0.5):
         x = Scaled(torch.arange(3.0), factor)
         assert told(compiled(x)) == told(fn(x))
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two factors
 
 
 @pytest.mark.parametrize("asked", [lambda x: hasattr(x * 2, "nothing"), lambda x: sorted(vars(x * 2))])

@@ -185,6 +185,7 @@ def test_a_tensor_that_turns_out_to_be_another_one():
     compiled = capture(f)
     assert torch.equal(compiled(torch.zeros(3), torch.zeros(3)), torch.zeros(3))
     both = torch.zeros(3)
+    # two tensors, then one that is given twice
     assert torch.equal(compiled(both, both), torch.full((3,), 2.0)) and entries(compiled) == 2
 
 

@@ -171,7 +171,7 @@ def test_a_tensor_that_turns_out_to_be_another_one():
     compiled = capture(f)
     assert not compiled(torch.ones(3), torch.ones(3)).requires_grad
     both = torch.ones(3)
-    assert compiled(both, both).requires_grad and entries(compiled) == 2
+    assert compiled(both, both).requires_grad and entries(compiled) == 2  # two tensors, then one
 
 
 def test_an_error_of_torchs_is_as_ever():

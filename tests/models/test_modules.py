@@ -246,6 +246,7 @@ def test_switch_between_train_and_eval():
         expected = module(x3())
         torch.manual_seed(1)
         alike(plain(expected), plain(compiled(x3())))
+    # training, and not
     assert sum(len(r.compiled) for r in compiled._framelift_context.records.values()) == 2
 
 

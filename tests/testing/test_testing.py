@@ -233,7 +233,7 @@ def program(x: torch.Tensor) -> torch.Tensor:
 def test_graphs_and_calls_are_counted() -> None:
     counter = testing.CompileCounter()
     framelift.compile(program, backend=counter)(torch.ones(2))
-    assert (counter.frame_count, counter.op_count) == (2, 3)
+    assert (counter.frame_count, counter.op_count) == (2, 3)  # sin and mul before print, add after it
     counter.clear()
     assert (counter.frame_count, counter.op_count) == (0, 0)
 
@@ -243,6 +243,7 @@ def test_graphs_are_counted_in_front_of_another_backend(backend: str) -> None:
     counter = testing.CompileCounterWithBackend(backend)
     x = torch.ones(2, requires_grad=True)
     framelift.compile(program, backend=counter)(x).sum().backward()
+    # sin and mul before print, add after it
     assert (counter.frame_count, counter.op_count, len(counter.graphs)) == (2, 3, 2)
     assert x.grad is not None and torch.allclose(x.grad, 2 * torch.ones(2).cos())
     counter.clear()
@@ -275,7 +276,7 @@ def test_check_says_how_a_compiled_function_differs() -> None:
 
     fn = lambda x: x.sin() * 2  # noqa: E731
     compiled = testing.check(fn, torch.ones(2), calls=3, settings={"fullgraph": True})
-    assert framelift.entries(compiled)[0].entries[0].hits == 2
+    assert framelift.entries(compiled)[0].entries[0].hits == 2  # of three calls, the first is captured
     testing.check(lambda x: torch.dropout(x, 0.5, True), torch.ones(9), settings={"backend": "aot_eager"})
     for backend, said in {
         wrong: "2 of 2 elements",

@@ -164,12 +164,12 @@ def in_containers(d, xs):
 # ---- sizes that decide
 
 
-@PROGRAMS.add(rows(5, 6, 7, 3, 2, 9), captures=3)
+@PROGRAMS.add(rows(5, 6, 7, 3, 2, 9), captures=3)  # 5; any that is above 4; any that is not
 def branch(x):
     return x + 1 if x.shape[0] > 4 else x - 1
 
 
-@PROGRAMS.add(rows(5, 6, 8, 7, 10), captures=3)
+@PROGRAMS.add(rows(5, 6, 8, 7, 10), captures=3)  # 5; any that is even; any that is odd
 def even_or_odd(x):
     n = x.shape[0]
     if n % 2 == 0:
@@ -177,7 +177,7 @@ def even_or_odd(x):
     return x.sum(0, keepdim=True)
 
 
-@PROGRAMS.add(rows(5, 6, 7), captures=3)
+@PROGRAMS.add(rows(5, 6, 7), captures=3)  # each size: the loop is unrolled
 def loop_over_a_size(x):
     total = x.sum()
     for i in range(x.shape[0]):
@@ -185,28 +185,28 @@ def loop_over_a_size(x):
     return total
 
 
-@PROGRAMS.add(rows(3, 5, 4), captures=3)
+@PROGRAMS.add(rows(3, 5, 4), captures=3)  # each size: the loop is unrolled
 def loop_over_rows(x):
     return [row * 2 for row in x]
 
 
-@PROGRAMS.add(rows(5, 6, 7), captures=3)
+@PROGRAMS.add(rows(5, 6, 7), captures=3)  # each size: a text shows its digits
 def in_a_text(x):
     return x + 1, f"{x.shape[0]} rows", str(x.shape), "%d" % x.shape[0], repr(x.size())
 
 
-@PROGRAMS.add(rows(5, 6, 7), captures=3)
+@PROGRAMS.add(rows(5, 6, 7), captures=3)  # each size: it is hashed
 def as_a_key(x):
     table = {5: "five", 6: "six"}
     return x + 1, table.get(x.shape[0], "many"), {x.shape[0]: 1}, {x.shape}, hash(x.shape[0])
 
 
-@PROGRAMS.add(rows(5, 6, 7), captures=3)
+@PROGRAMS.add(rows(5, 6, 7), captures=3)  # each size: Python's index takes a definite number
 def as_an_index(x):
     return x + 1, list(range(10))[x.shape[0]], "abcdefghij"[x.shape[0]], [0] * x.shape[0]
 
 
-@PROGRAMS.add(rows(2, 1, 0, 5, 6), captures=4)
+@PROGRAMS.add(rows(2, 1, 0, 5, 6), captures=4)  # 0 and 1 are sizes of their own; 2; any other
 def none_and_one(x):
     return x + 1, x.sum(), x.shape[0]
 
@@ -229,7 +229,7 @@ def extremes(x):
     return x[: min(n, 3)], max(n, 2), min(1000, n), max(n, n + 1), abs(n), int(n)
 
 
-@PROGRAMS.add(rows(5, 6, 7), captures=3)
+@PROGRAMS.add(rows(5, 6, 7), captures=3)  # each size: the methods are C's
 def methods_of_a_number(x):
     n = x.shape[0]
     return x + 1, n.bit_length(), n.real, n.to_bytes(2, "big")
@@ -254,7 +254,7 @@ def a_number_and_a_size(x, n):
     return x * n, x.shape[0] * n, x.shape[0] - n
 
 
-@PROGRAMS.add(rows_and((5, 1), (5, 3), (5, 4)), captures=3)
+@PROGRAMS.add(rows_and((5, 1), (5, 3), (5, 4)), captures=3)  # each number: the loop is unrolled
 def a_number_of_rounds(x, n):
     for _ in range(n):
         x = x * 2
@@ -266,21 +266,23 @@ def a_number_of_rows(x, n):
     return x[:n], x[n:], x[n], torch.zeros(n, 2)
 
 
-@PROGRAMS.add(rows_and((5, 0), (5, 1)), captures=2)
+@PROGRAMS.add(rows_and((5, 0), (5, 1)), captures=2)  # each dimension
 def a_dimension(x, dim):
     return x.sum(dim), x.softmax(dim)
 
 
-@PROGRAMS.add(rows_and((5, 2), (5, 2**70), (5, 3)), captures=3)
+@PROGRAMS.add(rows_and((5, 2), (5, 2**70), (5, 3)), captures=3)  # at most each number
 def a_large_number(x, n):
     return x + 1, n + 1
 
 
+# two as they are, then any
 @PROGRAMS.add(rows_and((5, 0.5), (5, 0.25), (5, 0.125), (5, 2.5), (5, -1.0)), captures=3)
 def a_float(x, f):
     return x * f, f * 2, f + 1
 
 
+# two as they are, any, NaN; at most infinity too
 @PROGRAMS.add(rows_and((5, 0.5), (5, 0.25), (5, 0.125), (5, float("nan")), (5, float("inf"))), captures=5)
 def a_float_that_is_none(x, f):
     return x * f, f + 1
@@ -296,7 +298,7 @@ def a_number_divided(x, n):
     return x + n, n // 3, n % 3, n // -2, n % -2, n / 4, -n // 5, (n * 6) // 6, (n * n) // 7
 
 
-@PROGRAMS.add(rows_and((5, 7), (5, 8), (5, 0), (5, -3)), captures=4)
+@PROGRAMS.add(rows_and((5, 7), (5, 8), (5, 0), (5, -3)), captures=4)  # at most each number
 def divided_by_a_number(x, n):
     try:
         return x + n, 0 // n, 12 % n, 5 / n, (n * 3) // n
@@ -304,7 +306,7 @@ def divided_by_a_number(x, n):
         return x, str(error)
 
 
-@PROGRAMS.add(rows_and((5, 4), (5, 6), (5, 3), (5, -2)), captures=4)
+@PROGRAMS.add(rows_and((5, 4), (5, 6), (5, 3), (5, -2)), captures=4)  # at most each number
 def shifted_by_a_number(x, n):
     try:
         return x + n, 1 << n, 256 >> n, 2**n, n**2, n**3, n << 2
@@ -312,6 +314,7 @@ def shifted_by_a_number(x, n):
         return x, str(error)
 
 
+# at most each number
 @PROGRAMS.add(rows_and((5, 0.7), (5, 0.3), (5, 0.11), (5, 1e300), (5, -0.0)), captures=5)
 def floats_in_pythons_order(x, f):
     return x * f, f * 0.1 * 3, f + f + f, (f + 0.1) - 0.1, f / 3 * 3, f * 0, f - f, 1 - f, f**2
@@ -322,7 +325,7 @@ def an_offset_beside_a_number(x, n):
     return x + n, x.storage_offset(), x[1:].storage_offset(), x.is_leaf
 
 
-@PROGRAMS.add(rows_and((5, 0.7), (5, 0.3), (5, 0.11)), captures=3)
+@PROGRAMS.add(rows_and((5, 0.7), (5, 0.3), (5, 0.11)), captures=3)  # each number
 def sums_of_floats(x, f):
     return x * f, sum([f, 0.1, f]), math.prod([f, 0.1, 3.0]), max(f, 0.2), int(f), abs(f), float(f)
 
@@ -364,7 +367,7 @@ def kept_by_a_closure(x):
     return later(x), later
 
 
-@PROGRAMS.add(rows(5, 6, 0), captures=3)
+@PROGRAMS.add(rows(5, 6, 0), captures=3)  # 5; any other; at most 0 too
 def divided_by_it(x):
     try:
         return x + 1, 100 // x.shape[0]
@@ -372,6 +375,7 @@ def divided_by_it(x):
         return x, str(error)
 
 
+# 5; any that are equal; at most those that are not, too
 @PROGRAMS.add([(torch.ones(n, 4), torch.ones(m, 4)) for n, m in ((5, 5), (6, 6), (5, 6), (7, 7))], captures=3)
 def sizes_that_do_not_fit(x, y):
     try:
@@ -477,7 +481,7 @@ def test_a_static_dimension_stays_static() -> None:
         x = torch.ones(n, 3)
         framelift.mark_static(x, 0)
         assert compiled(x).equal(x * n)
-    assert captures(compiled) == 3
+    assert captures(compiled) == 3  # one for each size
 
 
 def test_an_unbacked_size_may_be_none_or_one() -> None:
@@ -514,7 +518,7 @@ def test_a_range_is_a_guard() -> None:
     compiled(torch.ones(7, 3))
     assert captures(compiled) == 1
     assert compiled(torch.ones(9, 3)).equal(torch.full((9, 3), 2.0))
-    assert captures(compiled) == 2
+    assert captures(compiled) == 2  # within the range, and beyond it
 
 
 @pytest.mark.parametrize(
@@ -644,7 +648,7 @@ def test_gradients_of_all_sizes() -> None:
         torch.testing.assert_close(x.grad, y.grad)
         torch.testing.assert_close(grads, [p.grad for p in model.parameters()])
         model.zero_grad()
-    assert captures(compiled) == 2
+    assert captures(compiled) == 2  # the first size, then any
 
 
 @pytest.mark.inductor
@@ -653,7 +657,7 @@ def test_inductor_makes_one_kernel_for_all_sizes() -> None:
     for n in (3, 5, 8, 13, 40):
         x = torch.arange(4.0 * n).reshape(n, 4)
         torch.testing.assert_close(compiled(x, n + 1), (x * (n + 1)).sin().sum(1) + n)
-    assert captures(compiled) == 2
+    assert captures(compiled) == 2  # the first size, then any
 
 
 def bert() -> torch.nn.Module:
@@ -682,7 +686,7 @@ def test_a_model_for_ten_batch_sizes_and_ten_lengths_is_captured_three_times(bac
             torch.testing.assert_close(
                 read(compiled, batch, length), read(model, batch, length), atol=1e-4, rtol=1e-4
             )
-    assert captures(compiled) <= 3
+    assert captures(compiled) <= 3  # at first; lengths vary; batches too
 
 
 def test_sizes_that_grow_together_are_symbols_although_one_of_them_came_later() -> None:
@@ -700,7 +704,7 @@ def test_sizes_that_grow_together_are_symbols_although_one_of_them_came_later() 
         x = torch.ones(5 if length == 5 else 1)
         expected = step(x, torch.ones(length), mine)
         assert torch.equal(compiled(x, torch.ones(length), theirs), expected)
-    assert captures(compiled) == 3
+    assert captures(compiled) == 3  # without a cache; with one; sizes vary
 
 
 def test_a_float_that_is_compared_with_zero_may_vary():
@@ -711,6 +715,6 @@ def test_a_float_that_is_compared_with_zero_may_vary():
     x = torch.arange(3.0)
     for rate in (0.9, 0.8, 0.7, 0.6):
         assert torch.equal(compiled(x, rate), f(x, rate))
-    assert entries(compiled) <= 3
+    assert entries(compiled) <= 3  # two floats as they are, then any that is positive
     for rate in (0.0, -0.0, -0.5, -0.25, float("inf"), float("nan")):
         torch.testing.assert_close(compiled(x, rate), f(x, rate), equal_nan=True)

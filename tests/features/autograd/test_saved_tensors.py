@@ -182,7 +182,7 @@ def test_anomaly_mode_around_the_call_is_guarded():
     with torch.autograd.set_detect_anomaly(True):
         torch.testing.assert_close(gradients(compiled), expected)
     torch.testing.assert_close(gradients(compiled), expected)
-    assert why_not(compiled) is None and entries(compiled) == 2
+    assert why_not(compiled) is None and entries(compiled) == 2  # with the mode and without
 
 
 # ---- gradients of gradients

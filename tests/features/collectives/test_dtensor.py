@@ -155,10 +155,10 @@ def test_what_it_says_of_itself_is_folded_and_guarded() -> None:
     for placement in (Shard(0), Shard(1), Replicate(), Shard(0)):
         x = given(mesh, placement, 4, 4)
         close(local(compiled(x)), local(described(x)))
-    assert entries(compiled) == 3
+    assert entries(compiled) == 3  # three placements
     x = given(line("other"), Shard(0), 4, 4)
     close(local(compiled(x)), local(described(x)))
-    assert entries(compiled) == 4
+    assert entries(compiled) == 4  # and another mesh
 
 
 @ranks(2)

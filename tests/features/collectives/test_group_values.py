@@ -85,7 +85,7 @@ def test_another_group_is_noticed() -> None:
     compiled = capture(lambda x, g: x * dist.get_world_size(g))
     for group, size in ((groups[0], 2), (groups[1], 3), (None, 8), (groups[0], 2)):
         assert torch.equal(compiled(X, group), X * size)
-    assert entries(compiled) == 3
+    assert entries(compiled) == 3  # two groups, and None
 
 
 def test_another_world_is_noticed() -> None:
@@ -112,7 +112,7 @@ def test_a_group_is_kept_on_an_object() -> None:
     assert torch.equal(compiled(X), X * 2)
     layer.group = dist.new_group([1, 2, 3])
     assert torch.equal(compiled(X), X * 3)
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two groups
 
 
 def test_a_group_made_inside_breaks() -> None:
@@ -171,7 +171,7 @@ def test_another_mesh_is_noticed() -> None:
     meshes = [grid(), init_device_mesh("cpu", (4, 2), mesh_dim_names=("dp", "tp"))]
     for mesh, size in ((meshes[0], 4), (meshes[1], 2), (meshes[0], 4)):
         assert torch.equal(compiled(X, mesh), X * size)
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two meshes
 
 
 def test_what_the_program_has_put_on_a_mesh_is_noticed() -> None:
@@ -223,7 +223,7 @@ def test_placements_from_outside() -> None:
     compiled = same(asked, X, (Shard(0), Replicate()))
     for placements in ((Shard(0), Replicate()), (Shard(1), Replicate()), (Shard(0), Partial("avg"))):
         assert compiled(X, placements)[1:] == asked(X, placements)[1:]
-    assert entries(compiled) == 3
+    assert entries(compiled) == 3  # three kinds of placements
 
 
 def test_reduce_operations_are_values() -> None:
@@ -234,7 +234,7 @@ def test_reduce_operations_are_values() -> None:
     compiled = capture(chosen)
     for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
         assert compiled(X, op)[1:] == chosen(X, op)[1:]
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two operations
 
 
 def test_without_a_world() -> None:

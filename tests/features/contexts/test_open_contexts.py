@@ -393,7 +393,7 @@ def test_what_leaving_gives_is_guarded() -> None:
                 results.append(each(x, cast))
                 assert torch.is_autocast_enabled("cpu") is outer
         assert torch.equal(*results)
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # with autocast around the call, and without
 
 
 def test_an_inference_mode_from_outside_is_left_for_real() -> None:

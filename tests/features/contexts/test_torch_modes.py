@@ -261,7 +261,7 @@ def test_what_it_reads_is_guarded() -> None:
             expected = plain(x)
             assert count == scale.seen
             assert torch.equal(found, expected)
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two scales
 
 
 def test_what_its_class_does_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -300,7 +300,7 @@ def test_a_change_of_what_the_function_reads_is_noticed() -> None:
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
     for Settings.power in (2, 3, 3):
         torch.testing.assert_close(compiled(rows()), fn(rows()))
-    assert entries(compiled) == 2
+    assert entries(compiled) == 2  # two powers
 
 
 # ---- what can't be

@@ -531,7 +531,7 @@ def test_which_generator_it_is_does_not_matter_unless_it_is_torchs() -> None:
         if fn is drawn_from:
             expected = found
     assert all(map(torch.equal, expected, found))
-    assert recompiles(compiled) == 2
+    assert recompiles(compiled) == 2  # one's own, torch's, None
 
 
 def test_another_function_in_its_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
