@@ -127,6 +127,11 @@ def entries(compiled: Any) -> int:
     return len(numbers(compiled))
 
 
+def captures(compiled: Any) -> int:
+    """How many graphs there are, with those of what comes after breaks and of what it calls."""
+    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
+
+
 def numbers(compiled: Any) -> set[int]:
     """Which entries those are: one goes when something dies that its guards would have to find."""
     record = compiled._framelift_context.records.get(code_of(compiled))

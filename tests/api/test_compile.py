@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import framelift
+from check import captures
 from framelift import _frame
 
 
@@ -32,17 +33,13 @@ def double(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-def entries(compiled: Any) -> int:
-    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
-
-
 # ---- forms
 
 
 def test_as_a_function() -> None:
     compiled = framelift.compile(double, backend="eager")
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
-    assert entries(compiled) == 1
+    assert captures(compiled) == 1
 
 
 def test_as_a_decorator() -> None:
@@ -97,7 +94,7 @@ def test_compiling_twice_uses_the_newer_options() -> None:
     first = framelift.compile(double, backend="eager")
     second = framelift.compile(first, backend="eager", fullgraph=True)
     assert second(torch.ones(1)).item() == 2
-    assert entries(first) == 0 and entries(second) == 1
+    assert captures(first) == 0 and captures(second) == 1
 
 
 def test_options_do_not_mix_entries() -> None:
@@ -273,8 +270,8 @@ def test_reset_forgets_and_the_next_call_compiles_again() -> None:
     compiled = framelift.compile(double, backend="eager")
     compiled(torch.ones(1))
     framelift.reset()
-    assert entries(compiled) == 0 and not framelift.counters
-    assert compiled(torch.ones(1)).item() == 2 and entries(compiled) == 1
+    assert captures(compiled) == 0 and not framelift.counters
+    assert compiled(torch.ones(1)).item() == 2 and captures(compiled) == 1
 
 
 def test_is_compiling() -> None:
@@ -357,7 +354,7 @@ def test_a_compiled_function_inside_another_is_inlined() -> None:
     outer = framelift.compile(lambda x: inner(x) + net(x), backend="eager", fullgraph=True)
     x = torch.ones(2, 3)
     assert torch.equal(outer(x), x * 2 + net(x))
-    assert entries(outer) == 1
+    assert captures(outer) == 1
 
 
 def test_backends_can_be_registered() -> None:
@@ -409,7 +406,7 @@ def test_concurrent_calls_compile_once_and_agree() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert results == [0.0] * 400 and entries(compiled) == 1
+    assert results == [0.0] * 400 and captures(compiled) == 1
     assert not _frame.installed() and _frame.active() == 0
 
 
@@ -436,7 +433,7 @@ def test_past_the_recompile_limit_it_runs_as_plain_python() -> None:
     compiled = framelift.compile(fn, backend="eager", dynamic=False)
     for n in range(20):
         assert compiled(torch.ones(1), n).item() == n
-    assert entries(compiled) == 8  # recompile_limit, of 20 numbers
+    assert captures(compiled) == 8  # recompile_limit, of 20 numbers
     for n in range(20):
         assert compiled(torch.ones(1), n).item() == n
 

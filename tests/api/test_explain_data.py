@@ -81,19 +81,15 @@ class Calls(TorchFunctionMode):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_ops_are_as_many_as_eager_calls_and_graphs_as_the_backend_gets(fn: Any, backend: str) -> None:
-    given: list[int] = []
-
-    def counting(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        given.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
-        return framelift.dispatch.backends.lookup_backend(backend)(graph, inputs)
-
+    counter = framelift.testing.CompileCounterWithBackend(backend)
     with Calls() as eager:
         expected = fn(*PROGRAMS[fn])
-    report = framelift.explain(fn, backend=counting)(*PROGRAMS[fn])
+    report = framelift.explain(fn, backend=counter)(*PROGRAMS[fn])
     assert torch.equal(report.result, expected)
-    assert report.op_count == eager.ops() == sum(given)
-    assert report.graph_count == len(given) == len(report.graphs)
-    assert [len(ops) for ops in report.ops_per_graph] == given
+    assert report.op_count == eager.ops() == counter.op_count
+    assert report.graph_count == counter.frame_count == len(report.graphs)
+    calls = [[node for node in graph.graph.nodes if node.op.startswith("call")] for graph in counter.graphs]
+    assert [len(ops) for ops in report.ops_per_graph] == list(map(len, calls))
 
 
 def test_each_place_is_one_break_however_often_it_is_come_to() -> None:

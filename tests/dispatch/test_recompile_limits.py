@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import framelift
+from check import captures
 
 X = torch.ones(2)
 
@@ -29,10 +30,6 @@ def scaled(x: torch.Tensor, n: int) -> torch.Tensor:
     return x * n
 
 
-def graphs(compiled: Any) -> int:
-    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
-
-
 def call(compiled: Any, times: int) -> None:
     for n in range(times):
         assert torch.equal(compiled(X, n), X * n)
@@ -47,7 +44,7 @@ def test_past_the_limit_a_function_runs_as_plain_python_and_says_so_once(
     compiled = framelift.compile(scaled, backend="eager")
     with caplog.at_level(logging.WARNING, logger="framelift"):
         call(compiled, 20)
-        assert graphs(compiled) == 8  # the limit, of 20 numbers
+        assert captures(compiled) == 8  # the limit, of 20 numbers
         call(compiled, 20)
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.splitlines() == [
@@ -79,21 +76,21 @@ def test_the_limit_can_be_set_for_all_and_for_one() -> None:
     other = framelift.compile(scaled, backend="eager")
     with framelift.config.patch(recompile_limit=2):
         call(one, 6), call(other, 6)
-    assert (graphs(one), graphs(other)) == (3, 2)  # the limits, of 6 numbers
+    assert (captures(one), captures(other)) == (3, 2)  # the limits, of 6 numbers
 
 
 def test_a_limit_that_is_raised_counts_at_once() -> None:
     compiled = framelift.compile(scaled, backend="eager")
     with framelift.config.patch(recompile_limit=2):
         call(compiled, 6)
-    assert graphs(compiled) == 2 and framelift.entries(compiled)[0].skipped is not None
+    assert captures(compiled) == 2 and framelift.entries(compiled)[0].skipped is not None
     framelift.config.recompile_limit = 5
     call(compiled, 6)
-    assert graphs(compiled) == 5
+    assert captures(compiled) == 5
     framelift.config.recompile_limit = 16
     call(compiled, 6)
     # all six numbers
-    assert graphs(compiled) == 6 and framelift.entries(compiled)[0].skipped is None
+    assert captures(compiled) == 6 and framelift.entries(compiled)[0].skipped is None
 
 
 def test_the_rest_of_a_function_may_have_eight_times_as_many() -> None:
@@ -132,10 +129,10 @@ def test_every_recompilation_can_be_an_error() -> None:
     for _ in range(2):
         with pytest.raises(framelift.exc.RecompileError, match=r"(?s)error_on_recompile.*n == 1, found 2"):
             compiled(X, 2)
-    assert graphs(compiled) == 1 and not framelift.entries(compiled)[0].recompiles
+    assert captures(compiled) == 1 and not framelift.entries(compiled)[0].recompiles
     framelift.config.error_on_recompile = False
     compiled(X, 2)
-    assert graphs(compiled) == 2  # n == 1, and then n == 2
+    assert captures(compiled) == 2  # n == 1, and then n == 2
 
 
 # ---- who competes with whom
@@ -145,14 +142,14 @@ def test_compiling_a_function_again_gives_it_entries_of_its_own() -> None:
     functions = [framelift.compile(scaled, backend="eager") for _ in range(12)]
     for n, compiled in enumerate(functions):
         compiled(X, n)
-    assert [graphs(compiled) for compiled in functions] == [1] * 12
+    assert [captures(compiled) for compiled in functions] == [1] * 12
 
 
 def test_lambdas_of_one_loop_do_not_compete() -> None:
     functions = [framelift.compile(lambda x, n=n: x * n, backend="eager") for n in range(12)]
     for n, compiled in enumerate(functions):
         assert torch.equal(compiled(X), X * n)
-    assert [graphs(compiled) for compiled in functions] == [1] * 12
+    assert [captures(compiled) for compiled in functions] == [1] * 12
 
 
 class Layer(torch.nn.Module):
@@ -168,7 +165,7 @@ def test_instances_of_one_class_do_not_compete() -> None:
     layers = [framelift.compile(Layer(n), backend="eager") for n in range(12)]
     for n, layer in enumerate(layers):
         assert torch.equal(layer(X), X * n)
-    assert [graphs(layer) for layer in layers] == [1] * 12
+    assert [captures(layer) for layer in layers] == [1] * 12
 
 
 def test_callers_of_one_function_do_not_compete_for_it() -> None:
@@ -194,26 +191,26 @@ def test_all_compiled_functions_together_have_a_limit_on_a_code_object(
     with caplog.at_level(logging.WARNING, logger="framelift"):
         for compiled in functions:
             call(compiled, 2)
-    assert [graphs(compiled) for compiled in functions] == [2, 2, 1, 0]  # 5 in all, of two numbers each
+    assert [captures(compiled) for compiled in functions] == [2, 2, 1, 0]  # 5 in all, of two numbers each
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 2 and all("accumulated_recompile_limit (5 entries" in text for text in messages)
     assert "isolate_recompiles=True" in messages[1]
     framelift.reset()
     call(functions[3], 2)
-    assert graphs(functions[3]) == 2
+    assert captures(functions[3]) == 2
 
 
 def test_an_isolated_function_neither_counts_nor_is_counted() -> None:
     framelift.config.accumulated_recompile_limit = 3
     alone = framelift.compile(scaled, backend="eager", isolate_recompiles=True)
     call(alone, 5)
-    assert graphs(alone) == 5  # all numbers
+    assert captures(alone) == 5  # all numbers
     shared = framelift.compile(scaled, backend="eager")
     call(shared, 5)
-    assert graphs(shared) == 3  # the limit
+    assert captures(shared) == 3  # the limit
     again = framelift.compile(scaled, backend="eager", isolate_recompiles=True)
     call(again, 2)
-    assert graphs(again) == 2  # all numbers
+    assert captures(again) == 2  # all numbers
 
 
 def test_functions_that_are_gone_are_not_counted() -> None:
@@ -228,7 +225,7 @@ def test_copies_of_an_isolated_module_have_entries_of_their_own() -> None:
         other = copy.deepcopy(layer)
         layer(X), other(X)
         assert (layer._framelift_context is other._framelift_context) is not isolated
-        assert graphs(layer) == 1 and graphs(other) == 1
+        assert captures(layer) == 1 and captures(other) == 1
 
 
 def test_a_limit_holds_for_threads_together() -> None:
@@ -238,7 +235,7 @@ def test_a_limit_holds_for_threads_together() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert graphs(compiled) == 4  # the limit, of 10 numbers
+    assert captures(compiled) == 4  # the limit, of 10 numbers
 
 
 # ---- framelift.config

@@ -13,6 +13,7 @@ import torch.distributed as dist
 import framelift
 from check import entries, why_not
 from framelift.exc import BackendCompilerFailed, FrameliftError, RankFailed, RanksDisagree
+from framelift.testing import EagerAndRecordGraphs
 from process_groups import ranks
 
 
@@ -133,19 +134,14 @@ def test_a_program_that_raises_on_one_rank_ends_the_others() -> None:
 
 @ranks(2, 4)
 def test_sizes_that_differ_between_ranks_vary_on_all() -> None:
-    graphs: list[Any] = []
-
-    def keeping(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
+    kept = EagerAndRecordGraphs()
     with framelift.config.patch(rank_agreement="agree"):
-        compiled = framelift.compile(scaled, backend=keeping, fullgraph=True)
+        compiled = framelift.compile(scaled, backend=kept, fullgraph=True)
         for n in range(3):
             x = torch.randn(3 + rank() * 2 + n, 2)
             assert torch.equal(compiled(x), scaled(x))
-        assert entries(compiled) == 1 and len(graphs) == 1
-        assert "sym_size" in graphs[0].code
+        assert entries(compiled) == 1 and len(kept.graphs) == 1
+        assert "sym_size" in kept.graphs[0].code
 
 
 @ranks(2)

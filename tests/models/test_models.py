@@ -14,6 +14,7 @@ from transformers.models.llama import modeling_llama
 
 import framelift
 from bench import models
+from framelift.testing import EagerAndRecordGraphs
 
 ARCHITECTURES: dict[str, Callable[[int], models.Subject]] = {
     "BERT": models.bert,
@@ -68,19 +69,14 @@ def test_a_print_in_every_layer(capsys: pytest.CaptureFixture[str]) -> None:
     for module in subject.target.modules():
         if type(module) is modeling_llama.LlamaDecoderLayer:
             module.__class__ = Talking
-    graphs: list[torch.fx.GraphModule] = []
-
-    def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-        graphs.append(gm)
-        return gm.forward
-
-    compiled = framelift.compile(subject.target, backend=backend)
+    kept = EagerAndRecordGraphs()
+    compiled = framelift.compile(subject.target, backend=kept)
     with torch.no_grad():
         expected = tensors(subject.run())
         for _ in range(2):
             found = tensors(subject.run(compiled))
             assert all(map(torch.equal, expected, found)) and len(expected) == len(found)
-    assert len(graphs) == layers + 1
+    assert len(kept.graphs) == layers + 1  # one more than prints
     assert capsys.readouterr().out == "a layer\n" * layers * 3
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.quantization as quantization
-from test_modules import check_module, plain, state_of, total, x3
+from check_module import check_module, plain, state_of, total, x3
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 

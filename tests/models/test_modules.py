@@ -2,100 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 import torch
+from check_module import check_module, plain, x3
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
-from torch.utils import _pytree as pytree
 
 import framelift
+from check import captures
 from sameness import alike
 
 BACKENDS = ["eager", "aot_eager"]
-
-
-def check_module(
-    make: Any,
-    *args: torch.Tensor,
-    calls: int = 3,
-    backend: str = "eager",
-    fullgraph: bool = True,
-    exact: bool = True,
-) -> None:
-    """Two modules made alike, one compiled: outputs, gradients and whole state after each call."""
-    torch.manual_seed(0)
-    eager = make()
-    module = copy.deepcopy(eager)
-    compiled = framelift.compile(module, backend=backend, fullgraph=fullgraph)
-    for n in range(calls):
-        outputs, inputs = [], []
-        for callee in (eager, compiled):
-            given = [a.clone().requires_grad_(a.is_floating_point()) for a in args]
-            torch.manual_seed(n)
-            out = callee(*given)
-            loss = total(out)
-            if loss.requires_grad:
-                loss.backward()
-            outputs.append(out)
-            inputs.append([a.grad for a in given])
-        if exact:
-            alike(plain(outputs[0]), plain(outputs[1]))
-            alike([inputs[0], state_of(eager)], [inputs[1], state_of(module)])
-        else:
-            close(*outputs)
-            torch.testing.assert_close(inputs[0], inputs[1])
-            torch.testing.assert_close(state_of(eager)[:2], state_of(module)[:2])
-    for record in compiled._framelift_context.records.values():
-        assert not fullgraph or not record.breaks, record.breaks
-
-
-def total(out: Any) -> torch.Tensor:
-    if isinstance(out, torch.Tensor):
-        return out.float().sum()
-    if not isinstance(out, (dict, list, tuple)):
-        return torch.zeros(())
-    parts = out.values() if isinstance(out, dict) else out
-    return sum((total(part) for part in parts if part is not None), torch.zeros(()))
-
-
-def close(want: Any, got: Any) -> None:
-    """The same but for rounding."""
-    (ours, shape), (theirs, other) = pytree.tree_flatten(plain(want)), pytree.tree_flatten(plain(got))
-    assert shape == other
-    for a, b in zip(ours, theirs, strict=True):
-        if isinstance(a, torch.Tensor):
-            torch.testing.assert_close(a, b)
-        else:
-            assert a == b
-
-
-def plain(out: Any) -> Any:
-    """The values alone: graphs of autograd are compared by their gradients."""
-    if isinstance(out, torch.Tensor):
-        return out.detach().clone()
-    if isinstance(out, dict):
-        return {k: plain(v) for k, v in out.items()}
-    return type(out)(map(plain, out)) if isinstance(out, (list, tuple)) else out
-
-
-def state_of(module: nn.Module) -> list[Any]:
-    tensors = {name: value.clone() for name, value in module.state_dict().items()}
-    gradients = {name: p.grad for name, p in module.named_parameters()}
-    own = {
-        (name, key): value
-        for name, sub in module.named_modules()
-        for key, value in vars(sub).items()
-        if isinstance(value, (int, str, list)) and key != "_non_persistent_buffers_set"
-    }
-    return [tensors, gradients, plain(own)]
-
-
-def x3(*shape: int) -> torch.Tensor:
-    return torch.linspace(-1, 1, 3 * 4).reshape(shape or (3, 4))
 
 
 # ---- containers of modules
@@ -246,8 +166,7 @@ def test_switch_between_train_and_eval():
         expected = module(x3())
         torch.manual_seed(1)
         alike(plain(expected), plain(compiled(x3())))
-    # training, and not
-    assert sum(len(r.compiled) for r in compiled._framelift_context.records.values()) == 2
+    assert captures(compiled) == 2  # training, and not
 
 
 def test_random_numbers_are_those_of_eager_over_several_calls():

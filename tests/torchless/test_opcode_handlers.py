@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from test_language import CATALOGUE, Program, each_program, observe
+from catalogue import CATALOGUE, Program, each_program, observe
 
 import framelift.interpreter.machine
 from framelift import _frame

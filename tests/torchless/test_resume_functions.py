@@ -20,7 +20,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import pytest
-from test_language import CATALOGUE, NOT_EMITTED, Program, observe
+from catalogue import CATALOGUE, NOT_EMITTED, Program, observe
 
 from framelift import _frame
 from framelift.bytecode import resume

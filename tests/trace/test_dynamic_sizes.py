@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import framelift
-from check import capture, entries
+from check import capture, captures, entries
 from sameness import alike
 
 
@@ -409,10 +409,6 @@ def copied(series: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 SIGNS_LOST = {"floats_in_pythons_order"}
 """Programs in which arithmetic with a symbol that is -0.0 gives 0.0."""
-
-
-def captures(compiled: Any) -> int:
-    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
 
 
 def run(name: str, dynamic: bool | None, backend: str = "eager") -> int:

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 import framelift
 from check import capture, copied, reasons
+from framelift.testing import EagerAndRecordGraphs
 
 
 class Square(Function):
@@ -234,11 +235,9 @@ def test_differentiated_twice() -> None:
 
 
 def test_the_graph_holds_one_call() -> None:
-    graphs: list[torch.fx.GraphModule] = []
-    framelift.compile(PROGRAMS["saved"][0], backend=lambda g, _: graphs.append(g) or g, fullgraph=True)(
-        leaf(3)
-    )
-    called = [node.target for node in graphs[0].graph.nodes if node.op == "call_function"]
+    kept = EagerAndRecordGraphs()
+    framelift.compile(PROGRAMS["saved"][0], backend=kept, fullgraph=True)(leaf(3))
+    called = [node.target for node in kept.graphs[0].graph.nodes if node.op == "call_function"]
     assert [getattr(target, "__name__", None) for target in called] == ["autograd_function_apply", "add"]
 
 

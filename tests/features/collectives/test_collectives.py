@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import framelift
 from check import capture, entries, reasons, why_not
+from framelift.testing import EagerAndRecordGraphs
 from process_groups import fake_world, ranks, same
 
 OPERATIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
@@ -23,14 +24,9 @@ def mine(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 def targets(fn: Any, *args: Any) -> list[str]:
     """What the graph of a function calls."""
-    graphs = []
-
-    def keep(module: torch.fx.GraphModule, inputs: Any) -> Any:
-        graphs.append(module)
-        return module
-
-    framelift.compile(fn, backend=keep, fullgraph=True)(*args)
-    (graph,) = graphs
+    kept = EagerAndRecordGraphs()
+    framelift.compile(fn, backend=kept, fullgraph=True)(*args)
+    (graph,) = kept.graphs
     return [str(node.target) for node in graph.graph.nodes if node.op.startswith("call")]
 
 

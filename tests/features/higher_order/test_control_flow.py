@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
+from operators_in_python import Plain, Torch
+from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -17,6 +18,7 @@ from torch.utils import _pytree as pytree
 import framelift
 from check import entries, reasons, recompiles, why_not
 from framelift.exc import Unsupported
+from framelift.testing import EagerAndRecordGraphs
 
 BACKENDS = ["eager", "aot_eager"]
 WEIGHT = torch.linspace(-1, 1, 3)
@@ -42,64 +44,6 @@ class Branches(torch.nn.Module):
 
 
 MODULE = Branches()
-
-
-class Plain:
-    """What the operators do, in plain Python."""
-
-    @staticmethod
-    def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-        return true_fn(*operands) if pred else false_fn(*operands)
-
-    @staticmethod
-    def while_loop(cond_fn: Any, body_fn: Any, carried: Any) -> Any:
-        while cond_fn(*carried):
-            carried = body_fn(*carried)
-        return carried
-
-    @staticmethod
-    def map(f: Any, xs: Any, *args: Any) -> Any:
-        leaves, spec = pytree.tree_flatten(xs)
-        results = [f(pytree.tree_unflatten(one, spec), *args) for one in zip(*leaves, strict=True)]
-        return pytree.tree_map(lambda *parts: torch.stack(parts), *results)
-
-    @staticmethod
-    def scan(combine_fn: Any, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> Any:
-        leaves, spec = pytree.tree_flatten(xs)
-        rounds = list(zip(*(leaf.movedim(dim, 0) for leaf in leaves), strict=True))
-        outputs = []
-        for one in reversed(rounds) if reverse else rounds:
-            init, out = combine_fn(init, pytree.tree_unflatten(one, spec))
-            outputs.append(out)
-        outputs = outputs[::-1] if reverse else outputs
-        along = (
-            dim if torch.__version__ >= (2, 13) else 0
-        )  # torch 2.11 stacks along the first whatever is asked
-        return init, pytree.tree_map(lambda *parts: torch.stack(parts, along), *outputs)
-
-    @staticmethod
-    def associative_scan(combine_fn: Any, xs: Any, dim: int, reverse: bool = False, **mode: Any) -> Any:
-        def combine(left: Any, right: Any) -> Any:
-            found = combine_fn(left, right)
-            return found, found
-
-        leaves, spec = pytree.tree_flatten(xs)
-        parts = [leaf.movedim(dim, 0).flip(0) if reverse else leaf.movedim(dim, 0) for leaf in leaves]
-        start = pytree.tree_unflatten([part[0] for part in parts], spec)
-        _, rest = Plain.scan(combine, start, pytree.tree_unflatten([part[1:] for part in parts], spec))
-        joined = [
-            torch.cat([part[:1], more]) for part, more in zip(parts, pytree.tree_leaves(rest), strict=True)
-        ]
-        joined = [(part.flip(0) if reverse else part).movedim(0, dim) for part in joined]
-        return pytree.tree_unflatten(joined, spec)
-
-
-class Torch:
-    cond = staticmethod(torch.cond)
-    while_loop = staticmethod(while_loop)
-    map = staticmethod(torch_map)
-    scan = staticmethod(scan)
-    associative_scan = staticmethod(associative_scan)
 
 
 # ---- cond
@@ -380,20 +324,16 @@ def test_the_rule_for_elementwise_functions() -> None:
 
 
 def test_operands_are_lifted_once_and_in_order() -> None:
-    graphs = []
+    kept = EagerAndRecordGraphs()
 
     def fn(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda a: a * y + y, lambda a: z - y * a * x, (x,))
 
-    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    framelift.compile(fn, backend=backend, fullgraph=True)(rows(), rows() + 1, rows() + 2)
-    (node,) = [node for node in graphs[0].graph.nodes if node.target is torch.ops.higher_order.cond]
+    framelift.compile(fn, backend=kept, fullgraph=True)(rows(), rows() + 1, rows() + 2)
+    (node,) = [node for node in kept.graphs[0].graph.nodes if node.target is torch.ops.higher_order.cond]
     assert len(node.args[3]) == len(set(node.args[3])) == 3
     for branch in node.args[1:3]:
-        body = getattr(graphs[0], branch.target)
+        body = getattr(kept.graphs[0], branch.target)
         assert len([one for one in body.graph.nodes if one.op == "placeholder"]) == 3
 
 

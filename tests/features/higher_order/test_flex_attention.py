@@ -20,6 +20,7 @@ from torch.nn.attention.flex_attention import (
 import framelift
 from check import entries, recompiles, why_not
 from framelift.exc import Unsupported
+from framelift.testing import EagerAndRecordGraphs
 
 BIAS = torch.linspace(-1, 1, 2 * 16 * 16).reshape(2, 16, 16)
 LENGTHS = torch.tensor([5, 9])
@@ -122,10 +123,12 @@ def test_inductor_takes_it() -> None:
 
 
 def test_the_graph_has_one_call_with_two_bodies() -> None:
-    graphs: list[torch.fx.GraphModule] = []
-    framelift.compile(biased, backend=lambda graph, _: graphs.append(graph) or graph)(*inputs())
-    (node,) = graphs[0].graph.find_nodes(op="call_function", target=torch.ops.higher_order.flex_attention)
-    score, mask = (graphs[0].get_submodule(one.target) for one in (node.args[3], node.args[4][-1]))
+    kept = EagerAndRecordGraphs()
+    framelift.compile(biased, backend=kept)(*inputs())
+    (node,) = kept.graphs[0].graph.find_nodes(
+        op="call_function", target=torch.ops.higher_order.flex_attention
+    )
+    score, mask = (kept.graphs[0].get_submodule(one.target) for one in (node.args[3], node.args[4][-1]))
     assert [len(one.graph.find_nodes(op="placeholder")) for one in (score, mask)] == [6, 4]
     assert [len(buffers) for buffers in node.args[-2:]] == [1, 0]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_control_flow import Plain, Torch
+from operators_in_python import Plain, Torch
 from torch.func import grad
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint

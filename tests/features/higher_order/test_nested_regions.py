@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import framelift
 from check import check, entries, why_not
-from framelift.dispatch.backends import lookup_backend
+from framelift.testing import CompileCounterWithBackend
 
 WEIGHTS = [torch.nn.Parameter(torch.linspace(-n, n, 9).reshape(3, 3)) for n in (1, 2)]
 SEEN: list[torch.Tensor] = []
@@ -95,9 +95,8 @@ SHARED |= {transformed: 0, in_a_checkpoint: 0}
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", SHARED, ids=lambda fn: fn.__name__)
 def test_results_and_gradients(fn: Callable[..., Any], backend: str) -> None:
-    graphs: list[torch.fx.GraphModule] = []
-    keep = lambda graph, given: graphs.append(graph) or lookup_backend(backend)(graph, given)
-    compiled = framelift.compile(fn, backend=keep, fullgraph=True)
+    kept = CompileCounterWithBackend(backend)
+    compiled = framelift.compile(fn, backend=kept, fullgraph=True)
     for n in range(2):
         x = (torch.arange(6.0).reshape(2, 3) - n).requires_grad_()
         expected, found = fn(x), compiled(x)
@@ -105,7 +104,7 @@ def test_results_and_gradients(fn: Callable[..., Any], backend: str) -> None:
         grads = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, found)]
         torch.testing.assert_close(*grads)
     assert entries(compiled) == 1 and why_not(compiled) is None
-    assert sum(name.startswith("region") for name, _ in graphs[0].named_children()) == SHARED[fn]
+    assert sum(name.startswith("region") for name, _ in kept.graphs[0].named_children()) == SHARED[fn]
 
 
 @pytest.mark.parametrize(("backend", "sizes", "count"), [("aot_eager", (2, 3, 4), 2), ("inductor", (2,), 1)])

@@ -16,6 +16,7 @@ from torch._library.effects import EffectType
 import framelift
 from check import entries, why_not
 from framelift.exc import Unsupported
+from framelift.testing import EagerAndRecordGraphs
 
 operators = torch.ops.higher_order
 STATE = torch.get_rng_state()
@@ -85,9 +86,9 @@ def test_an_effect_does_not_happen_while_tracing(capfd: pytest.CaptureFixture[st
 
 
 def test_tracepoints_stand_in_the_graph() -> None:
-    graphs: list[torch.fx.GraphModule] = []
-    framelift.compile(traced_point, backend=lambda graph, _: graphs.append(graph) or graph)(torch.ones(2))
-    (node,) = graphs[0].graph.find_nodes(op="call_function", target=_export_tracepoint)
+    kept = EagerAndRecordGraphs()
+    framelift.compile(traced_point, backend=kept)(torch.ones(2))
+    (node,) = kept.graphs[0].graph.find_nodes(op="call_function", target=_export_tracepoint)
     assert node.kwargs == {"kind": "module_call_inputs", "path": "a"}
 
 
