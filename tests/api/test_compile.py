@@ -36,13 +36,13 @@ def double(x: torch.Tensor) -> torch.Tensor:
 # ---- forms
 
 
-def test_as_a_function() -> None:
+def test_compile_takes_a_function() -> None:
     compiled = framelift.compile(double, backend="eager")
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
     assert captures(compiled) == 1
 
 
-def test_as_a_decorator() -> None:
+def test_compile_is_a_decorator() -> None:
     @framelift.compile
     def plain(x: torch.Tensor) -> torch.Tensor:
         return x + 1
@@ -57,7 +57,7 @@ def test_as_a_decorator() -> None:
     assert plain.__name__ == "plain"
 
 
-def test_on_a_method() -> None:
+def test_compile_decorates_a_method() -> None:
     class Scaler:
         factor = 3
 
@@ -274,7 +274,7 @@ def test_reset_forgets_and_the_next_call_compiles_again() -> None:
     assert compiled(torch.ones(1)).item() == 2 and captures(compiled) == 1
 
 
-def test_is_compiling() -> None:
+def test_is_compiling_is_true_while_a_function_is_captured() -> None:
     def asks(x: torch.Tensor) -> torch.Tensor:
         return x + (1 if framelift.is_compiling() and torch.compiler.is_compiling() else 0)
 

@@ -251,7 +251,7 @@ DIFFERENTLY += ("inside_behind_a_break", "hooks_of_modules", "a_tensor_hook_with
     ("name", "backend"),
     [*((name, "eager") for name in STEPS), *((name, "aot_eager") for name in DIFFERENTLY)],
 )
-def test_as_without_it(name, backend, models):
+def test_a_captured_backward_pass_is_as_eagerly(name, backend, models):
     expected = training(STEPS[name], backend)
     with framelift.compiled_autograd(backend=backend):
         found = training(STEPS[name], backend)
@@ -396,7 +396,7 @@ def test_settings_are_checked_at_once():
         pass
 
 
-def test_as_an_option():
+def test_it_is_an_option_of_compile():
     found = []
 
     def backend(graph, inputs):

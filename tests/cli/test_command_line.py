@@ -366,7 +366,7 @@ def test_a_function_that_raises(folder: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "framelift: subject_of_explain:fails raised KeyError: 'no such thing'\n"
 
 
-def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_and_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     for given in ([], ["dctor"], ["run"]):
         with pytest.raises(SystemExit) as left:
             main(given)

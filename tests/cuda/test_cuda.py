@@ -167,7 +167,7 @@ def in_context(make: Callable[[], Any], between: Callable[[], None]) -> Any:
 @BACKENDS
 @pytest.mark.parametrize("name", CONTEXTS)
 @pytest.mark.parametrize("between", [stop, lambda: None], ids=["across a break", "whole"])
-def test_contexts(name: str, between: Any, backend: str) -> None:
+def test_contexts_are_as_eagerly(name: str, between: Any, backend: str) -> None:
     fn = in_context(CONTEXTS[name], between)
     compiled = framelift.compile(fn, backend=backend)
     x = random(4, 4).requires_grad_()

@@ -102,7 +102,7 @@ def test_a_break_is_told_once_and_with_details_each_time(caplog: pytest.LogCaptu
     assert len(told(caplog)) == 2
 
 
-def test_all_of_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_all_logs_can_be_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     framelift.set_logs("all")
     run_program()
     assert {which for which, _ in told(caplog)} == set(logs.LEVELS)

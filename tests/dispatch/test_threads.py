@@ -483,7 +483,7 @@ def test_a_compiled_function_that_drains_a_generator_which_another_thread_began(
     together(work, threads=4)
 
 
-def test_coroutines() -> None:
+def test_coroutines_share_entries() -> None:
     backend = Counting()
     compiled = framelift.compile(lambda x, n: x * n, backend=backend, fullgraph=True)
 

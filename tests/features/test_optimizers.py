@@ -66,7 +66,7 @@ def step(optimizer: torch.optim.Optimizer) -> Any:
 
 
 @pytest.mark.parametrize(("name", "options"), accepted(), ids=lambda value: str(value))
-def test_three_steps(name: str, options: dict[str, Any]) -> None:
+def test_three_steps_are_as_eagerly(name: str, options: dict[str, Any]) -> None:
     whole = name not in BREAKING and not (name == "Rprop" and "lr" in options)
     optimizer, params = made(name, options)
     other, others = made(name, options)
@@ -85,7 +85,7 @@ def test_every_optimizer_is_tested() -> None:
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
 @pytest.mark.parametrize("name", ["SGD", "AdamW"])
-def test_backends(name: str, backend: str) -> None:
+def test_steps_are_compiled_by_other_backends(name: str, backend: str) -> None:
     optimizer, params = made(name, {"lr": 0.1})
     other, others = made(name, {"lr": 0.1})
     compiled = framelift.compile(step, backend=backend, fullgraph=True)
@@ -115,7 +115,7 @@ def test_a_changed_learning_rate_is_noticed() -> None:
         torch.testing.assert_close(others, params)
 
 
-def test_parameter_groups() -> None:
+def test_parameter_groups_have_their_own_options() -> None:
     def make() -> tuple[torch.optim.Optimizer, list[torch.Tensor]]:
         torch.manual_seed(0)
         params = [torch.randn(3, requires_grad=True) for _ in range(3)]
@@ -133,7 +133,7 @@ def test_parameter_groups() -> None:
     torch.testing.assert_close(others, params)
 
 
-def test_zero_grad() -> None:
+def test_zero_grad_does_what_it_does_eagerly() -> None:
     for to_none in (True, False):
         optimizer, params = made("SGD", {"lr": 0.1})
         capture(lambda o, to_none=to_none: o.zero_grad(set_to_none=to_none), fullgraph=False)(optimizer)
@@ -292,7 +292,7 @@ def test_sparse_gradients_and_line_searches() -> None:
         assert reasons(compiled)
 
 
-def test_a_closure() -> None:
+def test_a_step_with_a_closure_is_as_eagerly() -> None:
     def fit(optimizer: Any, p: torch.Tensor) -> Any:
         def closure() -> torch.Tensor:
             optimizer.zero_grad()

@@ -141,7 +141,7 @@ def test_captured_whole(name: str, backend: str) -> None:
             Comparison().same(results[0], results[1], "(result, args, log)")
 
 
-def test_gradients() -> None:
+def test_gradients_go_through_subclasses() -> None:
     def gradient(run: Callable[..., Any]) -> torch.Tensor:
         leaf = torch.tensor([1.0, 2.0], requires_grad=True)
         run(leaf.as_subclass(Kept)).sum().backward()

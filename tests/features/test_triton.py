@@ -165,7 +165,7 @@ def on_gpu(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 @needs_gpu
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_eager(name, backend):
+def test_launches_are_as_eagerly(name, backend):
     fn = PROGRAMS[name]
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
     for count in (1000, 1000, 520, 600):

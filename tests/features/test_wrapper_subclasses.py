@@ -104,7 +104,7 @@ def same(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_whole(name, backend):
+def test_captured_whole(name, backend):
     fn, make = PROGRAMS[name]
     torch.manual_seed(0)
     plain = make()
@@ -118,7 +118,7 @@ def test_whole(name, backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_gradients(backend):
+def test_gradients_go_through_wrappers(backend):
     fn = lambda x, w: (x * w).sin().sum()
     found = []
     for run in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
@@ -130,7 +130,7 @@ def test_gradients(backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_parameters(backend):
+def test_parameters_that_are_wrappers_are_trained(backend):
     found = []
     for compiled in (False, True):
         torch.manual_seed(0)

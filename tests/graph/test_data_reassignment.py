@@ -104,7 +104,7 @@ def outcome(fn: Any, rows: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_memory(name, backend):
+def test_memory_is_reassigned_as_eagerly(name, backend):
     compare(PROGRAMS[name], backend)
 
 
@@ -209,7 +209,7 @@ def set_to_a_storage(x):
 
 
 @pytest.mark.parametrize("fn", [resized_input, resized_with_views, resized_in_a_format, set_to_a_storage])
-def test_what_breaks(fn):
+def test_a_reassignment_that_no_graph_can_hold_breaks(fn):
     compiled = capture(fn, fullgraph=False)
     x, y = torch.arange(4.0), torch.arange(4.0)
     torch.testing.assert_close(compiled(x), fn(y))

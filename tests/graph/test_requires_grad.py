@@ -122,7 +122,7 @@ def outcome(fn: Any, rows: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_flags(name, backend):
+def test_flags_are_set_as_eagerly(name, backend):
     compare(PROGRAMS[name], backend)
 
 
@@ -218,7 +218,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("reason, fn", [(why, fn) for why, fns in BROKEN.items() for fn in fns])
-def test_what_breaks(reason, fn, backend):
+def test_a_flag_that_no_graph_can_hold_breaks(reason, fn, backend):
     """Views without a history require grad as their base does; a graph has nothing of the kind."""
     compiled = framelift.compile(fn, backend=backend)
     (flags, values), (found_flags, found) = outcome(fn, 3), outcome(compiled, 3)

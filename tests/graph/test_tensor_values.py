@@ -222,7 +222,7 @@ SUBSCRIPTS: list[Any] = [
 
 
 @pytest.mark.parametrize("key", SUBSCRIPTS, ids=str)
-def test_subscripts(key: Any) -> None:
+def test_subscripts_are_as_eagerly(key: Any) -> None:
     if isinstance(key, torch.Tensor):
         check(lambda x, key: x[key], X, key)
     elif isinstance(key, list) and True in key:
@@ -362,7 +362,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("fn", VALUES, ids=lambda fn: fn.__name__)
-def test_values(fn: Callable[..., Any]) -> None:
+def test_tensors_are_taken_apart_and_asked_about_as_eagerly(fn: Callable[..., Any]) -> None:
     check(fn, X)
 
 

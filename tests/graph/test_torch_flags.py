@@ -107,7 +107,7 @@ GRAD = [
 
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("fn", GRAD, ids=lambda fn: fn.__name__)
-def test_gradient_modes(fn: Callable[..., Any], grad: bool) -> None:
+def test_gradient_modes_are_switched_as_eagerly(fn: Callable[..., Any], grad: bool) -> None:
     with torch.set_grad_enabled(grad):
         check(fn, X, W[:3])
 
@@ -163,7 +163,7 @@ INFERENCE += [views_inside_inference]
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", INFERENCE, ids=lambda fn: fn.__name__)
-def test_inference_mode(fn: Callable[..., Any], backend: str) -> None:
+def test_inference_mode_is_switched_as_eagerly(fn: Callable[..., Any], backend: str) -> None:
     weight = W.detach()[:3].clone().requires_grad_()
     check(fn, X, weight, backend=backend)
     compiled = framelift.compile(fn, backend=backend, dynamic=True)
@@ -264,7 +264,7 @@ CASTS = [
 
 
 @pytest.mark.parametrize("fn", CASTS, ids=lambda fn: fn.__name__)
-def test_autocast(fn: Callable[..., Any]) -> None:
+def test_autocast_is_switched_as_eagerly(fn: Callable[..., Any]) -> None:
     for _ in range(2):
         check(fn, X, W)
 

@@ -129,7 +129,7 @@ CONTAINERS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] =
 
 @pytest.mark.parametrize("name", CONTAINERS)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_container(name, backend):
+def test_a_container_of_modules_is_as_eagerly(name, backend):
     body, parts = CONTAINERS[name]
     check_module(lambda: Calling(body, **parts()), x3(), backend=backend, exact=backend == "eager")
 
@@ -273,7 +273,7 @@ def test_program_that_makes_parameters(name, backend):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_program(name, backend):
+def test_a_program_with_modules_is_as_eagerly(name, backend):
     body, parts = PROGRAMS[name]
     check_module(lambda: Calling(body, **parts()), x3(), backend=backend, exact=backend == "eager")
 
@@ -322,7 +322,7 @@ BACKWARD: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", BACKWARD)
-def test_backward_hook(name):
+def test_a_backward_hook_runs_as_eagerly(name):
     def make() -> nn.Module:
         module = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
         BACKWARD[name](module)
@@ -341,7 +341,7 @@ def test_a_state_dict_hook():
 
 
 @pytest.mark.parametrize("kind", ["forward", "forward_pre"])
-def test_global_hook(kind):
+def test_a_global_hook_runs_as_eagerly(kind):
     hooks = {"forward": lambda m, args, out: out * 2, "forward_pre": lambda m, args: (args[0] + 1,)}
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     compiled = framelift.compile(module, backend="eager", fullgraph=True)
@@ -421,7 +421,7 @@ PARAMETRISED: dict[str, Callable[[], nn.Module]] = {
 
 
 @pytest.mark.parametrize("name", PARAMETRISED)
-def test_parametrisation(name):
+def test_a_parametrisation_is_as_eagerly(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check_module(PARAMETRISED[name], x3(), exact=False)
@@ -472,7 +472,7 @@ def test_a_module_that_sets_attributes_in_its_own_way():
     check_module(Counting, x3())
 
 
-def test_a_graph_module():
+def test_a_graph_module_is_captured():
     def make() -> nn.Module:
         return torch.fx.symbolic_trace(nn.Sequential(linear(), nn.ReLU(), nn.Linear(4, 2)))
 
@@ -480,7 +480,7 @@ def test_a_graph_module():
     check_module(lambda: Calling(lambda m, x: m.part(x) + 1, part=make()), x3())
 
 
-def test_a_tied_head():
+def test_a_tied_head_is_trained_as_eagerly():
     class Tied(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -495,7 +495,7 @@ def test_a_tied_head():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_transformer(training):
+def test_a_transformer_is_captured(training):
     def make() -> nn.Module:
         module = nn.Transformer(4, 2, 1, 1, 8, dropout=0.0, batch_first=True)
         return Calling(lambda m, x: m.part(x, x), part=module).train(training)

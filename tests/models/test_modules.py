@@ -141,7 +141,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_module(name):
+def test_a_module_is_as_eagerly(name):
     check_module(MODULES[name], x3())
 
 
@@ -236,7 +236,7 @@ HOOKS = {
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_hook(name):
+def test_a_hook_of_a_module_runs_as_eagerly(name):
     check_module(hooked(HOOKS[name]), x3())
 
 
@@ -250,7 +250,7 @@ def test_a_hook_added_and_removed_is_noticed():
     alike(plain(compiled(x3())), plain(before))
 
 
-def test_global_hook():
+def test_a_global_hook_runs_as_eagerly():
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     compiled = framelift.compile(module, backend="eager", fullgraph=True)
     before = compiled(x3())
@@ -315,14 +315,14 @@ LARGER = {
 
 
 @pytest.mark.parametrize("name", LARGER)
-def test_larger_module(name):
+def test_a_larger_module_is_as_eagerly(name):
     make, shape = LARGER[name]
     # in eval mode torch asks whether its fused kernel applies, through a function without a licence
     check_module(make, x3(*shape), calls=2, exact=False, fullgraph="eval" not in name)
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM], ids=lambda kind: kind.__name__)
-def test_recurrent_module(kind):
+def test_a_recurrent_module_is_as_eagerly(kind):
     check_module(lambda: Recurrent(kind), x3(1, 3, 4), calls=2, exact=False, fullgraph=False)
 
 
@@ -342,11 +342,11 @@ def test_a_recurrent_module_is_trained(kind, backend):
     torch.testing.assert_close(*found)
 
 
-def test_embedding():
+def test_an_embedding_is_as_eagerly():
     check_module(lambda: nn.Embedding(5, 4, padding_idx=0), torch.tensor([[0, 1, 4]]), calls=2)
 
 
-def test_loss_modules():
+def test_losses_are_as_eagerly():
     class Losses(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -378,7 +378,7 @@ def parametrised() -> nn.Module:
     [parametrised, lambda: parametrizations.weight_norm(nn.Linear(4, 4))],
     ids=["parametrised", "weight norm"],
 )
-def test_parametrisation(make):
+def test_a_parametrised_module_is_as_eagerly(make):
     torch.manual_seed(0)
     module = make()
     compiled = framelift.compile(module, backend="eager")

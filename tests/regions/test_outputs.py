@@ -418,7 +418,7 @@ CONTAINERS = [
 
 
 @pytest.mark.parametrize("program", CONTAINERS, ids=lambda fn: fn.__name__)
-def test_container(program):
+def test_a_container_is_given_as_eagerly(program):
     check(program, x2())
 
 
@@ -595,7 +595,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("program", FUNCTIONS, ids=lambda fn: fn.__name__)
-def test_function(program):
+def test_a_function_is_given_as_eagerly(program):
     eager, compiled = called(program)
     alike(FUNCTIONS[program](eager), FUNCTIONS[program](compiled))
 
@@ -722,7 +722,7 @@ ITERATORS = [
 
 
 @pytest.mark.parametrize("program", ITERATORS, ids=lambda fn: fn.__name__)
-def test_iterator(program):
+def test_an_iterator_is_given_as_eagerly(program):
     # each result is drained by the comparison, so results of earlier calls are not kept
     check(program, x2(), calls=1)
     check(program, x2(), calls=1)
@@ -850,7 +850,7 @@ TENSORS = [
 
 
 @pytest.mark.parametrize("program", TENSORS, ids=lambda fn: fn.__name__)
-def test_tensor(program):
+def test_a_tensor_is_given_as_eagerly(program):
     check(program, x2())
 
 

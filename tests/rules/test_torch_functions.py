@@ -131,7 +131,7 @@ def checks_shapes(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_checks(dynamic: bool | None) -> None:
+def test_checks_of_arguments_raise_as_eagerly(dynamic: bool | None) -> None:
     compiled = framelift.compile(checks_shapes, backend="eager", fullgraph=True, dynamic=dynamic)
     good = [((2, 3), 1), ((4, 3), 2), ((5, 2), 8)]
     for shape, n in [*good, ((3,), 1), ((1, 3), 1), *(((2, 3), n) for n in (0, 9, 3, 4, 5)), *good]:

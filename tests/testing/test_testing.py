@@ -141,7 +141,7 @@ def test_a_reference_in_double_precision_is_what_counts() -> None:
     assert same({"a": expected}, {"a": found}, {"a": exact}) and same(1.01, 0.985, 1.0)
 
 
-def test_measures() -> None:
+def test_rmse_and_cosine_similarity_measure_differences() -> None:
     assert testing.rmse(T([1, 2]), T([1, 4])) == 2**0.5
     assert testing.cosine_similarity(T([0.0]), T([0.0])) == 1.0 and testing.rmse(T([]), T([])) == 0.0
     found = difference(T([1.0, 0.0]), T([0.0, 1.0]))

@@ -441,7 +441,7 @@ class Entered:
         calls(1)
 
 
-def test_tracebacks() -> None:
+def test_tracebacks_are_those_of_the_function() -> None:
     def program() -> object:
         before = [1, 2, 3]
         before.append(4)
@@ -495,7 +495,7 @@ def reraise_cause(run: Program) -> None:
     raise cause
 
 
-def test_locals() -> None:
+def test_locals_are_those_of_the_function() -> None:
     def program() -> object:
         a = 1
         b = [a]

@@ -113,7 +113,7 @@ def program(name: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", members())
-def test_member(name: str) -> None:
+def test_a_member_of_a_tensor_is_as_eagerly(name: str) -> None:
     shifted = any(each in name for each in (*NUMBERS, "index", "invert")) and name.startswith("__")
     x = torch.arange(9).reshape(3, 3) if shifted else torch.arange(9.0).reshape(3, 3)
     args = OTHER.get(name, lambda x: ())(x.clone())
@@ -216,7 +216,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", FORMS)
-def test_forms(name: str, backend: str) -> None:
+def test_tensors_used_in_other_ways_are_as_eagerly(name: str, backend: str) -> None:
     compiled = framelift.compile(FORMS[name], backend=backend, fullgraph=True)
     x, y = torch.arange(4.0), torch.arange(4.0)
     Comparison().same((FORMS[name](x), x), (compiled(y), y), name)

@@ -265,7 +265,7 @@ ATTRIBUTES = [
 
 
 @pytest.mark.parametrize("program", ATTRIBUTES, ids=lambda fn: fn.__name__)
-def test_attribute(program):
+def test_attributes_are_written_as_eagerly(program):
     check_calls(lambda: (program, x2(), Box(n=3, calls=0, items=[1, 2])))
 
 
@@ -369,7 +369,7 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("program", OBJECTS, ids=lambda fn: fn.__name__)
-def test_object(program):
+def test_objects_of_all_kinds_are_changed_as_eagerly(program):
     check_calls(lambda: (program, x2(), OBJECTS[program]()))
 
 
@@ -443,7 +443,7 @@ def exec_swap(items):
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_list(name):
+def test_lists_are_changed_as_eagerly(name):
     check_calls(lambda: (LISTS[name], x2(), [3, 1, 2, 4]), calls=2)
 
 
@@ -460,7 +460,7 @@ def through_two_names(x, a, b):
     return len(a), a is b
 
 
-def test_list_augmented():
+def test_lists_are_augmented_as_eagerly():
     check_calls(lambda: (augmented, x2(), [1]))
 
 
@@ -546,7 +546,7 @@ DICTS = {
 
 
 @pytest.mark.parametrize("name", DICTS)
-def test_dict(name):
+def test_dicts_are_changed_as_eagerly(name):
     check_calls(lambda: (DICTS[name], x2(), {"a": 1, "b": [2], "c": 3}), calls=2)
 
 
@@ -595,7 +595,7 @@ MAPPINGS = {
 
 
 @pytest.mark.parametrize("program", MAPPINGS, ids=lambda fn: fn.__name__)
-def test_mapping(program):
+def test_mappings_are_changed_as_eagerly(program):
     made = MAPPINGS[program]
     check_calls(lambda: (program, x2(), made()), calls=1 if program is ordered_pops else 2)
 
@@ -685,7 +685,7 @@ def test_a_key_that_does_not_hash_any_more():
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_set(name):
+def test_sets_are_changed_as_eagerly(name):
     check_calls(lambda: (SETS[name], x2(), {1, 2, 3}))
 
 
@@ -729,7 +729,7 @@ DEQUES = {
 
 @pytest.mark.parametrize("maxlen", [None, 4])
 @pytest.mark.parametrize("name", DEQUES)
-def test_deque(name, maxlen):
+def test_deques_are_changed_as_eagerly(name, maxlen):
     check_calls(lambda: (DEQUES[name], x2(), collections.deque([1, 2, 3, 4], maxlen)))
 
 
@@ -760,7 +760,7 @@ def globals_written(x):
     return made_here
 
 
-def test_globals():
+def test_globals_are_written_as_eagerly():
     def run(fn):
         global counter
         counter = 0
@@ -772,7 +772,7 @@ def test_globals():
     alike(run(globals_written), run(framelift.compile(globals_written, backend="eager", fullgraph=True)))
 
 
-def test_module_attribute():
+def test_attributes_of_python_modules_are_written_as_eagerly():
     module = types.ModuleType("made_for_test")
     module.n = 0
     module.items = []
@@ -848,7 +848,7 @@ def make_new_function_in_cell():
     [make_closure, make_shared_closure, make_deleted_cell, make_new_function_in_cell],
     ids=lambda f: f.__name__,
 )
-def test_closure_cell(make):
+def test_closure_cells_are_written_as_eagerly(make):
     check_calls(make)
 
 
@@ -923,7 +923,7 @@ class Hidden(Counting):
 @pytest.mark.parametrize(
     "cls", [Counting, Rebinding, Registering, Submodule, Unregistering, Hidden], ids=lambda cls: cls.__name__
 )
-def test_module(cls):
+def test_modules_are_written_as_eagerly(cls):
     def make():
         torch.manual_seed(0)
         module = cls()

@@ -218,7 +218,7 @@ def test_captured_whole(name: str, backend: str, dynamic: bool) -> None:
 
 
 @pytest.mark.inductor
-def test_inductor() -> None:
+def test_inductor_compiles_a_function_with_its_own_backward() -> None:
     fn, make = PROGRAMS["straight through"]
     compiled = framelift.compile(fn, fullgraph=True)
     torch.testing.assert_close(outcome(compiled, make()), outcome(fn, make()))
@@ -300,7 +300,7 @@ def test_a_change_of_backward_is_noticed() -> None:
         assert torch.equal(x.grad, torch.full((3,), factor))
 
 
-def test_in_a_module() -> None:
+def test_a_function_is_applied_in_a_module() -> None:
     class Quantised(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()

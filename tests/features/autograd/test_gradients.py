@@ -375,7 +375,7 @@ def compare(fn: Any, make: Any, backend: str, exact: bool = True, calls: int = 3
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_inside(name, backend):
+def test_gradients_inside_are_as_eagerly(name, backend):
     fn, make = PROGRAMS[name]
     compare(fn, make, backend, exact=backend == "eager")
 

@@ -94,7 +94,7 @@ def test_uneven_splits_and_scalars() -> None:
 
 
 @ranks(2)
-def test_older_names() -> None:
+def test_collectives_by_their_older_names_are_captured() -> None:
     def older(x: torch.Tensor) -> Any:
         gathered = x.new_empty(2 * x.shape[0])
         dist._all_gather_base(gathered, x)

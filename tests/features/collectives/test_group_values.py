@@ -51,7 +51,7 @@ X = torch.ones(3)
 # ---- groups
 
 
-def test_the_world() -> None:
+def test_the_world_is_read() -> None:
     def asked(x: torch.Tensor) -> Any:
         assert dist.is_available() and dist.is_initialized()
         return x * dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.group.WORLD.size()
@@ -59,7 +59,7 @@ def test_the_world() -> None:
     same(asked, X)
 
 
-def test_a_group() -> None:
+def test_a_group_is_read() -> None:
     group = dist.new_group([1, 3, 5])
 
     def asked(x: torch.Tensor, g: Any) -> Any:
@@ -126,7 +126,7 @@ def test_a_group_made_inside_breaks() -> None:
 # ---- meshes
 
 
-def test_a_mesh() -> None:
+def test_a_mesh_is_read() -> None:
     mesh = grid()
 
     def asked(x: torch.Tensor, m: DeviceMesh) -> Any:
@@ -139,7 +139,7 @@ def test_a_mesh() -> None:
     same(asked, X, mesh)
 
 
-def test_parts_of_a_mesh() -> None:
+def test_parts_of_a_mesh_are_read() -> None:
     mesh = grid()
     mesh._flatten("all")
 
@@ -237,7 +237,7 @@ def test_reduce_operations_are_values() -> None:
     assert entries(compiled) == 2  # two operations
 
 
-def test_without_a_world() -> None:
+def test_a_rank_without_a_world_is_an_error_of_torchs() -> None:
     dist.destroy_process_group()
     with pytest.raises(ValueError, match="has not been initialized"):
         framelift.compile(lambda x: x * dist.get_rank(), backend="eager")(X)

@@ -182,7 +182,7 @@ def detached(value: Any) -> Any:
 
 @BACKENDS
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_entered_inside(program: Any, backend: str) -> None:
+def test_a_mode_entered_inside_is_as_eagerly(program: Any, backend: str) -> None:
     fn = program(nothing)
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
     for _ in range(2):
@@ -218,7 +218,7 @@ AROUND: list[list[Callable[[], Any]]] = [
 
 
 @BACKENDS
-def test_around_the_call(backend: str) -> None:
+def test_a_mode_around_the_call_is_as_eagerly(backend: str) -> None:
     compiled = framelift.compile(plain, backend=backend, fullgraph=True)
     for around in AROUND:
         compared(plain, compiled, *around)

@@ -63,7 +63,7 @@ CAPTURED = [of_a_dtype, from_a_state, traced_point, noted]
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", CAPTURED, ids=lambda fn: fn.__name__)
-def test_it_is_captured(fn: Callable[..., Any], backend: str) -> None:
+def test_an_operator_is_captured(fn: Callable[..., Any], backend: str) -> None:
     def outcome(call: Any, x: torch.Tensor) -> Any:
         torch.manual_seed(3)
         NOTED.clear()

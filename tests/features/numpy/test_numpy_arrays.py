@@ -286,7 +286,7 @@ def arguments(n: int = 0) -> tuple[np.ndarray, torch.Tensor]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str, backend: str) -> None:
+def test_a_program_is_as_with_numpy_or_breaks_for_its_reasons(name: str, backend: str) -> None:
     fn, broken_by = PROGRAMS[name]
     compiled = framelift.compile(fn, backend=backend, fullgraph=not broken_by)
     for n in range(3):
@@ -452,14 +452,14 @@ def as_kind(value: Any, kind: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", [n for n in BOTH if callable(getattr(np, n)) and n[0] != "_"])
-def test_functions(name: str) -> None:
+def test_a_function_gives_what_numpy_gives(name: str) -> None:
     """Whatever is captured of a function gives what NumPy gives."""
     function = getattr(np, name)
     check_calls(name, lambda *args: function(*args), set(ELEMENTWISE.split() + OTHERS.split()))
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES.split())
-def test_methods(name: str) -> None:
+def test_a_method_gives_what_numpy_gives(name: str) -> None:
     check_calls(name, lambda a, *rest: getattr(a, name)(*rest), set(METHOD_NAMES.split()))
 
 
