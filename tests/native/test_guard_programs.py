@@ -10,10 +10,9 @@ import types
 import weakref
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from framelift import _guards as g  # noqa: E402
+from framelift import _guards as g
 
 
 def node(access, operand=None, *checks, parent=-1, slot=-1):

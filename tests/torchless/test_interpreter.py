@@ -115,6 +115,7 @@ def interrupt_while_handling() -> None:
         interrupt()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(
     "place", [interrupt, interrupt_in_c, interrupt_in_a_generator, interrupt_while_handling]
 )
