@@ -569,7 +569,5 @@ def came_through(traceback: TracebackType | None, codes: frozenset[CodeType]) ->
 OPERATING = frozenset({Recorder.call.__code__, Recorder.__torch_function__.__code__})
 """What an operator on fakes is called by."""
 
-KEYED = frozenset(
-    {Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS}
-)
+KEYED = frozenset({Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS})
 """Checks of which one source may have several."""
