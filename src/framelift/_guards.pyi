@@ -78,7 +78,7 @@ ACCESS_REGISTRATIONS: Final[int]
 ACCESS_DECIMAL_CONTEXT: Final[int]
 """None: the text of the thread's context of decimal numbers, without its flags (`decimal.getcontext()`)."""
 ACCESS_MODE: Final[int]
-"""int: the torch function mode that was entered so manieth."""
+"""int: the torch function mode with this index; the outermost has 0."""
 
 # Checks, with their operands.
 

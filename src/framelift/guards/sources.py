@@ -29,7 +29,7 @@ class Source:
         self.key = key
         self.children: dict[Any, Source] = {}
         self.is_drawn: bool = access is Access.DRAWN or (base is not None and base.is_drawn)
-        """Whether the region makes it, or has it from there: what it is anew each time can't be guarded."""
+        """Whether the region makes it, or its base: it is new in each call, and can't be guarded."""
 
     def child(self, access: Access, key: Any = None) -> Source:
         """The source reached from this one; the same one each time."""
@@ -148,7 +148,7 @@ class Root:
         return self.top.child(Access.DECIMAL_CONTEXT)
 
     def mode(self, number: int) -> Source:
-        """The torch function mode that was entered so manieth, before the call."""
+        """The torch function mode with this index, of those entered before the call; the outermost has 0."""
         return self.top.child(Access.MODE, number)
 
     def drawn(self, number: int) -> Source:

@@ -44,6 +44,15 @@ PyObject* number_or_none(std::optional<int> number) {
 
 }  // namespace
 
+bool fail(
+    Failure* failure, FailureKind kind, std::optional<int> position, PyObject* found,
+    std::optional<int> check) {
+  if (failure != nullptr) {
+    *failure = {kind, position, check, PyRef::borrow(found)};
+  }
+  return false;
+}
+
 PyObject* Failure::to_python() const {
   return make_record(
       guard_failure_type,

@@ -23,15 +23,10 @@ struct Failure {
   PyObject* to_python() const;
 };
 
-// Fills in a failure; `failure` is null where nobody has asked. Always false.
-inline bool fail(
+// Fills in a failure; `failure` is null where nobody has asked. Always false. Out of line, since most guards hold.
+__attribute__((cold)) bool fail(
     Failure* failure, FailureKind kind, std::optional<int> position, PyObject* found,
-    std::optional<int> check = std::nullopt) {
-  if (failure != nullptr) {
-    *failure = {kind, position, check, PyRef::borrow(found)};
-  }
-  return false;
-}
+    std::optional<int> check = std::nullopt);
 
 #define FRAMELIFT_TENSOR_FACTS(X) \
   X(TYPE) X(DTYPE) X(DEVICE) X(LAYOUT) X(REQUIRES_GRAD) X(DIM) X(SIZE) X(SYMBOLIC) X(STRIDE) X(KEYS)

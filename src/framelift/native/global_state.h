@@ -40,7 +40,7 @@ class GlobalState {
   std::vector<Mode> modes_;
 };
 
-// The torch function mode that was entered so manieth, borrowed; nullptr where there are fewer.
+// The torch function mode with this index, the outermost being 0. Borrowed; null where there are fewer.
 PyObject* torch_function_mode(int64_t index);
 
 bool add_global_state_type(PyObject* module);

@@ -18,7 +18,7 @@ namespace framelift {
 
 namespace {
 
-// ---- histories that can't be gone back ----
+// ---- autograd histories that have no backward ----
 
 struct CapturedBackward : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {

@@ -14,7 +14,7 @@ struct Program;
 class RecentFailures {
  public:
   // The access of a node failed (check < 0), or one of the program's checks.
-  void add(const Program& program, int node, int check);
+  __attribute__((cold)) void add(const Program& program, int node, int check);
   // Whether the program fails at one of these places again. Runs no Python code.
   bool any_recurs(
       Program& program, PyObject* func, PyObject* const* locals, Py_ssize_t n_locals) const;

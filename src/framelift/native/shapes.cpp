@@ -24,7 +24,7 @@ Number number(double value) {
   return {true, 0, value};
 }
 
-// ---- operations: two numbers become one, or nothing where 64 bits or mathematics end ----
+// ---- operations on two numbers; there is no result on overflow or outside of the domain ----
 
 using Result = std::optional<Number>;
 

@@ -21,7 +21,7 @@ const void* storage_of(PyObject* tensor);
 // A tensor's .grad as an owned reference, None when there is none; null if it can't be had.
 PyObject* grad_of(PyObject* tensor);
 
-// What few programs ask for, and a TensorSpec leaves open. Hooks are called when a gradient is found.
+// Facts that a TensorSpec leaves open, since few programs rely on them. Hooks are called with a gradient.
 bool is_leaf(PyObject* tensor);
 bool has_hooks(PyObject* tensor);
 int64_t offset_of(PyObject* tensor);
