@@ -31,7 +31,7 @@ class GuardProgram:
 
     guards: list[Guard]
     class_guards: list[ClassGuard]
-    state: Any
+    state: _guards.GlobalState
     native: Any = None
     by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ class GuardProgram:
 def build(
     guards: list[Guard],
     class_guards: list[ClassGuard],
-    state: Any,
+    state: _guards.GlobalState,
     inputs: list[Source],
     storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> GuardProgram:
