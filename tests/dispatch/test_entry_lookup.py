@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import operator
 import random
 import sys
 import types
@@ -77,7 +78,7 @@ def test_an_entry_that_failed_before_holds_again_when_its_facts_do() -> None:
     cache.add(g.Entry(g.Program(nodes, 3), lambda *values: values))
     good, bad = (1, "a", 5), (None, None, None)
     for wrong in itertools.product((False, True), repeat=3):
-        for _ in range(2):  # the second time it has doubts
+        for _ in range(2):  # the second time it is asked where it failed
             args = [b if w else a for w, a, b in zip(wrong, good, bad, strict=True)]
             assert cache.dispatch(function, args) == (g.MISS if any(wrong) else good)
             assert cache.dispatch(function, good) == good
@@ -130,6 +131,18 @@ def test_failing_behind_an_access_that_needs_the_checks_before_it() -> None:
 # ---- caches that change on the way
 
 
+class Calling:
+    """Reading `value` natively calls a function: it is a property of C's, which calls Python."""
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        self.fn = fn
+
+    def __call__(self) -> Any:
+        return self.fn()
+
+    value = property(operator.call)
+
+
 def test_entries_removed_by_what_runs_while_dispatching() -> None:
     """The finalizer of a value that only an evaluation held takes all entries out."""
     cache = g.Cache()
@@ -138,24 +151,21 @@ def test_entries_removed_by_what_runs_while_dispatching() -> None:
         def __del__(self) -> None:
             cache.clear()
 
-    class Owner:
-        pass
+    values = collections.deque([Last()])
+    clears = Calling(values.clear)
 
     def failing() -> Any:
         nodes = [
             node(g.ACCESS_ARG, 0),
             node(g.ACCESS_DEQUE_ITEM, 0, parent=0),
-            node(g.ACCESS_ARG, 1, (g.CHECK_CALLBACK, clears), (g.CHECK_IS, cache)),
+            node(g.ACCESS_CONST, clears),
+            node(g.ACCESS_NATIVE_ATTR, "value", parent=2),
+            node(g.ACCESS_ARG, 1, (g.CHECK_IS, cache)),
         ]
         return g.Entry(g.Program(nodes, 0), lambda: "never")
 
-    def clears(value: Any) -> bool:
-        value.clear()
-        return True
-
     for _ in range(4):
         cache.add(failing())
-    values = collections.deque([Last()])
     assert cache.dispatch(function, [values, values]) is g.MISS
     assert len(cache) == 0 and not values
 
@@ -163,14 +173,18 @@ def test_entries_removed_by_what_runs_while_dispatching() -> None:
 def test_an_entry_that_removes_itself_while_its_guards_are_checked() -> None:
     cache = g.Cache()
 
-    def remove(value: Any) -> bool:
+    def remove() -> None:
         cache.clear()
         gc.collect()
-        return True
 
-    program = g.Program([node(g.ACCESS_ARG, 0, (g.CHECK_CALLBACK, remove), slot=0)], 1)
-    cache.add(g.Entry(program, lambda value: value + 1))
-    del program
+    removes = Calling(remove)
+    nodes = [
+        node(g.ACCESS_ARG, 0, slot=0),
+        node(g.ACCESS_CONST, removes),
+        node(g.ACCESS_NATIVE_ATTR, "value", parent=1),
+    ]
+    cache.add(g.Entry(g.Program(nodes, 1), lambda value: value + 1))
+    del nodes
     assert cache.dispatch(function, [1]) == 2 and len(cache) == 0
 
 
@@ -272,7 +286,6 @@ def test_between_the_call_and_the_region_no_python_code_runs() -> None:
     for x, flag in itertools.product(inputs, (True, False)):
         compiled(x, flag)
     assert entries(compiled) == 6  # three shapes, with the flag and without
-    checks = g.python_checks()
     for x, flag in [*itertools.product(inputs, (True, False))] * 2:
         assert frames_of(lambda x=x, flag=flag: compiled(x, flag)) == [
             "<lambda>",  # the one in the line above
@@ -280,7 +293,6 @@ def test_between_the_call_and_the_region_no_python_code_runs() -> None:
             "region_of_run",
             "the_graph",
         ]
-    assert g.python_checks() == checks
 
 
 @pytest.mark.parametrize("install", [sys.setprofile, sys.settrace], ids=["profile", "trace"])

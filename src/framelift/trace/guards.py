@@ -26,7 +26,7 @@ class Guards(Part):
     def add(self, source: Source, check: Check, expected: Any) -> None:
         if source.is_drawn or (type(expected) is Source and expected.is_drawn):
             return
-        index = (source, check, expected if check in KEYED else None)
+        index = (source, check, expected if check.is_keyed else None)
         if index not in self.facts:
             self.facts[index] = Guard(
                 source, check, expected, self.world.places.here(), self.world.places.in_user_code()
@@ -48,9 +48,3 @@ class Guards(Part):
         for source in self.sighted:
             if source not in reached:
                 self.add(source, Check.IS_NOT, MISSING)
-
-
-KEYED = frozenset(
-    {Check.HAS_KEY, Check.NO_KEY, Check.NO_ATTR, Check.NO_SLOT, Check.SAME_AS, Check.NOT_SAME_AS}
-)
-"""Checks of which one source may have several."""
