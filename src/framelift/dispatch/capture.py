@@ -43,7 +43,7 @@ from framelift.core.errors import ConstraintViolationError
 from framelift.core.on_break import STATE
 from framelift.core.sentinels import MISSING
 from framelift.core.watching import is_kept
-from framelift.features import triton
+from framelift.features import triton_kernels
 from framelift.features.collectives.groups import know_tensors
 from framelift.graph.body import graph_module
 from framelift.graph.inputs import as_input
@@ -52,7 +52,8 @@ from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import Settings, TorchState
 from framelift.guards.filtering import GuardFilter, thinned
-from framelift.guards.guard import Check, ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.kinds import Check
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.guards.sources import Source
@@ -62,12 +63,12 @@ from framelift.interpreter.machine import NOWHERE, Machine, Position, decoded
 from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
 from framelift.regions.region import Region, Stopping, generate
-from framelift.trace.door import OPERATING
 from framelift.trace.dynamism import Dynamism
+from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
 from framelift.trace.views import View
-from framelift.trace.world import World
+from framelift.trace.world import TraceWorld
 
 __all__ = ["Captured", "EscapedError", "capture"]
 
@@ -149,7 +150,7 @@ def capture(
     """Raises Break where the frame can't be captured - or, if `whole` is asked for, not as a whole - and
     EscapedError where the program raises. It goes no further than `end`; `pack` is shown what it is of."""
     began = time.perf_counter()
-    triton.prepare()
+    triton_kernels.prepare()
     restarts, lost = 0, 0.0
     reasons: list[str] = []
     catches = True
@@ -245,7 +246,7 @@ class Trace:
         know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
         self.recorder.flags.begin(switches)
-        self.world = world = World(self.recorder)
+        self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
             world.inputs.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
@@ -338,7 +339,7 @@ class Trace:
             frame.fast, frame.stack = [], []
         classes = bool(self.world.created.classes)
         vars(self.machine).clear()
-        vars(self.world).clear()
+        self.world.release()
         vars(self).clear()
         if classes:  # only the collector takes these, and until then their bases from outside know of them
             gc.collect(1)
@@ -484,7 +485,7 @@ def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
 
 
 def all_guards(
-    world: World, region: Region
+    world: TraceWorld, region: Region
 ) -> tuple[list[Guard], list[ClassGuard], tuple[tuple[int, ...], tuple[int, ...]] | None]:
     """The guards of everything the trace read, and which inputs of the region share memory."""
     for fn in world.functions.inlined.values():

@@ -30,9 +30,10 @@ from framelift.dispatch.capture import Captured, Contents
 from framelift.graph.body import graph_module
 from framelift.graph.inputs import as_input
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.guard import Check, ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.kinds import Access, Check
 from framelift.guards.program import build
-from framelift.guards.sources import Access, Source
+from framelift.guards.sources import Source
 from framelift.guards.variables import Variable
 from framelift.regions.region import Region
 
@@ -51,7 +52,7 @@ def packed(contents: Contents) -> bytes:
         raise NotSharedError(f"it breaks ({trace.ended_by.reason.name})")
     if recorder.builder.symbols is not None:
         raise NotSharedError("there are sizes or numbers in it that vary")
-    if trace.state.texts()[0] != "modes: 0":
+    if trace.state.values()["torch function modes"]:
         raise NotSharedError("it is in a torch function mode")
     if recorder.histories.leaf_inputs:
         raise NotSharedError("inputs of the graph are made leaves")
@@ -67,7 +68,7 @@ def packed(contents: Contents) -> bytes:
         {
             "name": trace.fn.__qualname__,
             "versions": versions(trace.fn),
-            "state": trace.state.texts(),
+            "state": trace.state.values(),
             "sources": list(region.inputs),
             "guards": [(g.source, g.check.name, g.expected, g.place, g.caller) for g in contents.guards],
             "class guards": [(g.cls, g.name, on_class(g.found)) for g in contents.class_guards],
@@ -416,9 +417,9 @@ def unpacked(data: bytes, fn: Any, arguments: list[Any]) -> Captured:
     told = Unpacker(data).load()
     if told["versions"] != versions(fn):
         raise NotSharedError("it is of other code, or of another version of Python or torch")
-    if told["state"] != state.texts():
-        pairs = zip(told["state"], state.texts(), strict=True)
-        other = next(f"{there}, and here {here}" for there, here in pairs if there != here)
+    if told["state"] != (here := state.values()):
+        other = next(name for name, value in told["state"].items() if value != here[name])
+        other = f"{other}: {told['state'][other]}, and here {here[other]}"
         raise NotSharedError(f"torch's state is another one: {other}")
     if told["hashes"] not in (None, hash("one")):
         raise NotSharedError("it may depend on the hashes of texts, which are others here")

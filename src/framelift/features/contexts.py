@@ -16,9 +16,9 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.contexts import Entered, InState, WithoutAutocast
 from framelift.graph.torch_flags import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 # ---- contexts
 

@@ -9,9 +9,9 @@ import torch
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.subclasses import DEFAULT_TORCH_FUNCTION, is_known_kind
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 

@@ -28,6 +28,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
 from framelift.core import breaks
+from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
@@ -195,6 +196,7 @@ class Recorder(TorchFunctionMode):
             return subclasses.call(classes, func, args, kwargs or {})
         return self.record_call(func, args, kwargs or {})
 
+    @acts_for_program
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         subclasses = self.subclasses
@@ -208,6 +210,7 @@ class Recorder(TorchFunctionMode):
                 return func(*args, **kwargs)
         return self.record_call(func, args, kwargs)
 
+    @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         refuse(func, args, self.inputs)
         if func in IGNORED_FLAGS:  # from torch's own Python
@@ -371,6 +374,7 @@ class Recorder(TorchFunctionMode):
             builder.record(func, args, kwargs, out, pure=not changed and not fakes.drew_random)
         return out
 
+    @acts_for_program
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
         dispatcher = (

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
 
+from framelift.core.blame import acts_for_program
 from framelift.graph.fakes import PLAIN_CLASSES
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Subclasses:
                 found.insert(at, cls)
         return found
 
+    @acts_for_program
     def call(self, classes: list[type], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What the classes make of a call. torch has put the recorder's mode aside to call it."""
         _push_mode(self.recorder)

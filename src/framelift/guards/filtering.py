@@ -9,7 +9,8 @@ from typing import Any
 from framelift.core.errors import UserError
 from framelift.core.weakly import there
 from framelift.guards.guard import Guard
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access
+from framelift.guards.sources import Source
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ GuardFilter = Callable[[list[GuardFilterEntry]], Sequence[bool]]
 
 
 def thinned(guards: list[Guard], keeps: GuardFilter | None, sources: list[Source]) -> list[Guard]:
-    """Those that the filter keeps. What leads to something else stays: the way there relies on it."""
+    """The guards that the filter keeps. A guard also stays if other values are reached through its source."""
     if keeps is None:
         return guards
     entries = [entry(guard) for guard in guards]

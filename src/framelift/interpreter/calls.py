@@ -14,6 +14,7 @@ import contextlib
 import functools
 import inspect
 import operator
+import re
 import sys
 import traceback
 import typing
@@ -38,9 +39,9 @@ from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
 from framelift.interpreter.generators import Generator
+from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.machine import Machine, decoded
 from framelift.interpreter.pending import Pending, opened
-from framelift.interpreter.world import STAND_INS
 
 SERVED: dict[Any, Any] = {}
 """Callable -> function(frame, args, kwargs) that does its job under the interpreter."""
@@ -67,17 +68,11 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     cls = type(fn)
     if cls is MethodType:
         return call(f, fn.__func__, [fn.__self__, *args], kwargs)
-    if cls is BuiltinFunctionType and not isinstance(fn.__self__, (ModuleType, type, type(None))):
-        method = builtin_method(fn)
-        if method is not fn:  # what pybind binds its functions to is nothing that they are given
+    if cls in BOUND_BY_C:
+        method = unbind(fn)
+        if method is not None:
             fn, args = method, [fn.__self__, *args]
             cls = type(fn)
-    elif cls is BuiltinFunctionType and fn.__name__ in METACLASS_METHODS and isinstance(fn.__self__, type):
-        fn, args = getattr(type, fn.__name__), [fn.__self__, *args]
-        cls = type(fn)
-    elif cls is MethodWrapperType:
-        fn, args = fn.__objclass__.__dict__[fn.__name__], [fn.__self__, *args]
-        cls = type(fn)
     if cls in LOOKED_UP:
         served = f.machine.served.get(fn)
         if served is not None:
@@ -99,6 +94,25 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
         if type(method) is MethodType and type(method.__func__) is FunctionType:
             return call(f, method.__func__, [method.__self__, *args], kwargs)
     return f.world.calls.native(f, fn, args, kwargs)
+
+
+BUILTINS = (BuiltinFunctionType, type(re.compile("").match))
+"""The types of C functions: those that are told their class have one of their own."""
+BOUND_BY_C = frozenset({*BUILTINS, MethodWrapperType})
+
+
+def unbind(fn: Any) -> Any:
+    """The function that a method of C is, without what it is bound to; None if it is no such method."""
+    if type(fn) is MethodWrapperType:
+        return fn.__objclass__.__dict__[fn.__name__]
+    if type(fn) not in BUILTINS or isinstance(fn.__self__, (ModuleType, type(None))):
+        return None
+    if isinstance(fn.__self__, type):
+        return getattr(type, fn.__name__) if fn.__name__ in METACLASS_METHODS else None
+    method = builtin_method(fn)
+    return (
+        None if method is fn else method
+    )  # what pybind binds its functions to is nothing that they are given
 
 
 METACLASS_METHODS = frozenset(name for name in vars(type) if type(vars(type)[name]) is MethodDescriptorType)

@@ -26,8 +26,8 @@ from framelift.interpreter.generators import (
     reporting,
     warn_of_signature,
 )
+from framelift.interpreter.lookups import stands_for
 from framelift.interpreter.machine import raise_as_is
-from framelift.interpreter.world import stands_for
 
 
 @stands_for(types.CoroutineType)

@@ -18,9 +18,10 @@ from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry, clean_traceback
+from framelift.interpreter.lookups import stands_for
 from framelift.interpreter.machine import YIELD, chained, raise_as_is
 from framelift.interpreter.pending import opened
-from framelift.interpreter.world import PlainWorld, stands_for
+from framelift.interpreter.world import World
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
 
@@ -244,7 +245,7 @@ class Suspended:
         return None if self.state is CLOSED else self.frame.view()
 
 
-def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
+def reporting(world: World, owner: Any, act: Callable[[Any], Any]) -> Any:
     """Does something with an object where nobody can be told of an error."""
     try:
         return act(owner)
@@ -264,7 +265,7 @@ def warn_of_signature(method: str, thrown: tuple[Any, ...]) -> None:
         warnings.warn(f"{signature}, use the single-arg signature instead.", DeprecationWarning, stacklevel=3)
 
 
-def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
+def as_thrown(world: World, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
         raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
@@ -288,7 +289,7 @@ def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     return error if traceback is None else error.with_traceback(traceback)
 
 
-def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
+def made_error(world: World, kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
     """An instance; where none can be made, the error that this is is thrown instead."""
     try:
         made = _frame.native(kind, *arguments)
@@ -306,7 +307,7 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
 NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"
 
 
-def close_iterator(world: PlainWorld, iterator: Any) -> None:
+def close_iterator(world: World, iterator: Any) -> None:
     closer = reporting(world, iterator, lambda it: _frame.native(getattr, it, "close", None))
     if closer is not None:
         _frame.native(closer)

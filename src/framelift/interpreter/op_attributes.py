@@ -10,6 +10,7 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.calls import zero_argument_super
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_seen
+from framelift.interpreter.lookups import builtin_named
 from framelift.interpreter.pending import opened
 
 
@@ -105,7 +106,7 @@ def IMPORT_STAR(f: Frame, _: Any) -> None:
 
 
 def LOAD_BUILD_CLASS(f: Frame, _: Any) -> None:
-    found = f.world.scopes.builtin(f.globals, "__build_class__")
+    found = builtin_named(f.globals, "__build_class__")
     if found is MISSING:
         raise NameError("__build_class__ not found")
     f.stack.append(found)

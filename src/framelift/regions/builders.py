@@ -19,7 +19,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from framelift.bytecode.resume import Like, TooLargeError, closure_of, generator_code
+from framelift.bytecode.extend import TooLargeError
+from framelift.bytecode.resume import Like, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
@@ -29,8 +30,8 @@ from framelift.guards.hashing import may_be_called_again
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
+from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.interpreter.world import is_ours
 from framelift.regions.building import (
     BUILDERS,
     Builder,

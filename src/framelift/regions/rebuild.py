@@ -30,16 +30,18 @@ from framelift.graph import op_memory
 from framelift.graph.subclasses import as_one_of
 from framelift.graph.symbols import is_symbolic
 from framelift.graph.terms import text_of
-from framelift.guards.sources import Access, Source, written
+from framelift.guards.kinds import Access
+from framelift.guards.sources import Source
+from framelift.guards.value_texts import written
+from framelift.interpreter import coroutines, generators
+from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
-from framelift.interpreter.world import STAND_INS
 from framelift.regions.builders import builder_for
 from framelift.regions.building import BUILDERS, LITERALS, is_name
 from framelift.regions.containers import FILLABLE
-from framelift.trace.call_policy import GENERATORS
-from framelift.trace.materialize import Address
-from framelift.trace.runtime_calls import Draw
-from framelift.trace.world import World
+from framelift.trace.identity import Address
+from framelift.trace.runtime_calls import RuntimeCall
+from framelift.trace.world import TraceWorld
 
 CONSTANTS = op_memory.ATOMS | {
     *(range, torch.Size, types.CodeType, types.ModuleType, type(NotImplemented), torch.finfo, torch.iinfo),
@@ -62,7 +64,7 @@ class Cyclic(Exception):
 
 
 class Rebuild:
-    def __init__(self, world: World, late: frozenset[int] = frozenset()) -> None:
+    def __init__(self, world: TraceWorld, late: frozenset[int] = frozenset()) -> None:
         self.world = world
         self.late = late
         """Objects that are made empty, and filled when all else is there."""
@@ -83,7 +85,7 @@ class Rebuild:
         self.count = 0
         self.drawn: set[Source] = set()
         """The draws that are used."""
-        self.drawings: list[tuple[Draw, str]] = []
+        self.drawings: list[tuple[RuntimeCall, str]] = []
 
     # ---- what is there already
 
@@ -138,7 +140,7 @@ class Rebuild:
             return repr(value) if math.isfinite(value) else self.constant(value)
         if cls is FakeTensor:
             return self.tensor(value)
-        if cls is types.FunctionType and value.__module__ in GENERATORS:
+        if cls is types.FunctionType and value.__module__ in (generators.__name__, coroutines.__name__):
             return self.constant(builtin_of(value))
         if is_symbolic(value):
             return self.symbolic(value)
@@ -250,7 +252,7 @@ class Rebuild:
         """While all that came in is still an input."""
         self.drawings = [(draw, self.drawing(draw)) for draw in self.world.runtime_calls.made]
 
-    def drawing(self, draw: Draw) -> str:
+    def drawing(self, draw: RuntimeCall) -> str:
         given = [self.drawn_argument(value) for value in draw.args]
         given += [f"{name}={self.drawn_argument(value)}" for name, value in draw.kwargs.items()]
         return f"{self.own(draw.fn)}({', '.join(given)})"

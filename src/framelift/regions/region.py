@@ -20,7 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
-from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
+from framelift.bytecode.extend import TooLargeError
+from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
@@ -40,7 +41,8 @@ from framelift.regions.rerun import run_again
 from framelift.trace.decimals import raise_flags
 from framelift.trace.shadows import Change
 from framelift.trace.views import DELETED
-from framelift.trace.world import World, Writes
+from framelift.trace.world import TraceWorld
+from framelift.trace.writes import Writes
 
 _numbers = itertools.count()
 
@@ -97,7 +99,7 @@ class Stopping:
             for n, found in enumerate(self.standings)
         )
 
-    def written(self, world: World, r: Rebuild, states: str) -> str:
+    def written(self, world: TraceWorld, r: Rebuild, states: str) -> str:
         """What the region returns."""
         function = r.input(world.inputs.root.function(self.frames[0].func.__name__))
         return f"{r.own(self.plan.stop)}({function}, {states})"
@@ -109,7 +111,7 @@ def surroundings(level: int, frame: Frame, point: Point) -> Like | None:
 
 
 def generate(
-    world: World, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
+    world: TraceWorld, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
 ) -> Region:
     """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
     writes = world.writes.collect()
@@ -127,7 +129,7 @@ def generate(
 
 
 def write(
-    world: World,
+    world: TraceWorld,
     name: str,
     result: Any,
     writes: Writes,
@@ -207,7 +209,7 @@ def as_inference(tensor: torch.Tensor) -> torch.Tensor:
         return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
+def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Rebuild) -> list[str]:
     """The statements that run the graph: without the modes around the call, which are in it already. One that
     raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone. Then the frame
     runs as it is, or the `with` statements that were open at the beginning are left."""
@@ -251,7 +253,7 @@ def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild)
 # ---- writes
 
 
-def replay(world: World, writes: Writes, r: Rebuild) -> None:
+def replay(world: TraceWorld, writes: Writes, r: Rebuild) -> None:
     """Statements that write to the outside. All new values are made before the first is written."""
     statements: list[str] = []
     for change in writes.containers:

@@ -22,17 +22,17 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.data_reassignment import DATA
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.calls import call, maker_of_class, told_what_is_wrong
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.callable_rules import Looks, serve
+from framelift.trace.identity import Address
 from framelift.trace.input_wrapping import IMMUTABLE_TYPE
-from framelift.trace.machine import interpreted, serve
-from framelift.trace.materialize import Address
+from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.views import DELETED
 
 # ---- types
 
 
-@serve(builtins.type)
+@serve(builtins.type, looks=Looks.SHALLOW, why="tells a class, or makes one")
 def serve_type(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         return f.world.classes.type_of(args[0])
@@ -79,7 +79,7 @@ def serve_subclass_check(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
     return f.world.calls.native(f, type.__subclasscheck__, args, kwargs)
 
 
-@serve(builtins.__build_class__)
+@serve(builtins.__build_class__, looks=Looks.SHALLOW, why="makes a class")
 def serve_build_class(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [*args[:2], *(f.world.materialize.for_c(base) for base in args[2:])]
     for base in args[2:]:
@@ -128,21 +128,21 @@ def serve_function(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> An
     return made
 
 
-@serve(builtins.isinstance)
+@serve(builtins.isinstance, looks=Looks.CLASS, orderless=True, why="asks about a class")
 def serve_isinstance(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 2 or kwargs:
         return f.world.calls.native(f, builtins.isinstance, args, kwargs)
     return f.world.operators.is_instance(args[0], opened(args[1]))
 
 
-@serve(builtins.callable)
+@serve(builtins.callable, looks=Looks.CLASS, why="asks about a class")
 def serve_callable(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1:
         f.world.classes.attribute(type(opened(args[0])), "__call__")
     return f.world.calls.native(f, builtins.callable, args, kwargs)
 
 
-@serve(builtins.id)
+@serve(builtins.id, refused=breaks.IDENTITY, why="id")
 def serve_id(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs:
         return f.world.calls.native(f, builtins.id, args, kwargs)
@@ -154,8 +154,8 @@ def serve_get_ident(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     return Address(_thread.get_ident())
 
 
-def serve_hasher(hasher: Any) -> None:
-    @serve(hasher)
+def serve_hasher(hasher: Any, **facets: Any) -> None:
+    @serve(hasher, **facets)
     def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         seen: dict[int, Any] = {}
         for value in args:
@@ -164,8 +164,9 @@ def serve_hasher(hasher: Any) -> None:
         return f.world.calls.native(f, hasher, args, kwargs)
 
 
-for _hasher in (builtins.hash, tuple.__hash__, frozenset.__hash__):
-    serve_hasher(_hasher)
+serve_hasher(builtins.hash, looks=Looks.DEEP, orderless=True, why="a pure builtin")
+serve_hasher(tuple.__hash__)
+serve_hasher(frozenset.__hash__)
 
 
 @serve(object.__hash__)
@@ -176,7 +177,7 @@ def serve_object_hash(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) ->
     return Address(object.__hash__(opened(args[0])))
 
 
-@serve(builtins.len)
+@serve(builtins.len, looks=Looks.SHALLOW, orderless=True, why="counts elements")
 def serve_len(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs:
         return told_what_is_wrong(len, args, kwargs)
@@ -200,21 +201,27 @@ def serve_import(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.scopes.import_name(name, f.globals, None, names, 0)
 
 
-@serve(builtins.bool)
+@serve(
+    builtins.bool,
+    looks=Looks.DEEP,
+    orderless=True,
+    on_symbols=lambda number: number != 0,
+    why="asks for truth",
+)
 def serve_bool(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs or type(opened(args[0])) in (FakeTensor, *SYMBOLIC):
         return f.world.calls.native(f, builtins.bool, args, kwargs)
     return f.world.operators.truth(args[0])
 
 
-@serve(list.append)
+@serve(list.append, looks=Looks.MOVES, first=1, why="stores what it is given")
 def serve_append(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and not kwargs:
         return f.world.containers.append(args[0], args[1])
     return f.world.calls.native(f, list.append, args, kwargs)
 
 
-@serve(dict.get)
+@serve(dict.get, looks=Looks.MOVES, first=2, why="hands on what it holds")
 def serve_get(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A dictionary that nobody has looked into yet is asked for this one key."""
     if len(args) in (2, 3) and not kwargs and type(args[0]) is Pending:
@@ -335,13 +342,17 @@ def serve_reduce_namespace(f: TraceFrame, args: list[Any], kwargs: dict[str, Any
     return type(obj), (), f.world.attributes.load(obj, "__dict__")
 
 
+NEWOBJ, NEWOBJ_EX = (vars(copyreg)[name] for name in ("__newobj__", "__newobj_ex__"))
+SLOTNAMES: Any = vars(copyreg)["_slotnames"]
+
+
 def new_arguments(f: TraceFrame, obj: Any) -> tuple[Any, tuple[Any, ...]]:
     """What makes another instance, and of what beside the class."""
     if f.world.classes.attribute(type(obj), "__getnewargs_ex__") is not MISSING:
         args, kwargs = answer(f, obj, "__getnewargs_ex__")
-        return copyreg.__newobj_ex__, (opened(args), opened(kwargs))
+        return NEWOBJ_EX, (opened(args), opened(kwargs))
     has_arguments = f.world.classes.attribute(type(obj), "__getnewargs__") is not MISSING
-    return copyreg.__newobj__, tuple(answer(f, obj, "__getnewargs__")) if has_arguments else ()
+    return NEWOBJ, tuple(answer(f, obj, "__getnewargs__")) if has_arguments else ()
 
 
 def answer(f: TraceFrame, obj: Any, method: str) -> Any:
@@ -361,16 +372,16 @@ def instance_state(f: TraceFrame, obj: Any) -> Any:
     """What the instance has in its dictionary, and in slots, as C would say it."""
     own = dict(opened(f.world.attributes.load(obj, "__dict__"))) if hasattr(obj, "__dict__") else {}
     slots = {}
-    for name in copyreg._slotnames(type(obj)):
+    for name in SLOTNAMES(type(obj)):
         with contextlib.suppress(AttributeError):
             slots[name] = f.world.attributes.load(obj, name)
     return (own or None, slots) if slots else own or None
 
 
-@serve(copyreg._slotnames)
+@serve(SLOTNAMES)
 def serve_slotnames(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Keeps what it finds on the class, which changes nothing for anybody."""
-    return copyreg._slotnames(opened(args[0]))
+    return SLOTNAMES(opened(args[0]))
 
 
 # ---- copies

@@ -15,15 +15,15 @@ from typing import Any
 
 from framelift import _frame
 from framelift.interpreter.calls import told_what_is_wrong
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import interpreted, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.views import DELETED
 
 # ---- classes that the library writes
 
 NAMED_TUPLE: Any = collections.namedtuple
-DATACLASS: Any = dataclasses._process_class
+DATACLASS: Any = vars(dataclasses)["_process_class"]
 
 
 @serve(NAMED_TUPLE)
@@ -53,7 +53,7 @@ def serve_dataclass(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
 
 # ---- inspect, functools, logging, re, string
 
-SIGNATURE: Any = inspect._signature_from_callable
+SIGNATURE: Any = vars(inspect)["_signature_from_callable"]
 
 
 @serve(SIGNATURE)
@@ -179,7 +179,7 @@ FORMATTER = string.Formatter()
 VFORMAT: Any = string.Formatter.vformat
 
 
-@serve(str.format)
+@serve(str.format, formats=True)
 def serve_format(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A field such as `{0.name}` reads an attribute, which C would do behind the door's back."""
     template = opened(args[0]) if args else None

@@ -18,9 +18,10 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import TRACED, interpreted, serve
+from framelift.rules.torch_modules import NO_EFFECT
+from framelift.trace.callable_rules import Looks, serve
+from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.views import DELETED
 
 # ---- torch's questions
@@ -39,7 +40,8 @@ ANSWERS: dict[Any, Any] = {
     torch._C._get_tracing_state: None,
     torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
-TRACED.update({question: constant(answer) for question, answer in ANSWERS.items()})
+for _question, _answer in ANSWERS.items():
+    serve(_question)(constant(_answer))
 
 
 @serve(torch.compiler.is_compiling)
@@ -49,7 +51,7 @@ def serve_is_compiling(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -
     return f.code.code is not torch.nn.Module._call_impl.__code__
 
 
-@serve(torch.is_tensor)
+@serve(torch.is_tensor, looks=Looks.DEEP, why=NO_EFFECT)
 def serve_is_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return f.world.operators.is_instance(args[0], torch.Tensor)
 
@@ -63,7 +65,7 @@ def serve_has_torch_function(f: TraceFrame, args: list[Any], kwargs: dict[str, A
     return recorder.modes.active or bool(recorder.subclasses.overloaded(given, {}))
 
 
-@serve(torch.get_default_device)
+@serve(torch.get_default_device, looks=Looks.DEEP, why=NO_EFFECT)
 def serve_default_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Torch makes a tensor to find out, which here would be a fake."""
     modes = [mode for mode in _get_current_function_mode_stack() if type(mode) is DeviceContext]
@@ -94,8 +96,10 @@ for fn in (
     *(torch.cuda.get_device_name, torch.cuda.get_device_capability, torch.cuda.get_device_properties),
     torch.cuda._utils._get_device_index,
 ):
-    TRACED[fn] = of_device(fn, names_device)
-TRACED[torch.cuda.is_bf16_supported] = of_device(torch.cuda.is_bf16_supported, lambda *args, **kwargs: False)
+    serve(fn, looks=Looks.DEEP, why=NO_EFFECT)(of_device(fn, names_device))
+serve(torch.cuda.is_bf16_supported, looks=Looks.DEEP, why=NO_EFFECT)(
+    of_device(torch.cuda.is_bf16_supported, lambda *args, **kwargs: False)
+)
 
 
 @serve(torch.nn.Module.__getattr__)
@@ -204,7 +208,7 @@ def serve_resize_as(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
 # ---- facts about symbols
 
 
-@serve(torch._check)
+@serve(torch._check, looks=Looks.DEEP, why=NO_EFFECT)
 def serve_check(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What is checked of a number that only the data decides is a fact from here on, and checked when the
     graph runs."""
@@ -227,7 +231,7 @@ def serving_check(check: Any) -> Any:
 
 CHECKS = torch._check_with, torch._check_index, torch._check_value, torch._check_type
 for _check in (*CHECKS, torch._check_not_implemented):
-    serve(_check)(serving_check(_check))
+    serve(_check, looks=Looks.DEEP, why=NO_EFFECT)(serving_check(_check))
 
 
 @serve(torch._check_is_size)
@@ -250,7 +254,7 @@ def serve_operator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
-    TRACED[_class.__call__] = serve_operator
+    serve(_class.__call__)(serve_operator)
 
 
 @serve(CustomOpDef.__call__)

@@ -25,7 +25,9 @@ from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, unchanged
-from framelift.trace.machine import TRACED, calls_back
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import calls_back
+from framelift.trace.part import Part
 from framelift.trace.shadows import change_of
 from framelift.trace.world import TraceWorld
 
@@ -106,8 +108,8 @@ def is_same(now: Any, before: Any) -> bool:
     return unchanged(now, before) or (type(now) is type(before) is str and now == before)
 
 
-UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending, World, Recorder)
-UNREACHED += (torch.fx.Graph, torch.fx.Node, GraphBody, *SYMBOLIC)
+UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending)
+UNREACHED += (TraceWorld, Part, Recorder, torch.fx.Graph, torch.fx.Node, GraphBody, *SYMBOLIC)
 """What is looked after elsewhere."""
 STATELY = (dict, bytearray)
 """What the collector may not know of, though it changes."""
@@ -176,9 +178,9 @@ def captures(*operators: Any) -> Any:
         for one in operators:
             OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
-                TRACED[type(one).__call__] = lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs)
+                serve(type(one).__call__)(lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs))
             else:
-                TRACED[one] = lambda f, args, kwargs: handler(f.world, *args, **kwargs)
+                serve(one)(lambda f, args, kwargs: handler(f.world, *args, **kwargs))
         return handler
 
     return register

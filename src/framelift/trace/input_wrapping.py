@@ -25,17 +25,19 @@ import torch
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.core.breaks import refuse
 from framelift.core.per_code import PerCode
 from framelift.graph import op_memory
 from framelift.graph.symbols import SYMBOLIC, settled
 from framelift.graph.wrappers import is_wrapper_class
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.trace.shadows import container_base, shadow_of
 from framelift.trace.views import View
 
 if TYPE_CHECKING:
-    from framelift.trace.door import Door
+    from framelift.trace.world import TraceWorld
+
 
 IMMUTABLE_TYPE = 1 << 8
 HEAP_TYPE = 1 << 9
@@ -51,7 +53,7 @@ DICT_VIEWS: dict[type, str] = {
 }
 """What a dictionary gives of itself -> by which method."""
 
-Opener = Callable[["Door", Any, Source], Any]
+Opener = Callable[["TraceWorld", Any, Source], Any]
 OPENERS: dict[type, Opener] = {}
 """Exact type -> how the door opens its instances; other types are judged once by `opener_for`."""
 
@@ -70,7 +72,7 @@ MANY_NUMBERS = 32
 
 
 @opens(int, float)
-def open_number(world: Door, value: Any, source: Source) -> Any:
+def open_number(world: TraceWorld, value: Any, source: Source) -> Any:
     if len(world.inputs.numbers) < MANY_NUMBERS and world.inputs.dynamism.number(source, value):
         return world.inputs.symbolic_number(value, source)
     return open_constant(world, value, source)
@@ -79,14 +81,14 @@ def open_number(world: Door, value: Any, source: Source) -> Any:
 @opens(complex, str, bytes, range, torch.device, torch.Size)
 @opens(datetime.timedelta, decimal.Decimal)
 @opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
-def open_constant(world: Door, value: Any, source: Source) -> Any:
+def open_constant(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guards.add(source, Check.EQUAL, value)
     return value
 
 
 @opens(slice)
-def open_slice(world: Door, value: Any, source: Source) -> Any:
+def open_slice(world: TraceWorld, value: Any, source: Source) -> Any:
     world.guards.add(source, Check.TYPE, slice)
     parts = [
         world.inputs.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
@@ -96,14 +98,14 @@ def open_slice(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(*weakref.ProxyTypes)
-def open_proxy(world: Door, value: Any, source: Source) -> Any:
+def open_proxy(world: TraceWorld, value: Any, source: Source) -> Any:
     """C would look at what it stands for."""
     refuse(breaks.OPAQUE_OBJECT, "a weak proxy")
 
 
 @opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
 @opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo, torch._C._SDPBackend)
-def open_singleton(world: Door, value: Any, source: Source) -> Any:
+def open_singleton(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guards.add(source, Check.IS, value)
     return value
@@ -119,14 +121,14 @@ if sys.version_info >= (3, 12):  # until then, instances of classes in Python
 @opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
 @opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
 @opens(torch.jit.ScriptFunction, *PARAMETERS_OF_TYPES)
-def open_by_identity(world: Door, value: Any, source: Source) -> Any:
+def open_by_identity(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guards.add(source, Check.IS, value)
     return world.inputs.know(value, value, world.inputs.root.constant(value, str(source)))
 
 
 @opens(types.FunctionType)
-def open_function(world: Door, value: Any, source: Source) -> Any:
+def open_function(world: TraceWorld, value: Any, source: Source) -> Any:
     """One that was made by a function, and is had from there, is made anew for each call."""
     if "<locals>" not in value.__qualname__ or source.root.access is not Access.ARG or vars(value):
         return open_by_identity(world, value, source)
@@ -147,12 +149,12 @@ def open_function(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(types.CellType)
-def open_cell(world: Door, value: Any, source: Source) -> Any:
+def open_cell(world: TraceWorld, value: Any, source: Source) -> Any:
     return world.functions.outside_cell(value, source, source.child(Access.CONTENTS))
 
 
 @opens(types.ModuleType)
-def open_module(world: Door, value: Any, source: Source) -> Any:
+def open_module(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
         world.guards.add(source, Check.IS, value)
     fixed = world.inputs.root.constant(value, value.__name__)
@@ -162,7 +164,7 @@ def open_module(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(torch.Tensor, torch.nn.Parameter)
-def open_tensor(world: Door, value: Any, source: Source) -> Any:
+def open_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
     if is_wrapper_class(type(value)):
         return open_wrapper(world, value, source)
     with torch._C.DisableTorchFunction():
@@ -180,7 +182,7 @@ def open_tensor(world: Door, value: Any, source: Source) -> Any:
     return world.inputs.know(value, fake, source)
 
 
-def open_wrapper(world: Door, value: Any, source: Source) -> Any:
+def open_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
@@ -198,7 +200,7 @@ def open_wrapper(world: Door, value: Any, source: Source) -> Any:
     return face
 
 
-def fix_context(world: Door, context: Any) -> None:
+def fix_context(world: TraceWorld, context: Any) -> None:
     """What a wrapper says beside its tensors must be as it was: numbers by value, other objects the same."""
     if type(context) in (tuple, list):
         for item in context:
@@ -212,7 +214,7 @@ def fix_context(world: Door, context: Any) -> None:
 
 
 @opens(types.MethodType)
-def open_method(world: Door, value: Any, source: Source) -> Any:
+def open_method(world: TraceWorld, value: Any, source: Source) -> Any:
     world.guards.add(source, Check.TYPE, types.MethodType)
     fn = world.inputs.load(value.__func__, source.child(Access.METHOD_FUNC))
     this = world.inputs.load(value.__self__, source.child(Access.SELF))
@@ -220,7 +222,7 @@ def open_method(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(*BUILTINS, types.MethodWrapperType)
-def open_builtin(world: Door, value: Any, source: Source) -> Any:
+def open_builtin(world: TraceWorld, value: Any, source: Source) -> Any:
     """A function of C is itself; a method of C is had again from the object that it is bound to."""
     this = value.__self__
     if issubclass(type(this), (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
@@ -232,7 +234,7 @@ def open_builtin(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(*DICT_VIEWS, types.MappingProxyType)
-def open_dict_view(world: Door, value: Any, source: Source) -> Any:
+def open_dict_view(world: TraceWorld, value: Any, source: Source) -> Any:
     """The same view of what stands for the mapping."""
     (held,) = gc.get_referents(value)
     if container_base(type(held)) is None:  # C would ask that itself
@@ -246,7 +248,7 @@ def open_dict_view(world: Door, value: Any, source: Source) -> Any:
 
 
 @opens(functools.partial)
-def open_partial(world: Door, value: Any, source: Source) -> Any:
+def open_partial(world: TraceWorld, value: Any, source: Source) -> Any:
     """With the very keywords of the outside one, or what stands for them: these may change."""
     world.guards.add(source, Check.TYPE, functools.partial)
     parts = [
@@ -259,20 +261,20 @@ def open_partial(world: Door, value: Any, source: Source) -> Any:
 
 
 def open_container(base: type) -> Opener:
-    def opener(world: Door, value: Any, source: Source) -> Any:
-        return shadow_of(world, value, source, base)  # type: ignore[arg-type]
+    def opener(world: TraceWorld, value: Any, source: Source) -> Any:
+        return shadow_of(world, value, source, base)
 
     return opener
 
 
-def open_instance(world: Door, value: Any, source: Source) -> Any:
+def open_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """An object whose state is its attributes: itself, seen through a view."""
     world.guards.add(source, Check.TYPE, type(value))
     world.attributes.views[id(value)] = View(source, value)
     return world.inputs.know(value, value, source)
 
 
-def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
+def open_fixed_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """A constant with attributes: an enum's member, a number or text of a user's class, an operator."""
     if source.access is not Access.CONST:
         world.guards.add(source, Check.IS, value)
@@ -281,7 +283,7 @@ def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
     return world.inputs.know(value, value, fixed)
 
 
-def open_opaque(world: Door, value: Any, source: Source) -> Any:
+def open_opaque(world: TraceWorld, value: Any, source: Source) -> Any:
     """An object with state in C: it may be moved about, but nothing may look at it."""
     world.guards.add(source, Check.TYPE, type(value))
     return world.inputs.know(value, value, source)
@@ -304,7 +306,7 @@ def is_hashed_oddly(meta: type) -> bool:
     return any(getattr(meta, name) is not getattr(type, name) for name in ("__hash__", "__eq__"))
 
 
-def open_hashed_oddly(world: Door, value: Any, source: Source) -> Any:
+def open_hashed_oddly(world: TraceWorld, value: Any, source: Source) -> Any:
     refuse(breaks.OPAQUE_OBJECT, f"{source}, a class, or of one, whose metaclass hashes it")
 
 

@@ -1,4 +1,4 @@
-"""Draws: what a program does with generators of random numbers, done again each time the region runs.
+"""RuntimeCalls: what a program does with generators of random numbers, done again each time the region runs.
 
 A generator of the program's own - of Python, of NumPy, a `torch.Generator` - is a stream that the graph knows
 nothing of. What is asked of one is noted with constants for arguments, in the order of the program, and the
@@ -28,11 +28,12 @@ from framelift.graph import op_memory
 from framelift.graph.arguments import gather
 from framelift.graph.functions import describe
 from framelift.graph.symbols import SYMBOLIC
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 
 if TYPE_CHECKING:
-    from framelift.trace.door import Door
+    from framelift.trace.world import TraceWorld
+
 
 DEFAULT = torch.default_generator
 WIDE = 1 << 62
@@ -40,7 +41,7 @@ WIDE = 1 << 62
 
 
 @dataclass(eq=False)
-class Draw:
+class RuntimeCall:
     """A call that the region makes; its arguments are constants, what came in, or other draws."""
 
     source: Source
@@ -69,10 +70,10 @@ EXACT |= {operator.iadd, operator.isub, operator.imul}
 QUOTIENTS = frozenset({operator.truediv, operator.itruediv})
 
 
-class Draws:
-    def __init__(self, world: Door) -> None:
+class RuntimeCalls:
+    def __init__(self, world: TraceWorld) -> None:
         self.world = world
-        self.made: list[Draw] = []
+        self.made: list[RuntimeCall] = []
         self.twins: dict[int, Any] = {}
         self.symbols: dict[Any, Source] = {}
         """Symbol of a number that was drawn -> the draw."""
@@ -111,7 +112,7 @@ class Draws:
     def note(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **how: bool) -> Source:
         """The region will make this call."""
         source = self.world.inputs.root.drawn(len(self.made))
-        self.made.append(Draw(source, fn, args, kwargs, **how))
+        self.made.append(RuntimeCall(source, fn, args, kwargs, **how))
         return source
 
     def made_generator(self, made: Any, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

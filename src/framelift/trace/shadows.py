@@ -16,16 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
 from framelift.guards.hashing import COMMON_KEYS
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.views import DELETED, namespace_changes, own_dictionary
 
 if TYPE_CHECKING:
-    from framelift.trace.world import World
+    from framelift.trace.world import TraceWorld
 
 
 MAXLEN: Any = vars(collections.deque)["maxlen"]
@@ -64,7 +65,7 @@ class Blind:
         return Change(made, calls, [])
 
 
-def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
+def shadow_of(world: TraceWorld, value: Any, source: Source, base: type) -> Any:
     """The shadow of an outside container, guarded as far as any use of it needs."""
     cls = type(value)
     world.guards.add(source, Check.TYPE, cls)
@@ -88,7 +89,7 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     return shadow
 
 
-def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> None:
+def shadow_attributes(world: TraceWorld, value: Any, source: Source, shadow: Any) -> None:
     """A subclass's own state, beside what it contains."""
     attributes = own_dictionary(value)
     if attributes is not None:
@@ -133,11 +134,11 @@ def slots_of(cls: type) -> tuple[Any, ...]:
     )
 
 
-def items_of(world: World, value: Any, source: Source, access: Access) -> list[Pending]:
+def items_of(world: TraceWorld, value: Any, source: Source, access: Access) -> list[Pending]:
     return [Pending(world.inputs, source.child(access, n), item) for n, item in enumerate(value)]
 
 
-def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_tuple(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guards.add(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
     if hasattr(cls, "n_sequence_fields"):
@@ -150,7 +151,7 @@ def record_of(cls: Any, items: list[Any], others: dict[str, Any]) -> Any:
     return cls(items, others) if others else cls(items)
 
 
-def unlisted(world: World, value: Any, source: Source) -> dict[str, Any]:
+def unlisted(world: TraceWorld, value: Any, source: Source) -> dict[str, Any]:
     """The fields of such a record that are not among its items."""
     others = value.__reduce__()[1][1] if value.n_fields > value.n_sequence_fields else {}
     return {
@@ -158,7 +159,7 @@ def unlisted(world: World, value: Any, source: Source) -> dict[str, Any]:
     }
 
 
-def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_list(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guards.add(source, Check.LEN, list.__len__(value))
     items = items_of(world, list.__iter__(value), source, Access.ITEM)
     shadow: list[Any] = list.__new__(cls)
@@ -166,7 +167,7 @@ def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[An
     return shadow, items
 
 
-def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_deque(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     world.guards.add(source, Check.LEN, collections.deque.__len__(value))
     world.guards.add(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, MAXLEN.__get__(value))
     items = items_of(world, collections.deque.__iter__(value), source, Access.DEQUE_ITEM)
@@ -175,24 +176,26 @@ def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[A
     return shadow, items
 
 
-def shadow_dict(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_dict(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = dict.__new__(cls)
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def shadow_ordered(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_ordered(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = collections.OrderedDict.__new__(cls)
     return shadow, fill_mapping(world, collections.OrderedDict, shadow, value, source)
 
 
-def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_default(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = collections.defaultdict.__new__(cls)
     factory = source.child(Access.NATIVE_ATTR, "default_factory")
     collections.defaultdict.__init__(shadow, world.inputs.load(FACTORY.__get__(value), factory))
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> list[tuple[Any, Any]]:
+def fill_mapping(
+    world: TraceWorld, base: Any, shadow: Any, value: Any, source: Source
+) -> list[tuple[Any, Any]]:
     keys = tuple(base.__iter__(value))
     if keys:
         world.guards.add(source, Check.KEYS, keys)
@@ -208,7 +211,7 @@ def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Sourc
     return items_in_order(base, shadow)
 
 
-def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_set(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     base: Any = frozenset if issubclass(cls, frozenset) else set
     items = list(base.__iter__(value))
     world.guards.add(source, Check.ELEMENTS_IN_ORDER, tuple(items))
@@ -224,7 +227,7 @@ def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any
     return shadow, items
 
 
-def shadow_bytes(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_bytes(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     held = bytes(memoryview(value))
     world.guards.add(source.child(Access.BYTES), Check.EQUAL, held)
     shadow: Any = bytearray.__new__(cls)
@@ -280,7 +283,8 @@ def change_of(made: Shadow) -> Change:
 
 
 def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    now, before = list(made.base.__iter__(made.shadow)), made.original  # type: ignore[attr-defined]
+    base: Any = made.base
+    now, before = list(base.__iter__(made.shadow)), made.original
     start = 0
     while start < len(now) and start < len(before) and unchanged(now[start], before[start]):
         start += 1

@@ -17,10 +17,10 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.body import GraphBody
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
 
@@ -35,7 +35,10 @@ class Context(FunctionCtx):
         return self.to_save
 
 
-@serve(torch.autograd.Function.apply.__func__)
+APPLY: Any = torch.autograd.Function.apply
+
+
+@serve(APPLY.__func__)
 def serve_apply(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     cls: Any = opened(args[0])
     world: Any = f.world

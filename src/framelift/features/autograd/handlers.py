@@ -10,9 +10,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 
 Tensor = torch.Tensor
 GRAD = inspect.signature(torch.autograd.grad)

@@ -20,8 +20,8 @@ from framelift.core.breaks import Break
 from framelift.features.autograd.handlers import bound
 from framelift.features.collectives.groups import for_facts, getters, serve_facts
 from framelift.features.collectives.values import know_distributed, know_placements
-from framelift.interpreter.frame import Frame
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 QUESTIONS = ("is_shard", "is_replicate", "is_partial", "__eq__", "__hash__")
 

@@ -15,10 +15,10 @@ from torch.distributed import _functional_collectives as functional
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.collectives.groups import fact, interpret, own_functions, serve_facts
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.call_policy_tables import TORCH_TOP
-from framelift.trace.machine import serve
+from framelift.rules.torch_modules import NO_EFFECT
+from framelift.trace.callable_rules import Looks, rule, serve
+from framelift.trace.machine import TraceFrame
 
 RESOLVING = "_resolve_group" if hasattr(functional, "_resolve_group") else "_resolve_group_name"
 """What finds a group: torch 2.11 goes by names."""
@@ -36,7 +36,11 @@ interpret(
     )
 )
 
-TORCH_TOP.update(own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"))
+rule(
+    *own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
+    looks=Looks.DEEP,
+    why=NO_EFFECT,
+)
 serve_facts(*own_functions(functional, "_group_or_group_name"))  # torch 2.13's
 
 

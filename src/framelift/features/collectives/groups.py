@@ -18,9 +18,9 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.collectives.values import IDENTICAL
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 native = _frame.native
 

@@ -20,9 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.autograd.handlers import bound, listed
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 Tensor = torch.Tensor
 Given = dict[str, Any]

@@ -14,9 +14,9 @@ import torch.distributed as dist
 
 from framelift import _guards
 from framelift.graph.wrappers import is_wrapper_class
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
-from framelift.trace.call_policy_tables import PURE_TYPES
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
+from framelift.trace.callable_rules import methods_of
 from framelift.trace.input_wrapping import OPENERS, Opener, open_by_identity, opens
 
 PLACEMENTS: dict[str, tuple[str, ...]] = {
@@ -44,7 +44,7 @@ def know_placements(module: Any) -> list[Any]:
     classes = [getattr(module, name) for name in PLACEMENTS if hasattr(module, name)]
     for cls in classes:
         OPENERS[cls] = open_placement(PLACEMENTS[cls.__name__])
-        PURE_TYPES.add(cls)
+        methods_of(cls, why="a placement, which never changes")
     HELD.update(classes)
     return classes
 

@@ -22,10 +22,10 @@ from framelift.core.breaks import Break
 from framelift.graph import op_memory
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import OPERATORS, body, breaks_named
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.runtime_calls import tensors_in
 
 SETTINGS = {

@@ -8,6 +8,7 @@ compiler's, which a program enters to make a mask.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -21,11 +22,11 @@ from framelift.graph.functions import element
 from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
-from framelift.trace.controls import NAMED
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import BY_NAME, serve
 
-interpret(torch.fx.traceback.annotate.__wrapped__)
-TRACED[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
+interpret(inspect.unwrap(torch.fx.traceback.annotate))
+# it says nothing where something is compiled
+serve(torchs._warn_once)(lambda f, args, kwargs: None)
 
 NAME = "flex_attention"
 
@@ -99,7 +100,7 @@ def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) ->
 
 
 MARKING = ("torch._dynamo.decorators", "mark_static")  # by its name: torch's flex_attention calls it
-NAMED[MARKING] = keep_static
+BY_NAME[MARKING] = keep_static
 
 
 class Elements:
@@ -130,4 +131,4 @@ def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
 
 # by its name: torch's flex_attention enters it
 MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
-NAMED[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)
+BY_NAME[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)

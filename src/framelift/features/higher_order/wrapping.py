@@ -10,10 +10,10 @@ from torch._ops import HigherOrderOperator
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import captures, interpret, record, traced
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 interpret(strict_mode)
 

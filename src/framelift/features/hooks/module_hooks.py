@@ -23,10 +23,10 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.higher_order.zero_preserving import is_zero_preserving
 from framelift.features.hooks.tensor_hooks import errors_as_breaks
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, fresh, interpret, traced
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 
 UNDEFINED = "A backward hook of a module was compiled for a gradient of its output, and there is none."
 

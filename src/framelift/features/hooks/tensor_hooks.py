@@ -17,10 +17,10 @@ from torch.utils.hooks import RemovableHandle
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.higher_order.zero_preserving import is_zero_preserving
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
-from framelift.trace.machine import calls_back, interpreted, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back, interpreted
 
 Tensor = torch.Tensor
 

@@ -23,8 +23,8 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.sentinels import NULL
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import opened
 from framelift.trace.input_wrapping import OPENERS, open_by_identity, open_opaque, open_singleton, opens
 from framelift.trace.runtime_calls import outside_of_modes

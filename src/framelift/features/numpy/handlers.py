@@ -20,11 +20,11 @@ from framelift.features.numpy.arrays import (
     refuse,
     stacked,
 )
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
-from framelift.trace.native_calls import SERVED_OBJECTS, TraceWorld
+from framelift.trace.callable_rules import BY_TYPE, Looks, serve
+from framelift.trace.machine import TraceFrame
 from framelift.trace.runtime_calls import outside_of_modes
+from framelift.trace.world import TraceWorld
 
 PLAIN = (bool, int, float, complex, *NUMBERS)
 
@@ -127,8 +127,8 @@ if np is not None:
     _makers += (np.linspace, np.identity, np.tri)
     MAKERS = frozenset(map(id, _makers))
     REDUCTIONS = (np.prod, np.sum, np.max, np.min, np.mean, np.any, np.all)
-    SERVED_OBJECTS[np.ufunc] = call_numpy
-    SERVED_OBJECTS[type(np.sum)] = call_numpy
+    BY_TYPE[np.ufunc] = call_numpy
+    BY_TYPE[type(np.sum)] = call_numpy
     for _function in (*_makers, np.full_like, np.einsum):
         if type(_function) in (FunctionType, BuiltinFunctionType):
             serve_function(_function)
@@ -211,7 +211,7 @@ if np is not None:
         serve_limit(vars(np.iinfo)[_limit].fget)
 
 
-@serve(abs)
+@serve(abs, looks=Looks.DEEP, on_symbols=abs, why="a pure builtin")
 def serve_abs(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) == 1 and is_array(opened(args[0])):

@@ -18,11 +18,11 @@ from framelift.core.config import config
 from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, np
 from framelift.guards.sources import Source
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
-from framelift.trace.native_calls import SERVED_CODES, SERVED_OBJECTS, TraceWorld
+from framelift.trace.callable_rules import BY_CODE, BY_TYPE, rule, serve
+from framelift.trace.machine import TraceFrame
 from framelift.trace.runtime_calls import DEFAULT, TWINS, WIDE, RuntimeCalls, outside_of_modes
+from framelift.trace.world import TraceWorld
 
 Generator: Any = torch.Generator
 
@@ -42,6 +42,12 @@ def shown(f: TraceFrame, values: list[Any]) -> list[Any]:
 
 def are_fixed(draws: RuntimeCalls, args: list[Any], kwargs: dict[str, Any]) -> bool:
     return all(map(draws.is_fixed, (*args, *kwargs.values())))
+
+
+for _fn in (torch.seed, torch.initial_seed):
+    rule(_fn, refused=breaks.RANDOM, why=f"{_fn.__name__} of a torch.Generator")
+for _name in ("seed", "initial_seed", "clone_state"):
+    rule(getattr(Generator, _name), refused=breaks.RANDOM, why=f"torch.Generator.{_name}")
 
 
 # ---- Python's
@@ -115,7 +121,8 @@ def serve_new_random(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> 
 # ---- torch's own, which the graph draws from
 
 
-@serve(inspect.unwrap(torch.manual_seed), Generator.manual_seed)
+@serve(inspect.unwrap(torch.manual_seed))
+@serve(Generator.manual_seed, refused=breaks.RANDOM, why="torch.Generator.manual_seed")
 def serve_manual_seed(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, [*args, *kwargs.values()]), draws_of(f)
     generator = given.pop(0) if given and type(given[0]) is Generator else None
@@ -149,10 +156,10 @@ def call_wrapped(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, 
 
 
 MANUAL_SEED: Any = inspect.unwrap(torch.manual_seed)
-SERVED_CODES[id(LATER)] = call_wrapped
+BY_CODE[id(LATER)] = call_wrapped
 
 
-@serve(torch.get_rng_state, Generator.get_state)
+@serve(torch.get_rng_state, Generator.get_state, refused=breaks.RANDOM, why="the state of a torch.Generator")
 def serve_get_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, args), draws_of(f)
     if not given and not kwargs:
@@ -166,7 +173,7 @@ def serve_get_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     return draws.tensor(state, draws.note(Generator.get_state, (generator,), {}))
 
 
-@serve(torch.set_rng_state, Generator.set_state)
+@serve(torch.set_rng_state, Generator.set_state, refused=breaks.RANDOM, why="the state of a torch.Generator")
 def serve_set_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, [*args, *kwargs.values()]), draws_of(f)
     generator = given.pop(0) if given and type(given[0]) is Generator else None
@@ -191,7 +198,7 @@ def forked() -> Iterator[None]:
         torch.set_rng_state(state)
 
 
-_frame.set_decision(forked.__wrapped__.__code__, _frame.SKIP, _frame.INTERPRET)
+_frame.set_decision(inspect.unwrap(forked).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(torch.random.fork_rng)
@@ -266,7 +273,7 @@ STREAMS: tuple[type, ...] = ()
 if np is not None:
     STREAMS = (np.random.RandomState, np.random.Generator)
     LEGACY: Any = np.random.mtrand._rand
-    SERVED_OBJECTS[CYTHON] = call_random
+    BY_TYPE[CYTHON] = call_random
     TWINS.update(dict.fromkeys(STREAMS, copy.deepcopy))
 
     @serve(np.random.RandomState)
