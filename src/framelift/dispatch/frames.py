@@ -302,7 +302,7 @@ def run_captured(
     if inputs is None:
         why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
         note.failed = why
-        broken(context, record, Break(breaks.INTERNAL, why), note)
+        broken(context, record, Break(breaks.UNSTABLE_VALUE, why), note)
         return None
     cache.add(compiled.entry)
     if (watch := watch_of(context)) is not None and watch.keeps_compiled:
