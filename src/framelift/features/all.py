@@ -17,11 +17,29 @@ from framelift.features.higher_order import (
 )
 from framelift.features.hooks import module_hooks, tensor_hooks
 from framelift.features.numpy import handlers as numpy
+from framelift.features.numpy import values as numpy_values
 from framelift.features.random import handlers as random
-from framelift.rules import natives, objects, standard_library, torch_functions, torch_modules
+from framelift.rules import (
+    constants,
+    exceptions,
+    families,
+    functions,
+    instances,
+    iterators,
+    mappings,
+    natives,
+    objects,
+    sequences,
+    sets,
+    standard_library,
+    tensors,
+    torch_functions,
+    torch_modules,
+)
 
 FEATURES = (
     *(natives, objects, standard_library, torch_functions, torch_modules),
+    *(constants, exceptions, functions, instances, iterators, mappings, sequences, sets, tensors, families),
     *(
         autograd,
         autograd_function,
@@ -29,6 +47,7 @@ FEATURES = (
         contexts,
         groups,
         numpy,
+        numpy_values,
         optimizers,
         random,
         subclasses,

@@ -17,18 +17,15 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.features.numpy.arrays import Array
 from framelift.graph.symbols import PLAIN, SYMBOLIC
 from framelift.guards.guard import Check, ClassGuard
 from framelift.guards.sources import Access
 from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.functions import CONSTANTS
-from framelift.trace.input_wrapping import (
-    IMMUTABLE_TYPE,
-    is_ordinary,
-)
 from framelift.trace.part import Part
+from framelift.trace.type_facts import IMMUTABLE_TYPE, is_ordinary
+from framelift.trace.type_rules import ABSTRACT
 from framelift.trace.views import DELETED
 
 if TYPE_CHECKING:
@@ -181,10 +178,10 @@ class Classes(Part):
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
             return self.world.recorder.class_of(obj)
-        if type(obj) is Array:
-            return self.world.arrays.class_of(obj)
         if type(obj) in SYMBOLIC:
             return PLAIN[type(obj)]
+        if type(obj) in ABSTRACT:
+            return self.world.abstract(obj).class_of(obj)
         return stood_for(type(obj))
 
     def type_of(self, value: Any) -> type:
