@@ -5,6 +5,7 @@ from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
 from framelift.features.collectives import handlers as collectives
+from framelift.features.collectives import values as collective_values
 from framelift.features.higher_order import (
     checkpoint,
     control_flow,
@@ -43,6 +44,7 @@ FEATURES = (
     *(
         autograd,
         autograd_function,
+        collective_values,
         collectives,
         contexts,
         groups,

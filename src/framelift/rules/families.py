@@ -35,7 +35,7 @@ from framelift.rules.tensors import wrap_tensor
 from framelift.trace.type_facts import NOT_INSTANTIABLE, is_hashed_oddly, is_iterator, is_ordinary
 from framelift.trace.type_rules import type_family
 
-ALIASES: Any = typing._BaseGenericAlias  # type: ignore[attr-defined]
+ALIASES: Any = vars(typing)["_BaseGenericAlias"]
 """Such as `Optional[int]`: `typing` makes each once, and keeps it."""
 
 OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
@@ -68,10 +68,6 @@ def is_sealed(cls: Any) -> bool:
     return bool(cls.__flags__ & NOT_INSTANTIABLE) or cls.n_fields != cls.n_sequence_fields
 
 
-def is_of_c(cls: type) -> bool:
-    return cls.__module__ in ("builtins", "itertools", "collections")
-
-
 def is_reduced_iterator(cls: type) -> bool:
     """Whether it is an iterator of C's that says how to make it again."""
     return cls.__module__ in ("builtins", "itertools") and {"__next__", "__reduce__"} <= vars(cls).keys()
@@ -95,7 +91,7 @@ for _base, _facets in SUBCLASSES.items():
     type_family(derived_from(_base), **_facets)
 type_family(derived_from(types.SimpleNamespace), materialize=with_special_methods(materialize_namespace))
 type_family(is_reduced_iterator, rebuild=rebuild_reduced)
-type_family(lambda cls: is_of_c(cls) and is_iterator(cls), materialize=materialize_referents)
+type_family(is_iterator, materialize=materialize_referents)
 type_family(is_ordinary, wrap=wrap_instance, rebuild=rebuild_instance)
 type_family(
     lambda cls: issubclass(cls, ATOMIC_BASES) and bool(cls.__flags__ & HEAP_TYPE), rebuild=rebuild_atom

@@ -13,43 +13,26 @@ if TYPE_CHECKING:
 
 
 class AbstractValues(Protocol):
-    """What the values of a type do, in one trace."""
+    """What Python does with the values of a type, in one trace."""
 
     def __init__(self, world: TraceWorld) -> None: ...
-
-    def class_of(self, value: Any) -> type:
-        """What `type(value)` is to the program."""
-
-    def attribute(self, value: Any, name: str) -> Any:
-        """`value.name`."""
-
+    def class_of(self, value: Any) -> type: ...
+    def attribute(self, value: Any, name: str) -> Any: ...
     def method(self, value: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, value), or (NULL, attribute), as `Attributes.load_method` has it."""
 
-    def set_attribute(self, value: Any, name: str, new: Any) -> None:
-        """`value.name = new`."""
-
-    def delete_attribute(self, value: Any, name: str) -> None:
-        """`del value.name`."""
-
+    def set_attribute(self, value: Any, name: str, new: Any) -> None: ...
+    def delete_attribute(self, value: Any, name: str) -> None: ...
     def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator, of which at least one operand is such a value."""
 
-    def get_item(self, value: Any, key: Any) -> Any:
-        """`value[key]`."""
-
-    def set_item(self, value: Any, key: Any, new: Any) -> None:
-        """`value[key] = new`."""
-
+    def get_item(self, value: Any, key: Any) -> Any: ...
+    def set_item(self, value: Any, key: Any, new: Any) -> None: ...
     def items(self, value: Any) -> list[Any]:
         """What iteration gives."""
 
-    def length(self, value: Any) -> int:
-        """`len(value)`."""
-
-    def truth(self, value: Any) -> bool:
-        """`bool(value)`."""
-
+    def length(self, value: Any) -> int: ...
+    def truth(self, value: Any) -> bool: ...
     def as_tensor(self, value: Any) -> Any:
         """The tensor that it is where a tensor is indexed with it."""
 

@@ -154,8 +154,7 @@ class AttributeWrites(Part):
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
         if issubclass(type(obj), (type, FunctionType, types.ModuleType)):
-            return not self.world.created.has(
-                obj
-            )  # even if it was not had through the door, but from a class, say
+            # even if it was not wrapped, but found on a class, say
+            return not self.world.created.has(obj)
         known = self.world.inputs.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.world.containers.shadows

@@ -77,7 +77,7 @@ class Classes(Part):
         return self.attribute(kind, method) is not MISSING
 
     def descriptor(self, found: Any, cls: type) -> Any:
-        """What a class has found, as its own methods may look at it: through the door."""
+        """What a class has found, as its own methods may look at it: wrapped, if it is from outside."""
         if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
         return self.world.inputs.load(
@@ -202,7 +202,7 @@ class Classes(Part):
             self.special_of_c(type(classes), method)
 
     def guard_protocol(self, value: Any, protocol: type) -> None:
-        """`typing` goes by what an object has, and asks for it behind the door's back."""
+        """`typing` goes by what an object has, and asks C for it, past all guards."""
         cls, view = type(value), self.world.attributes.views.get(id(value))
         names = PROTOCOL_ATTRIBUTES(protocol)
         kinds = {type(self.attribute(cls, name)) for name in names}

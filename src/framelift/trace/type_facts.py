@@ -29,7 +29,8 @@ def is_hashed_oddly(meta: type) -> bool:
 
 def is_iterator(cls: type) -> bool:
     """Whether it is an iterator that C implements."""
-    return hasattr(cls, "__next__") and cls.__module__ in ("builtins", "itertools", "collections")
+    # a metaclass may have a `__getattr__`, which is the program's
+    return cls.__module__ in ("builtins", "itertools", "collections") and hasattr(cls, "__next__")
 
 
 def is_made_in_c(cls: type) -> bool:

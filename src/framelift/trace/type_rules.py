@@ -36,9 +36,10 @@ class Rebuilder(Protocol):
     kept: list[Any]
     """What was made on the way, and has to live until all is written."""
 
-    def expression(self, value: Any) -> str:
-        """An expression for a value."""
-
+    def expression(self, value: Any) -> str: ...
+    def listed(self, values: Iterable[Any]) -> str: ...
+    def tuple_of(self, values: Iterable[Any]) -> str: ...
+    def dict_of(self, items: Iterable[tuple[Any, Any]]) -> str: ...
     def input(self, source: Source) -> str:
         """The name of what a source leads to."""
 
@@ -51,21 +52,12 @@ class Rebuilder(Protocol):
     def variable(self, expression: str, value: Any = None) -> str:
         """A statement that names an expression; `value`, which is being made, has that name from now on."""
 
-    def say(self, statement: str) -> None:
-        """Adds a statement."""
-
+    def say(self, statement: str) -> None: ...
     def is_late(self, value: Any) -> bool:
         """Whether to make it empty at first."""
 
     def fill(self, value: Any, filler: Callable[[], None]) -> None:
         """Writes the contents of a value, now or when all else is there."""
-
-    def listed(self, values: Iterable[Any]) -> str:
-        """Expressions with commas between them."""
-
-    def tuple_of(self, values: Iterable[Any]) -> str: ...
-
-    def dict_of(self, items: Iterable[tuple[Any, Any]]) -> str: ...
 
 
 Wrap = Callable[["TraceWorld", Any, Source], Any]
