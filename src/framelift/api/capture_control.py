@@ -16,10 +16,10 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.on_break import STATE
 from framelift.interpreter.pending import Pending, opened
-from framelift.regions.builders import build_instance
-from framelift.regions.building import BUILDERS
+from framelift.rules.instances import rebuild_instance
 from framelift.trace.callable_rules import BY_MARK, control, serve
 from framelift.trace.machine import TraceFrame, interpreted
+from framelift.trace.type_rules import type_rule
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:
@@ -190,7 +190,7 @@ class error_on_graph_break:
 for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, error_on_graph_break.__exit__):
     _frame.set_decision(_method.__code__, _frame.SKIP, _frame.INTERPRET)
 
-BUILDERS[error_on_graph_break] = build_instance
+type_rule(error_on_graph_break, rebuild=rebuild_instance)
 
 
 def serve_skip_frame(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:

@@ -34,8 +34,8 @@ from framelift.core.config import config
 from framelift.core.errors import RankFailed, RanksDisagree, UserError
 from framelift.dispatch.capture import Captured, Ending
 from framelift.distributed.collective_calls import shapes
+from framelift.guards.guard import VARIES
 from framelift.interpreter.machine import Position
-from framelift.trace.dynamism import VARIES
 
 if TYPE_CHECKING:
     from framelift.dispatch.contexts import Record

@@ -5,6 +5,7 @@ from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
 from framelift.features.collectives import handlers as collectives
+from framelift.features.collectives import values as collective_values
 from framelift.features.higher_order import (
     checkpoint,
     control_flow,
@@ -17,18 +18,38 @@ from framelift.features.higher_order import (
 )
 from framelift.features.hooks import module_hooks, tensor_hooks
 from framelift.features.numpy import handlers as numpy
+from framelift.features.numpy import values as numpy_values
 from framelift.features.random import handlers as random
-from framelift.rules import natives, objects, standard_library, torch_functions, torch_modules
+from framelift.rules import (
+    constants,
+    exceptions,
+    families,
+    functions,
+    instances,
+    iterators,
+    mappings,
+    natives,
+    objects,
+    sequences,
+    sets,
+    standard_library,
+    tensors,
+    torch_functions,
+    torch_modules,
+)
 
 FEATURES = (
     *(natives, objects, standard_library, torch_functions, torch_modules),
+    *(constants, exceptions, functions, instances, iterators, mappings, sequences, sets, tensors, families),
     *(
         autograd,
         autograd_function,
+        collective_values,
         collectives,
         contexts,
         groups,
         numpy,
+        numpy_values,
         optimizers,
         random,
         subclasses,

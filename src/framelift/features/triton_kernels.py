@@ -28,9 +28,10 @@ from framelift.core.breaks import Break
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Check
 from framelift.interpreter.pending import opened
+from framelift.rules.constants import wrap_by_identity
 from framelift.trace.callable_rules import serve
-from framelift.trace.input_wrapping import OPENERS, open_by_identity
 from framelift.trace.machine import TraceFrame, calls_back
+from framelift.trace.type_rules import type_rule
 
 OPTIONS = ("num_warps", "num_stages", "num_consumer_groups", "num_buffers_warp_spec", "num_cpu_threads")
 """What a launch may say of how it is compiled, which is part of a configuration otherwise."""
@@ -53,13 +54,13 @@ def prepare() -> None:
     constexpr = getattr(jit, "ConstexprFunction", None)
     if constexpr is not None:  # what such functions are since Triton 3.6
         serve(constexpr.__call__)(serve_constexpr)
-        OPENERS[constexpr] = open_by_identity
+        type_rule(constexpr, wrap=wrap_by_identity)
     serve(triton.cdiv)(serve_cdiv)
     serve(triton.next_power_of_2)(serve_of_number)
     serve(jit.KernelInterface.__getitem__)(serve_getitem)
     for cls in (jit.JITFunction, found.Autotuner, found.Heuristics):
         serve(cls.run)(serve_run)
-        OPENERS[cls] = open_by_identity
+        type_rule(cls, wrap=wrap_by_identity)
     _served = found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,3 +88,20 @@ class ClassGuard:
             return f"{self.place} has no attribute {self.name!r}"
         found = self.found if type(self.found) is Described else written(self.found)
         return f"{self.place}.{self.name} is {found}"
+
+
+VARIES = "varies"
+"""In the place of a value that a capture relies on: it was a symbol already."""
+
+
+def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
+    """The sizes and numbers that a capture was made for, by where they were found."""
+    found: dict[Source, Any] = {}
+    for guard in guards:
+        if guard.check is Check.TENSOR:
+            found[guard.source] = guard.expected.sizes
+        elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
+            found[guard.source] = guard.expected
+        elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
+            found.setdefault(guard.source, VARIES)
+    return {str(source): value for source, value in found.items()}

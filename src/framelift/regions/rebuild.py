@@ -2,8 +2,7 @@
 
 `Rebuild.expression(value)` gives a Python expression for a value and adds the statements it needs.
 What came from outside is a parameter of the region; a tensor of the graph is one of its outputs;
-whatever the traced program made itself is made again: containers by displays, instances by `__new__`
-and their state, functions with their cells, other builtins by the reduce protocol. An object is made
+whatever the traced program made itself is made again, as the rule of its type says. An object is made
 once, so what was one object stays one object.
 
 A cycle has to be opened somewhere: when an object is asked for while it is being made, `Cyclic` names
@@ -26,7 +25,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.weakly import is_lasting
-from framelift.graph import op_memory
 from framelift.graph.subclasses import as_one_of
 from framelift.graph.symbols import is_symbolic
 from framelift.graph.terms import text_of
@@ -36,19 +34,14 @@ from framelift.guards.value_texts import written
 from framelift.interpreter import coroutines, generators
 from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
-from framelift.regions.builders import builder_for
-from framelift.regions.building import BUILDERS, LITERALS, is_name
-from framelift.regions.containers import FILLABLE
+from framelift.regions.instance_state import is_name
 from framelift.trace.identity import Address
 from framelift.trace.runtime_calls import RuntimeCall
+from framelift.trace.type_rules import rule_of_type
 from framelift.trace.world import TraceWorld
 
-CONSTANTS = op_memory.ATOMS | {
-    *(range, torch.Size, types.CodeType, types.ModuleType, type(NotImplemented), torch.finfo, torch.iinfo),
-    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
-    *(types.GetSetDescriptorType, types.MemberDescriptorType),
-}
-"""Immutable through and through: the region holds on to the object itself."""
+LITERALS = frozenset({int, bool, type(None), str, bytes, type(Ellipsis)})
+"""Types whose values are written as they are."""
 
 
 DEEP = 30
@@ -147,8 +140,6 @@ class Rebuild:
         source = self.world.inputs.source_of(value)
         if source is not None:
             return self.input(source)
-        if cls in CONSTANTS:
-            return self.own(value)
         if cls is types.UnionType or (cls.__module__ == "typing" and not issubclass(cls, type)):
             self.fix_parts(value)
             return self.own(value)  # of which there is one: `typing` caches them
@@ -220,12 +211,12 @@ class Rebuild:
     def make(self, value: Any, cls: type) -> str:
         if cls is Address:
             raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
-        builder = BUILDERS.get(cls) or builder_for(cls)
-        if builder is None or self.world.created.has(cls):
+        rebuild = rule_of_type(cls).rebuild
+        if rebuild is None or self.world.created.has(cls):
             raise unrebuildable(value, f"a {cls.__module__}.{cls.__qualname__}")
         self.kept.append(value)
         self.making[id(value)] = value
-        name = builder(self, value)
+        name = rebuild(self, value)
         self.made[id(value)] = name
         del self.making[id(value)]
         return name
@@ -234,7 +225,9 @@ class Rebuild:
         """What to do about an object that is needed before it is there."""
         path = list(self.making)
         for step in path[path.index(at) :]:
-            if step not in self.late and (step in self.made or type(self.making[step]) in FILLABLE):
+            if step not in self.late and (
+                step in self.made or rule_of_type(type(self.making[step])).fillable
+            ):
                 return Cyclic(step)
         return Break(breaks.UNREBUILDABLE, "a cycle of immutable objects")
 

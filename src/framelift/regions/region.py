@@ -34,7 +34,7 @@ from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
-from framelift.regions.building import dictionary_of, is_plain_attribute
+from framelift.regions.instance_state import dictionary_of, is_plain_attribute
 from framelift.regions.plan import Activation, Plan
 from framelift.regions.rebuild import Cyclic, Rebuild
 from framelift.regions.rerun import run_again

@@ -25,8 +25,8 @@ from framelift.interpreter.calls import call, maker_of_class, told_what_is_wrong
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.identity import Address
-from framelift.trace.input_wrapping import IMMUTABLE_TYPE
 from framelift.trace.machine import TraceFrame, interpreted
+from framelift.trace.type_facts import IMMUTABLE_TYPE
 from framelift.trace.views import DELETED
 
 # ---- types

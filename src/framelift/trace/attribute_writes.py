@@ -14,11 +14,11 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.features.numpy.arrays import Array
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
-from framelift.trace.input_wrapping import IMMUTABLE_TYPE
 from framelift.trace.part import Part
+from framelift.trace.type_facts import IMMUTABLE_TYPE
+from framelift.trace.type_rules import ABSTRACT
 from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
@@ -35,8 +35,8 @@ class AttributeWrites(Part):
             cls = type(obj)
             if cls is FakeTensor:
                 return self.world.tensors.store(obj, name, value)
-            if cls is Array:
-                refuse(breaks.NUMPY, f"assignment to {name} of an array")
+            if cls in ABSTRACT:
+                return self.world.abstract(obj).set_attribute(obj, name, value)
             self.world.classes.attribute(cls, "__setattr__")
             if isinstance(obj, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
@@ -102,8 +102,8 @@ class AttributeWrites(Part):
     def delete(self, obj: Any, name: str) -> None:
         obj = opened(obj)
         view = self.world.attributes.views.get(id(obj))
-        if type(obj) is Array:
-            refuse(breaks.NUMPY, f"deletion of {name} of an array")
+        if type(obj) in ABSTRACT:
+            return self.world.abstract(obj).delete_attribute(obj, name)
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
@@ -154,8 +154,7 @@ class AttributeWrites(Part):
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
         if issubclass(type(obj), (type, FunctionType, types.ModuleType)):
-            return not self.world.created.has(
-                obj
-            )  # even if it was not had through the door, but from a class, say
+            # even if it was not wrapped, but found on a class, say
+            return not self.world.created.has(obj)
         known = self.world.inputs.known.get(id(obj))
         return known is not None and known.value is obj and id(obj) not in self.world.containers.shadows

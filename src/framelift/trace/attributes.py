@@ -31,17 +31,16 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING, NULL
-from framelift.features.collectives.values import IDENTICAL
-from framelift.features.numpy.arrays import Array
 from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
 from framelift.graph.symbols import SYMBOLIC, settled
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.input_wrapping import IMMUTABLE_TYPE
 from framelift.trace.part import Part
 from framelift.trace.shadows import slots_of
+from framelift.trace.type_facts import IMMUTABLE_TYPE
+from framelift.trace.type_rules import ABSTRACT, rule_of_type
 from framelift.trace.views import DELETED, View, own_dictionary
 
 if TYPE_CHECKING:
@@ -60,13 +59,6 @@ STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
-
-
-GUARDED_STATE: dict[type, tuple[str, ...]] = {
-    torch.Generator: ("device",),
-    torch._C._FunctionBase: ("needs_input_grad",),
-}
-"""Parts of it that a guard may ask for."""
 
 
 NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
@@ -94,8 +86,8 @@ class Attributes(Part):
         cls = type(obj)
         if cls is FakeTensor:
             return self.world.tensors.attribute(obj, name)
-        if cls is Array:
-            return self.world.arrays.attribute(obj, name)
+        if cls in ABSTRACT:
+            return self.world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
             return getattr(settled(obj), name)
         if cls is super:
@@ -123,7 +115,7 @@ class Attributes(Part):
             return self.of_opaque(obj, cls, name)
         if id(obj) in self.world.errors.operator_errors:
             self.world.errors.looking_at(obj)
-        if cls in IDENTICAL and id(obj) in self.world.inputs.known:
+        if id(obj) in self.world.inputs.known and rule_of_type(cls).by_identity:
             return self.of_identical(obj, name)
         return native(getattr, obj, name)
 
@@ -146,8 +138,8 @@ class Attributes(Part):
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.world.tensors.attribute(obj, name)
-        if cls is Array:
-            return self.world.arrays.method(obj, name)
+        if cls in ABSTRACT:
+            return self.world.abstract(obj).method(obj, name)
         if cls in SYMBOLIC:
             obj = settled(obj)
             cls = type(obj)
@@ -377,7 +369,7 @@ class Attributes(Part):
         return native(getattr, obj, name)
 
     def of_identical(self, obj: Any, name: str) -> Any:
-        """What a group or mesh says of itself; what else it has may be the program's."""
+        """What such an object says of itself; what else it has may be the program's."""
         own, source = own_dictionary(obj), self.world.inputs.known[id(obj)].source
         if own is not None and name in own:
             return self.world.guards.found(source.child(Access.ATTR, name), own[name])
@@ -402,7 +394,7 @@ class Attributes(Part):
         if type(found) in STATE_OF_C and isinstance(obj, BaseException):
             source = self.world.inputs.known[id(obj)].source
             return self.world.guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
-        if any(isinstance(obj, kind) and name in names for kind, names in GUARDED_STATE.items()):
+        if name in rule_of_type(cls).guarded_state:
             source = self.world.inputs.known[id(obj)].source
             if source.is_drawn:  # the same for each that the region makes
                 return native(getattr, obj, name)

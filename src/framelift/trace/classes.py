@@ -17,18 +17,15 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.features.numpy.arrays import Array
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
 from framelift.guards.guard import ClassGuard
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.functions import CONSTANTS
-from framelift.trace.input_wrapping import (
-    IMMUTABLE_TYPE,
-    is_ordinary,
-)
 from framelift.trace.part import Part
+from framelift.trace.type_facts import IMMUTABLE_TYPE, is_ordinary
+from framelift.trace.type_rules import ABSTRACT
 from framelift.trace.views import DELETED
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ class Classes(Part):
         return self.attribute(kind, method) is not MISSING
 
     def descriptor(self, found: Any, cls: type) -> Any:
-        """What a class has found, as its own methods may look at it: through the door."""
+        """What a class has found, as its own methods may look at it: wrapped, if it is from outside."""
         if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
         return self.world.inputs.load(
@@ -181,10 +178,10 @@ class Classes(Part):
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
             return self.world.recorder.subclasses.class_of(obj)
-        if type(obj) is Array:
-            return self.world.arrays.class_of(obj)
         if type(obj) in SYMBOLIC:
             return PYTHON_TYPES[type(obj)]
+        if type(obj) in ABSTRACT:
+            return self.world.abstract(obj).class_of(obj)
         return stood_for(type(obj))
 
     def type_of(self, value: Any) -> type:
@@ -205,7 +202,7 @@ class Classes(Part):
             self.special_of_c(type(classes), method)
 
     def guard_protocol(self, value: Any, protocol: type) -> None:
-        """`typing` goes by what an object has, and asks for it behind the door's back."""
+        """`typing` goes by what an object has, and asks C for it, past all guards."""
         cls, view = type(value), self.world.attributes.views.get(id(value))
         names = PROTOCOL_ATTRIBUTES(protocol)
         kinds = {type(self.attribute(cls, name)) for name in names}

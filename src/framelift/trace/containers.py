@@ -16,14 +16,13 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.features.numpy.arrays import is_array
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.input_wrapping import IMMUTABLE_TYPE
-from framelift.trace.materialize import is_iterator
 from framelift.trace.part import Part
 from framelift.trace.shadows import Blind, Shadow
+from framelift.trace.type_facts import IMMUTABLE_TYPE, is_iterator
+from framelift.trace.type_rules import ABSTRACT
 from framelift.trace.views import DELETED
 
 if TYPE_CHECKING:
@@ -107,8 +106,8 @@ class Containers(Part):
             if type(key) is torch.SymInt:  # which as an index would be settled
                 return self.world.recorder.call(torch.select, (container, 0, key), {})
             return self.world.recorder.call(operator.getitem, (container, self.world.tensors.index(key)), {})
-        if is_array(container):
-            return self.world.arrays.get_item(container, key)
+        if cls in ABSTRACT:
+            return self.world.abstract(container).get_item(container, key)
         if cls is list or cls is tuple:
             return (
                 container[key]
@@ -144,8 +143,8 @@ class Containers(Part):
                 {},
             )
             return
-        if is_array(container):
-            self.world.arrays.set_item(container, key, opened(value))
+        if cls in ABSTRACT:
+            self.world.abstract(container).set_item(container, key, opened(value))
             return
         method = self.world.classes.own_method(container, cls, "__setitem__")
         if method is not None:
@@ -223,8 +222,8 @@ class Containers(Part):
         cls = type(value)
         if cls is FakeTensor:
             return iter(self.world.recorder.call(torch.Tensor.unbind, (value, 0), {}))
-        if is_array(value):
-            return iter(self.world.arrays.items(value))
+        if cls in ABSTRACT:
+            return iter(self.world.abstract(value).items(value))
         if cls in SIZED:
             self.world.set_order.refuse(value)
             return iter(value)

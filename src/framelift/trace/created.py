@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
 from framelift.core.breaks import refuse
-from framelift.trace.input_wrapping import is_hashed_oddly
 from framelift.trace.part import Part
+from framelift.trace.type_facts import is_hashed_oddly
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld

@@ -15,8 +15,8 @@ import torch
 
 from framelift.core.config import config
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import Guard
-from framelift.guards.kinds import Access, Check
+from framelift.guards.guard import VARIES
+from framelift.guards.kinds import Access
 from framelift.guards.sources import Source
 
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
@@ -88,23 +88,6 @@ class Dynamism:
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
-
-
-VARIES = "varies"
-"""In the place of a value: it was a symbol already."""
-
-
-def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
-    """The sizes and numbers that a capture was made for, by where they were found."""
-    found: dict[Source, Any] = {}
-    for guard in guards:
-        if guard.check is Check.TENSOR:
-            found[guard.source] = guard.expected.sizes
-        elif guard.check is Check.EQUAL and type(guard.expected) in CHANGES:
-            found[guard.source] = guard.expected
-        elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
-            found.setdefault(guard.source, VARIES)
-    return {str(source): value for source, value in found.items()}
 
 
 def is_passed(source: Source) -> bool:

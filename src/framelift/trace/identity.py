@@ -18,9 +18,9 @@ from framelift.guards.sources import Source
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.arithmetic import NUMBERS
-from framelift.trace.input_wrapping import BUILTINS
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
+from framelift.trace.type_facts import BUILTINS
 
 SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
 """Types of which the text is not the default one, and tells the address all the same."""

@@ -19,19 +19,11 @@ from framelift.graph.symbols import Dim
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Root, Source
 from framelift.trace.dynamism import Dynamism
-from framelift.trace.input_wrapping import (
-    open_opaque,
-    opener_of,
-)
 from framelift.trace.part import Part
+from framelift.trace.type_rules import rule_of_type
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
-
-
-def is_untraced(value: Any) -> bool:
-    """An array of NumPy's that torch can't take, and that nothing stands for."""
-    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
 
 
 class Known:
@@ -70,7 +62,7 @@ class Inputs(Part):
             if known.source is not source:
                 self.world.guards.add(source, Check.SAME_AS, known.source)
             return known.opened
-        return opener_of(type(value))(self.world, value, source)
+        return rule_of_type(type(value)).wrap(self.world, value, source)
 
     def know(self, value: Any, opened: Any, source: Source) -> Any:
         self.known[id(value)] = Known(value, opened, source)
@@ -88,7 +80,7 @@ class Inputs(Part):
 
     def is_opaque(self, value: Any) -> bool:
         """An outside object with state that only C sees."""
-        return id(value) in self.known and (opener_of(type(value)) is open_opaque or is_untraced(value))
+        return id(value) in self.known and rule_of_type(type(value)).opaque
 
     def source_of(self, value: Any) -> Source | None:
         """Where an object that is not pending can be found at run time, if it is from outside."""

@@ -48,13 +48,9 @@ from framelift.trace.callable_rules import (
 )
 from framelift.trace.containers import MAPPINGS
 from framelift.trace.identity import Address
-from framelift.trace.input_wrapping import (
-    BUILTINS,
-    IMMUTABLE_TYPE,
-    is_ordinary,
-)
-from framelift.trace.materialize import ATOMS, Seen, show_mapping
+from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
+from framelift.trace.type_facts import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
@@ -322,7 +318,7 @@ class NativeCalls(Part):
         """What is not interpreted reads the attributes of what it is given as it likes."""
         view = self.world.attributes.views.get(id(value))
         if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
-            show_mapping(self.world, vars(value), {})
+            self.world.materialize.mapping(vars(value), {})
         if (
             view is None
             or not hasattr(value, "__dict__")

@@ -11,11 +11,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
-from framelift.core import breaks
 from framelift.core.blame import acts_for_program
-from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.features.numpy.arrays import is_array
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import Pending, opened
@@ -23,9 +20,10 @@ from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, 
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.containers import SIZED
-from framelift.trace.input_wrapping import IMMUTABLE_TYPE
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
+from framelift.trace.type_facts import IMMUTABLE_TYPE
+from framelift.trace.type_rules import ABSTRACT
 
 native = _frame.native
 
@@ -62,8 +60,9 @@ class Operators(Part):
                 return self.world.recorder.call(fn, operands, {})
             # what is called with nothing may be the program's: a class, a bound method
             return fn(*operands) if operands and not tensors else native(fn, *operands)
-        if any(map(is_array, operands)):
-            return self.world.arrays.operate(fn, operands)
+        for operand in operands:
+            if type(operand) in ABSTRACT:
+                return self.world.abstract(operand).operate(fn, operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
@@ -106,8 +105,10 @@ class Operators(Part):
 
     @acts_for_program
     def length(self, value: Any) -> int:
-        if type(value) in SIZED or (is_array(value) and value.ndim):
+        if type(value) in SIZED:
             return len(value)
+        if type(value) in ABSTRACT:
+            return self.world.abstract(value).length(value)
         return native(len, self.world.materialize.shallow(value))
 
     @acts_for_program
@@ -130,8 +131,8 @@ class Operators(Part):
             return bool(settled(value != 0 if cls is not torch.SymBool else value))
         if cls in ATOMS or cls in SIZED:
             return bool(value)
-        if is_array(value):
-            refuse(breaks.DATA_DEPENDENT_BRANCH, "the truth of an array")
+        if cls in ABSTRACT:
+            return self.world.abstract(value).truth(value)
         if all(self.world.classes.attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
             return True
         return native(bool, self.world.materialize.shallow(value))
@@ -151,8 +152,8 @@ class Operators(Part):
         self.world.classes.guard_check(cls, "__instancecheck__")
         if type(value) is FakeTensor:
             return self.world.tensors.is_instance(value, cls)
-        if is_array(value):
-            return native(issubclass, self.world.arrays.class_of(value), cls)
+        if type(value) in ABSTRACT:
+            return native(issubclass, self.world.abstract(value).class_of(value), cls)
         if not type(value).__flags__ & IMMUTABLE_TYPE:
             self.world.classes.guard_bases(type(value))
             self.world.classes.attribute(type(value), "__class__")

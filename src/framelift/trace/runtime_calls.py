@@ -12,10 +12,8 @@ was drawn from it yet, or after the graph if nothing will be: whatever comes in 
 from __future__ import annotations
 
 import contextlib
-import copy
 import operator
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +28,7 @@ from framelift.graph.functions import describe
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
+from framelift.trace.type_rules import rule_of_type
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
@@ -58,12 +57,6 @@ def as_scalar(number: int | float) -> torch.Tensor:
     """What a graph is given for a number that was drawn."""
     return torch.scalar_tensor(number, dtype=torch.float64 if type(number) is float else torch.int64)
 
-
-TWINS: dict[type, Callable[[Any], Any]] = {
-    random.Random: copy.copy,
-    torch.Generator: lambda generator: generator.clone_state(),
-}
-"""Type of a generator -> how to make another that will give the same numbers."""
 
 EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.neg})
 EXACT |= {operator.iadd, operator.isub, operator.imul}
@@ -103,7 +96,9 @@ class RuntimeCalls:
     def twin(self, generator: Any) -> Any:
         found = self.twins.get(id(generator))
         if found is None:
-            found = self.twins[id(generator)] = TWINS[type(generator)](generator)
+            make_twin = rule_of_type(type(generator)).twin
+            assert make_twin is not None
+            found = self.twins[id(generator)] = make_twin(generator)
             self.kept.append(generator)
         return found
 

@@ -13,8 +13,6 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.features.collectives.values import DESCRIBED, IDENTICAL
-from framelift.features.numpy.arrays import is_array
 from framelift.graph import op_memory
 from framelift.graph.data_reassignment import set_data
 from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
@@ -25,6 +23,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
+from framelift.trace.type_rules import ABSTRACT, rule_of_type
 from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
@@ -140,7 +139,7 @@ class TensorAttributes(Part):
 
     def subclass_attribute(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
-        if id(fake) in self.world.recorder.wrappers.behind and name in DESCRIBED.get(cls, ()):
+        if id(fake) in self.world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
         if id(
             fake
@@ -161,7 +160,7 @@ class TensorAttributes(Part):
         """What a tensor around others says of itself, which is guarded where that one comes from outside."""
         with torch._C.DisableTorchFunction():
             found = getattr(self.world.recorder.wrappers.behind[id(fake)], name)
-        if type(found) in IDENTICAL:
+        if rule_of_type(type(found)).by_identity:
             return self.world.inputs.load(found, self.world.inputs.root.constant(found, name))
         return found
 
@@ -238,8 +237,8 @@ class TensorAttributes(Part):
         key = opened(key)
         if type(key) is tuple:
             return tuple(map(self.index, key))
-        if is_array(key):
-            return self.world.arrays.as_tensor(key)
+        if type(key) in ABSTRACT:
+            return self.world.abstract(key).as_tensor(key)
         abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
         method = None if abstract else self.world.classes.own_method(key, type(key), "__index__")
         return self.world.materialize.for_torch(key if method is None else native(operator.index, key))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from framelift.features.numpy.arrays import Arrays
 from framelift.graph.recorder import Recorder
+from framelift.trace.abstract_values import AbstractValues
 from framelift.trace.attribute_writes import AttributeWrites
 from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
@@ -28,7 +28,10 @@ from framelift.trace.scopes import Scopes
 from framelift.trace.set_order import SetOrder
 from framelift.trace.tensor_attributes import TensorAttributes
 from framelift.trace.traced_frame import TracedFrame
+from framelift.trace.type_rules import ABSTRACT
 from framelift.trace.writes import WrittenState
+
+State = TypeVar("State")
 
 
 class TraceWorld:
@@ -65,13 +68,26 @@ class TraceWorld:
         self.overrides = Overrides(self)
         self.runtime_calls = RuntimeCalls(self)
         self.writes = WrittenState(self)
-        self.arrays = Arrays(self)
+        self.features: dict[type, Any] = {}
+        """What features keep for this trace, by its class."""
         overrides = self.overrides
         recorder.ask_program(overrides.ask_class, overrides.ask_mode, overrides.meet_mode)
 
+    def feature(self, kind: type[State]) -> State:
+        """The object that a feature keeps for this trace. It is made when it is first asked for."""
+        found = self.features.get(kind)
+        if found is None:
+            make: Any = kind
+            found = self.features[kind] = make(self)
+        return found
+
+    def abstract(self, value: Any) -> AbstractValues:
+        """What does with a value of an abstract type what Python would do."""
+        return self.feature(ABSTRACT[type(value)])
+
     def release(self) -> None:
         """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""
-        for part in list(vars(self).values()):
+        for part in [*vars(self).values(), *vars(self).get("features", {}).values()]:
             if isinstance(part, Part):
                 vars(part).clear()
         lifetimes = self.lifetimes  # what a generator that dies later asks

@@ -17,10 +17,10 @@ import torch.distributed as dist
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.collectives.values import IDENTICAL
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
+from framelift.trace.type_rules import rule_of_type
 
 native = _frame.native
 
@@ -28,7 +28,7 @@ native = _frame.native
 def for_facts(world: Any, value: Any) -> Any:
     """An argument as C would be shown it; a group or mesh is itself."""
     value = opened(value)
-    return value if type(value) in IDENTICAL else world.materialize.for_c(value)
+    return value if rule_of_type(type(value)).by_identity else world.materialize.for_c(value)
 
 
 def fact(f: TraceFrame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -44,7 +44,7 @@ def known(world: Any, value: Any) -> Any:
     """The groups and meshes in a result are from outside, wherever they were found."""
     if type(value) is list:
         return [known(world, item) for item in value]
-    if type(value) in IDENTICAL:
+    if rule_of_type(type(value)).by_identity:
         return world.inputs.load(value, world.inputs.root.constant(value, f"a {type(value).__name__}"))
     return value
 

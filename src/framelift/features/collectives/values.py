@@ -16,8 +16,10 @@ from framelift import _guards
 from framelift.graph.wrappers import is_wrapper_class
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
+from framelift.rules.constants import rebuild_constant, wrap_by_identity
 from framelift.trace.callable_rules import methods_of
-from framelift.trace.input_wrapping import OPENERS, Opener, open_by_identity, opens
+from framelift.trace.type_rules import Wrap, type_rule
+from framelift.trace.world import TraceWorld
 
 PLACEMENTS: dict[str, tuple[str, ...]] = {
     "Replicate": (),
@@ -28,28 +30,27 @@ PLACEMENTS: dict[str, tuple[str, ...]] = {
 """Classes of `torch.distributed.tensor.placement_types` -> the attributes that say all of an instance."""
 
 
-def open_placement(attributes: tuple[str, ...]) -> Opener:
-    def opener(world: Any, value: Any, source: Source) -> Any:
+def wrap_placement(attributes: tuple[str, ...]) -> Wrap:
+    def wrap(world: TraceWorld, value: Any, source: Source) -> Any:
         if source.access is not Access.CONST:
             world.guards.add(source, Check.TYPE, type(value))
             for name in attributes:
                 world.guards.add(source.child(Access.NATIVE_ATTR, name), Check.EQUAL, getattr(value, name))
         return world.inputs.stand_in(value, value, source)
 
-    return opener
+    return wrap
 
 
 def know_placements(module: Any) -> list[Any]:
     """The classes of the module that has them."""
     classes = [getattr(module, name) for name in PLACEMENTS if hasattr(module, name)]
     for cls in classes:
-        OPENERS[cls] = open_placement(PLACEMENTS[cls.__name__])
+        type_rule(cls, wrap=wrap_placement(PLACEMENTS[cls.__name__]), rebuild=rebuild_constant)
         methods_of(cls, why="a placement, which never changes")
-    HELD.update(classes)
     return classes
 
 
-def open_distributed(world: Any, value: Any, source: Source) -> Any:
+def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
     """A DTensor: the tensor of this rank is guarded like any, the mesh is that one, and where the parts are
     is compared by value, since each tensor has a description of its own."""
     cls = type(value)
@@ -72,23 +73,17 @@ def open_distributed(world: Any, value: Any, source: Source) -> Any:
     return face
 
 
-DESCRIBED: dict[type, frozenset[str]] = {}
-"""Classes of tensors around others -> attributes by which they describe themselves, and never change."""
-
-
 def know_distributed(cls: type) -> None:
-    OPENERS[cls] = open_distributed
-    DESCRIBED[cls] = frozenset({"placements", "device_mesh", "_spec"})
+    described_by = frozenset({"placements", "device_mesh", "_spec"})
+    type_rule(cls, wrap=wrap_distributed, described_by=described_by)
 
-
-IDENTICAL: set[type] = set()
-"""What is compared by identity."""
-HELD: set[type] = set()
-"""What a region holds on to, where a trace has made it: one is as good as another of the same value."""
 
 if dist.is_available():
     from torch.distributed.device_mesh import DeviceMesh
 
-    IDENTICAL |= {dist.ProcessGroup, DeviceMesh, dist.ReduceOp, type(dist.ReduceOp.SUM)}
-    HELD.add(DeviceMesh)
-    opens(*IDENTICAL)(open_by_identity)
+    type_rule(
+        *(dist.ProcessGroup, dist.ReduceOp, type(dist.ReduceOp.SUM)),
+        wrap=wrap_by_identity,
+        by_identity=True,
+    )
+    type_rule(DeviceMesh, wrap=wrap_by_identity, by_identity=True, rebuild=rebuild_constant)

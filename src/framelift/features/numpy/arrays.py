@@ -14,19 +14,16 @@ from __future__ import annotations
 import operator
 import warnings
 from types import MethodDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.config import config
 from framelift.core.sentinels import NULL
 from framelift.graph import op_memory
-from framelift.guards.kinds import Access, Check
-from framelift.guards.sources import Source
 from framelift.interpreter.pending import opened
-from framelift.trace.input_wrapping import OPENERS, open_by_identity, open_opaque, open_singleton, opens
+from framelift.trace.part import Part
 from framelift.trace.runtime_calls import outside_of_modes
 
 if TYPE_CHECKING:
@@ -108,65 +105,15 @@ def is_array(value: Any) -> bool:
     return Array is not None and type(value) is Array
 
 
-def refuse(what: str) -> Any:
+def refuse(what: str) -> NoReturn:
     raise Break(breaks.NUMPY, what)
 
 
-# ---- opening
-
-
-def can_be_traced(value: Any) -> bool:
-    """Whether a tensor can share the memory of an array, and stand for it in a graph."""
-    return (
-        config.trace_numpy
-        and value.dtype in DTYPES
-        and value.ndim > 0
-        and value.size > 0
-        and value.flags.writeable
-        and value.flags.aligned
-        and all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides)
-    )
-
-
-def open_array(world: Any, value: Any, source: Source) -> Any:
-    if not can_be_traced(value):
-        return open_opaque(world, value, source)
-    world.guards.add(source, Check.TYPE, np.ndarray)
-    part = lambda name: source.child(Access.NATIVE_ATTR, name)
-    world.guards.add(part("dtype"), Check.IS, value.dtype)
-    world.guards.add(part("shape"), Check.EQUAL, value.shape)
-    world.guards.add(part("strides"), Check.EQUAL, value.strides)
-    for flag in ("writeable", "aligned"):
-        world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
-    with outside_of_modes():
-        tensor = torch.from_numpy(value)
-    world.recorder.inputs.note_array()
-    fake = world.runtime_calls.tensor(
-        tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
-    )
-    return world.inputs.stand_in(value, Array(fake), source)
-
-
-def open_number(world: Any, value: Any, source: Source) -> Any:
-    """One of NumPy's numbers is a constant, guarded by the bytes that it is made of."""
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.TYPE, type(value))
-        world.guards.add(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
-    return value
-
-
-if np is not None:
-    opens(np.ndarray)(open_array)
-    opens(*NUMBERS)(open_number)
-    OPENERS.update({type(dtype): open_singleton for dtype in DTYPES})
-    opens(CYTHON)(open_by_identity)
-
-
-class Arrays:
-    """What a world knows of arrays."""
+class Arrays(Part):
+    """What a trace knows of arrays, and does with them (`trace/abstract_values.py`)."""
 
     def __init__(self, world: TraceWorld) -> None:
-        self.world = world
+        super().__init__(world)
         self.error_states: dict[int, dict[str, str]] = {}
         """id of a `numpy.errstate` that the trace has made -> what it is to do."""
         self.errors: list[dict[str, str]] = []
@@ -340,6 +287,21 @@ class Arrays:
         if name == "__class__":
             return self.class_of(array)
         refuse(f"the attribute {name} of an array")
+
+    def set_attribute(self, array: Any, name: str, new: Any) -> None:
+        refuse(f"assignment to {name} of an array")
+
+    def delete_attribute(self, array: Any, name: str) -> None:
+        refuse(f"deletion of {name} of an array")
+
+    def length(self, array: Any) -> int:
+        return len(array) if array.ndim else self.refuse_in_c(array)
+
+    def truth(self, array: Any) -> bool:
+        raise Break(breaks.DATA_DEPENDENT_BRANCH, "the truth of an array")
+
+    def refuse_in_c(self, array: Any) -> NoReturn:
+        refuse("an array in a native operation")
 
     def method(self, array: Any, name: str) -> tuple[Any, Any]:
         found = vars(np.ndarray).get(name)

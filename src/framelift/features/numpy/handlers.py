@@ -14,6 +14,7 @@ from framelift.features.numpy.arrays import (
     METHODS,
     NUMBERS,
     Array,
+    Arrays,
     dtype_of,
     is_array,
     np,
@@ -49,7 +50,7 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
     name = fn.__name__
     if fn is np.asarray and len(given) == 1 and not keywords and type(given[0]) is FakeTensor:
-        return world.arrays.of_tensor(given[0])
+        return world.feature(Arrays).of_tensor(given[0])
     if type(fn) is np.ufunc and not keywords and all(type(x) in PLAIN for x in given):
         return on_numbers(world, fn, given, name)
     if fn in REDUCTIONS and not keywords and len(given) == 1 and is_plain(given[0]):
@@ -58,13 +59,13 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     if not has_arrays((given, list(keywords.values()))):
         if id(fn) not in MAKERS or not config.trace_numpy:
             return world.calls.by_policy(fn, args, kwargs)
-        if (made := world.arrays.made(fn, given, keywords, name)) is not None:
+        if (made := world.feature(Arrays).made(fn, given, keywords, name)) is not None:
             return made
     if served is None or not config.trace_numpy:
         refuse(f"numpy.{name}")
     if fn in (np.array, np.asarray) and type(given[0]) in (tuple, list) and all(map(is_array, given[0])):
         served = stacked
-    return world.arrays.call(fn, served, given, keywords, f"numpy.{name}")
+    return world.feature(Arrays).call(fn, served, given, keywords, f"numpy.{name}")
 
 
 def is_plain(value: Any) -> bool:
@@ -74,7 +75,7 @@ def is_plain(value: Any) -> bool:
 
 def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
     try:
-        with np.errstate(**world.arrays.told_errors()):
+        with np.errstate(**world.feature(Arrays).told_errors()):
             return fn(*given)
     except Exception as error:
         refuse(f"numpy.{name}: {error}")  # or a warning, to be given each time
@@ -101,7 +102,7 @@ def serve_method(method: Any) -> None:
             refuse(f"the method {name} of an array")
         keywords = {key: opened_deep(value) for key, value in kwargs.items()}
         by = COPYING.get(name, served_by)
-        return world.arrays.call(method, by, given, keywords, f"ndarray.{name}")
+        return world.feature(Arrays).call(method, by, given, keywords, f"ndarray.{name}")
 
 
 def astype(array: Any, dtype: Any) -> Any:
@@ -163,17 +164,17 @@ if np is not None:
             return f.world.calls.native(f, np.errstate, args, kwargs)
         world: Any = f.world
         made = world.created.keep(np.errstate(**settings))
-        world.arrays.error_states[id(made)] = settings
+        world.feature(Arrays).error_states[id(made)] = settings
         return made
 
     @serve(np.errstate.__enter__)
     def serve_enter_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
         manager = opened(args[0])
-        if id(manager) not in world.arrays.error_states:
+        if id(manager) not in world.feature(Arrays).error_states:
             return world.calls.native(f, np.errstate.__enter__, args, kwargs)
         world.recorder.contexts.enter_range(manager)
-        world.arrays.errors.append(world.arrays.error_states[id(manager)])
+        world.feature(Arrays).errors.append(world.feature(Arrays).error_states[id(manager)])
         return None
 
     @serve(np.errstate.__exit__)
@@ -181,7 +182,7 @@ if np is not None:
         world: Any = f.world
         if not world.recorder.contexts.is_open(opened(args[0])):
             return world.calls.native(f, np.errstate.__exit__, args, kwargs)
-        world.arrays.errors.pop()
+        world.feature(Arrays).errors.pop()
         return world.recorder.contexts.exit_range(opened(args[0]))
 
     def serve_number(cls: Any) -> None:
@@ -227,7 +228,7 @@ def serve_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) != 1 or kwargs or np is None or not config.trace_numpy:
         return world.calls.native(f, torch.Tensor.numpy, args, kwargs)
-    return world.arrays.of_tensor(opened(args[0]))
+    return world.feature(Arrays).of_tensor(opened(args[0]))
 
 
 @serve(torch.from_numpy)
@@ -235,7 +236,7 @@ def serve_from_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> 
     world: Any = f.world
     if len(args) != 1 or kwargs or not is_array(opened(args[0])):
         return world.calls.native(f, torch.from_numpy, args, kwargs)
-    return world.arrays.as_tensor(opened(args[0]))
+    return world.feature(Arrays).as_tensor(opened(args[0]))
 
 
 @serve(torch.as_tensor)
@@ -245,7 +246,7 @@ def serve_as_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     if not args or not is_array(opened(args[0])):
         return world.calls.native(f, torch.as_tensor, args, kwargs)
     return world.calls.native(
-        f, torch.as_tensor, [world.arrays.as_tensor(opened(args[0])), *args[1:]], kwargs
+        f, torch.as_tensor, [world.feature(Arrays).as_tensor(opened(args[0])), *args[1:]], kwargs
     )
 
 
@@ -257,5 +258,5 @@ def serve_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return world.calls.native(f, torch.tensor, args, kwargs)
     if not kwargs.keys() <= {"dtype"}:
         refuse("torch.tensor of an array")
-    copied = world.arrays.as_tensor(opened(args[0])).clone(memory_format=torch.contiguous_format)
+    copied = world.feature(Arrays).as_tensor(opened(args[0])).clone(memory_format=torch.contiguous_format)
     return world.calls.native(f, torch.as_tensor, [copied], kwargs)

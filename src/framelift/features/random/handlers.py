@@ -21,10 +21,15 @@ from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import BY_CODE, BY_TYPE, rule, serve
 from framelift.trace.machine import TraceFrame
-from framelift.trace.runtime_calls import DEFAULT, TWINS, WIDE, RuntimeCalls, outside_of_modes
+from framelift.trace.runtime_calls import DEFAULT, WIDE, RuntimeCalls, outside_of_modes
+from framelift.trace.type_rules import type_family, type_rule
 from framelift.trace.world import TraceWorld
 
 Generator: Any = torch.Generator
+
+type_rule(random.Random, twin=copy.copy)
+type_rule(Generator, twin=lambda generator: generator.clone_state())
+type_family(lambda cls: issubclass(cls, Generator), guarded_state=("device",))
 
 
 def draws_of(f: TraceFrame) -> RuntimeCalls:
@@ -274,7 +279,7 @@ if np is not None:
     STREAMS = (np.random.RandomState, np.random.Generator)
     LEGACY: Any = np.random.mtrand._rand
     BY_TYPE[CYTHON] = call_random
-    TWINS.update(dict.fromkeys(STREAMS, copy.deepcopy))
+    type_rule(*STREAMS, twin=copy.deepcopy)
 
     @serve(np.random.RandomState)
     def serve_new_stream(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:

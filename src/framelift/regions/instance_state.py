@@ -1,34 +1,16 @@
-"""What all builders share: the table of them, and how the state of an instance is written."""
+"""How a region sets the attributes and slots of an instance."""
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framelift.trace.shadows import slots_of
+from framelift.trace.type_rules import Rebuilder
 from framelift.trace.views import GETATTRIBUTE, own_dictionary
 
-if TYPE_CHECKING:
-    from framelift.regions.rebuild import Rebuild
 
-LITERALS = frozenset({int, bool, type(None), str, bytes, type(Ellipsis)})
-"""Types whose values are written as they are."""
-Builder = Callable[["Rebuild", Any], str]
-BUILDERS: dict[type, Builder] = {}
-"""Exact type -> what writes an instance of it; other types are judged by `builder_for`."""
-
-
-def builds(*classes: type) -> Callable[[Builder], Builder]:
-    def register(builder: Builder) -> Builder:
-        for cls in classes:
-            BUILDERS[cls] = builder
-        return builder
-
-    return register
-
-
-def write_state(r: Rebuild, name: str, value: Any) -> None:
+def write_state(r: Rebuilder, name: str, value: Any) -> None:
     """Instance attributes and slots."""
     cls = type(value)
     own = own_dictionary(value)
@@ -46,7 +28,7 @@ def write_state(r: Rebuild, name: str, value: Any) -> None:
         r.say(f"{r.constant(slot)}.__set__({name}, {r.expression(held)})")
 
 
-def dictionary_of(name: str, cls: type, r: Rebuild) -> str:
+def dictionary_of(name: str, cls: type, r: Rebuilder) -> str:
     """What an instance holds, past a `__getattribute__` of the program's."""
     if cls.__getattribute__ is GETATTRIBUTE:
         return f"{name}.__dict__"

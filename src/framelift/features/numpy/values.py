@@ -1,0 +1,81 @@
+"""The types of NumPy: arrays, numbers, element types, settings for errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.core.config import config
+from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, Arrays, np
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
+from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
+from framelift.trace.runtime_calls import outside_of_modes
+from framelift.trace.type_rules import Rebuilder, type_rule, wrap_opaque
+from framelift.trace.world import TraceWorld
+
+
+def can_be_traced(value: Any) -> bool:
+    """Whether a tensor can share the memory of an array, and stand for it in a graph."""
+    return (
+        config.trace_numpy
+        and value.dtype in DTYPES
+        and value.ndim > 0
+        and value.size > 0
+        and value.flags.writeable
+        and value.flags.aligned
+        and all(stride >= 0 and stride % value.itemsize == 0 for stride in value.strides)
+    )
+
+
+def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
+    if not can_be_traced(value):
+        return wrap_opaque(world, value, source)
+    world.guards.add(source, Check.TYPE, np.ndarray)
+    part = lambda name: source.child(Access.NATIVE_ATTR, name)
+    world.guards.add(part("dtype"), Check.IS, value.dtype)
+    world.guards.add(part("shape"), Check.EQUAL, value.shape)
+    world.guards.add(part("strides"), Check.EQUAL, value.strides)
+    for flag in ("writeable", "aligned"):
+        world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
+    with outside_of_modes():
+        tensor = torch.from_numpy(value)
+    world.recorder.inputs.note_array()
+    fake = world.runtime_calls.tensor(
+        tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
+    )
+    return world.inputs.stand_in(value, Array(fake), source)
+
+
+def rebuild_array(r: Rebuilder, value: Any) -> str:
+    """Around the tensor's memory; what has no dimensions is a number."""
+    return r.variable(f"{r.expression(value.tensor)}.numpy(){'' if value.ndim else '[()]'}")
+
+
+def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
+    """One of NumPy's numbers is a constant, guarded by the bytes that it is made of."""
+    if source.access is not Access.CONST:
+        world.guards.add(source, Check.TYPE, type(value))
+        world.guards.add(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
+    return value
+
+
+def rebuild_error_state(r: Rebuilder, value: Any) -> str:
+    """By what it was made of."""
+    settings = r.world.feature(Arrays).error_states.get(id(value))
+    if settings is None:
+        raise Break(breaks.UNREBUILDABLE, "a numpy.errstate", culprit=value)
+    given = ", ".join(f"{name}={how!r}" for name, how in settings.items())
+    return r.variable(f"{r.constant(type(value))}({given})", value)
+
+
+if np is not None:
+    type_rule(np.ndarray, wrap=wrap_array, opaque=True)
+    type_rule(Array, abstract=Arrays, rebuild=rebuild_array)
+    type_rule(*NUMBERS, wrap=wrap_number, rebuild=rebuild_constant)
+    type_rule(*{type(dtype) for dtype in DTYPES}, wrap=wrap_singleton, rebuild=rebuild_constant)
+    type_rule(CYTHON, wrap=wrap_by_identity, rebuild=rebuild_constant)
+    type_rule(np.errstate, rebuild=rebuild_error_state)

@@ -1,0 +1,106 @@
+"""Values that never change: numbers, texts, singletons, and what is told apart by being that very object."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import re
+import sys
+import types
+import typing
+import weakref
+from typing import Any
+
+import torch
+
+from framelift.core import breaks
+from framelift.core.breaks import refuse
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
+from framelift.trace.decimals import context_text
+from framelift.trace.materialize import Seen
+from framelift.trace.type_rules import Rebuilder, type_rule
+from framelift.trace.world import TraceWorld
+
+MANY_NUMBERS = 32
+"""So many numbers may be symbols: what torch does with them takes long, and more of them are data."""
+
+
+def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
+    if len(world.inputs.numbers) < MANY_NUMBERS and world.inputs.dynamism.number(source, value):
+        return world.inputs.symbolic_number(value, source)
+    return wrap_constant(world, value, source)
+
+
+def wrap_constant(world: TraceWorld, value: Any, source: Source) -> Any:
+    """Itself, guarded by value."""
+    if source.access is not Access.CONST:
+        world.guards.add(source, Check.EQUAL, value)
+    return value
+
+
+def wrap_singleton(world: TraceWorld, value: Any, source: Source) -> Any:
+    """Itself, guarded by identity; it is the same wherever it is found."""
+    if source.access is not Access.CONST:
+        world.guards.add(source, Check.IS, value)
+    return value
+
+
+def wrap_by_identity(world: TraceWorld, value: Any, source: Source) -> Any:
+    """Itself, guarded by identity, and known to be from outside."""
+    if source.access is not Access.CONST:
+        world.guards.add(source, Check.IS, value)
+    return world.inputs.know(value, value, world.inputs.root.constant(value, str(source)))
+
+
+def wrap_proxy(world: TraceWorld, value: Any, source: Source) -> Any:
+    """C would look at what it stands for."""
+    refuse(breaks.OPAQUE_OBJECT, "a weak proxy")
+
+
+def wrap_hashed_oddly(world: TraceWorld, value: Any, source: Source) -> Any:
+    refuse(breaks.OPAQUE_OBJECT, f"{source}, a class, or of one, whose metaclass hashes it")
+
+
+def materialize_decimal(world: TraceWorld, value: decimal.Decimal, seen: Seen) -> Any:
+    """What C does with one depends on a context of the thread's."""
+    world.guards.add(world.inputs.root.decimal_context(), Check.EQUAL, context_text())
+    return value
+
+
+def rebuild_constant(r: Rebuilder, value: Any) -> str:
+    """The region holds on to it: one is as good as another of the same value."""
+    return r.own(value)
+
+
+type_rule(int, float, wrap=wrap_number)
+type_rule(
+    *(complex, str, bytes, range, torch.device, torch.Size, datetime.timedelta),
+    *(datetime.date, datetime.datetime, datetime.time, datetime.timezone),
+    wrap=wrap_constant,
+    rebuild=rebuild_constant,
+)
+type_rule(decimal.Decimal, wrap=wrap_constant, materialize=materialize_decimal, rebuild=rebuild_constant)
+type_rule(
+    *(type(None), bool, type(Ellipsis), type(NotImplemented), re.Pattern, types.CodeType),
+    *(torch.dtype, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, torch._C._SDPBackend),
+    wrap=wrap_singleton,
+    rebuild=rebuild_constant,
+)
+type_rule(
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
+    wrap=wrap_by_identity,
+    rebuild=rebuild_constant,
+)
+type_rule(
+    *(type, types.UnionType, re.Match, functools._lru_cache_wrapper, torch.jit.ScriptFunction),
+    wrap=wrap_by_identity,
+)
+if sys.version_info >= (3, 12):  # until then, instances of classes in Python
+    type_rule(
+        *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.TypeAliasType),
+        wrap=wrap_by_identity,
+    )
+type_rule(*weakref.ProxyTypes, wrap=wrap_proxy)

@@ -1,0 +1,136 @@
+"""Instances of classes, modules, and objects that C makes again by the reduce protocol."""
+
+from __future__ import annotations
+
+import io
+import operator
+import types
+import warnings
+import weakref
+from typing import Any
+
+from framelift.core import breaks
+from framelift.core.breaks import Break, refuse
+from framelift.core.weakly import HEAP_TYPE
+from framelift.guards.hashing import may_be_called_again
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
+from framelift.regions.instance_state import write_state
+from framelift.rules.constants import rebuild_constant, wrap_by_identity
+from framelift.trace.materialize import Seen
+from framelift.trace.type_rules import Rebuilder, type_rule
+from framelift.trace.views import View
+from framelift.trace.world import TraceWorld
+
+ATOMIC_BASES = (int, float, complex, str, bytes)
+
+
+# ---- what comes in
+
+
+def wrap_instance(world: TraceWorld, value: Any, source: Source) -> Any:
+    """An object whose state is its attributes: itself, seen through a view."""
+    world.guards.add(source, Check.TYPE, type(value))
+    world.attributes.views[id(value)] = View(source, value)
+    return world.inputs.know(value, value, source)
+
+
+def wrap_fixed_instance(world: TraceWorld, value: Any, source: Source) -> Any:
+    """A constant with attributes: an enum's member, a number or text of a user's class, an operator."""
+    if source.access is not Access.CONST:
+        world.guards.add(source, Check.IS, value)
+    fixed = world.inputs.root.constant(value, str(source))
+    world.attributes.views[id(value)] = View(fixed, value)
+    return world.inputs.know(value, value, fixed)
+
+
+def wrap_module(world: TraceWorld, value: Any, source: Source) -> Any:
+    if source.access is not Access.CONST:
+        world.guards.add(source, Check.IS, value)
+    fixed = world.inputs.root.constant(value, value.__name__)
+    world.guards.add(fixed, Check.TYPE, type(value))
+    world.attributes.views[id(value)] = world.scopes.view(vars(value))
+    return world.inputs.know(value, value, fixed)
+
+
+def materialize_namespace(world: TraceWorld, value: Any, seen: Seen) -> Any:
+    if id(value) in world.attributes.views:
+        refuse(breaks.OPAQUE_OBJECT, "an outside SimpleNamespace, which C compares by its attributes")
+    world.materialize.mapping(value.__dict__, seen)
+    return value
+
+
+# ---- what is made again
+
+
+def builtin_base(cls: type) -> type:
+    """The class whose `__new__` allocates an instance, past those that Python code may define."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
+
+
+def rebuild_instance(r: Rebuilder, value: Any) -> str:
+    try:
+        allocate: Any = builtin_base(type(value)).__new__
+        allocate(type(value))
+    except TypeError:
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value) from None
+    name = r.variable(f"{r.constant(builtin_base(type(value)))}.__new__({r.constant(type(value))})", value)
+    r.fill(value, lambda: write_state(r, name, value))
+    return name
+
+
+def rebuild_atom(r: Rebuilder, value: Any) -> str:
+    """An instance of a subclass of a number or text."""
+    base = next(base for base in type(value).__mro__ if base in ATOMIC_BASES)
+    plain = base(*vars(base)["__getnewargs__"](value))
+    name = r.variable(f"{r.constant(base)}.__new__({r.constant(type(value))}, {r.expression(plain)})", value)
+    r.fill(value, lambda: write_state(r, name, value))
+    return name
+
+
+ASKED = ("__iter__", "__len__")
+"""What an iterator asks those that it goes over as it is made."""
+
+
+def rebuild_reduced(r: Rebuilder, value: Any) -> str:
+    """Through `__reduce__`: callable, arguments, state."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # itertools say they will lose it in 3.14
+        reduced = value.__reduce__()
+    if not isinstance(reduced, tuple) or len(reduced) > 3:
+        raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value)
+    r.kept.append(reduced)
+    maker, args, *state = reduced
+    for name in ASKED:
+        if not all(may_be_called_again(getattr(type(arg), name, None)) for arg in args):
+            raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__} that asks {name}", culprit=value)
+    name = r.variable(f"{r.constant(maker)}({r.listed(args)})", value)
+    if state and state[0] is not None:
+        r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(state[0])})"))
+    return name
+
+
+def rebuild_stream(r: Rebuilder, value: Any) -> str:
+    if value.closed:
+        raise Break(breaks.UNREBUILDABLE, "a stream that is closed", culprit=value)
+    name = r.variable(f"{r.constant(type(value))}()", value)
+    r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(value.__getstate__())})"))
+    return name
+
+
+def rebuild_weak_reference(r: Rebuilder, value: weakref.ref[Any]) -> str:
+    held = value()
+    if held is None:
+        raise Break(breaks.UNREBUILDABLE, "a weak reference to what is gone", culprit=value)
+    return r.variable(f"{r.constant(weakref.ref)}({r.variable(r.expression(held))})")
+
+
+type_rule(types.ModuleType, wrap=wrap_module, rebuild=rebuild_constant)
+type_rule(types.SimpleNamespace, materialize=materialize_namespace)
+type_rule(
+    *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
+    wrap=wrap_by_identity,
+    rebuild=rebuild_reduced,
+)
+type_rule(io.StringIO, io.BytesIO, rebuild=rebuild_stream)
+type_rule(weakref.ref, rebuild=rebuild_weak_reference)
