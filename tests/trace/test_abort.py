@@ -316,7 +316,7 @@ class Interruption(Exception):
 
 
 ENDS: dict[str, Callable[[], BaseException]] = {
-    "broken": lambda: Break(breaks.INTERNAL, "test"),
+    "broken": lambda: Break(breaks.EFFECT, "test"),
     "escaped": lambda: Interruption("test"),
     "interrupted": KeyboardInterrupt,
 }
