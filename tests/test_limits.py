@@ -30,7 +30,7 @@ def scaled(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def graphs(compiled: Any) -> int:
-    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
+    return sum(len(record.entries) for record in compiled._framelift_context.code_states.values())
 
 
 def call(compiled: Any, times: int) -> None:

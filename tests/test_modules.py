@@ -49,7 +49,7 @@ def check_module(
             close(*outputs)
             torch.testing.assert_close(inputs[0], inputs[1])
             torch.testing.assert_close(state_of(eager)[:2], state_of(module)[:2])
-    for record in compiled._framelift_context.records.values():
+    for record in compiled._framelift_context.code_states.values():
         assert not fullgraph or not record.breaks, record.breaks
 
 
@@ -246,7 +246,7 @@ def test_switch_between_train_and_eval():
         expected = module(x3())
         torch.manual_seed(1)
         alike(plain(expected), plain(compiled(x3())))
-    assert sum(len(r.compiled) for r in compiled._framelift_context.records.values()) == 2
+    assert sum(len(r.entries) for r in compiled._framelift_context.code_states.values()) == 2
 
 
 def test_random_numbers_are_those_of_eager_over_several_calls():

@@ -208,7 +208,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
 def test_a_frame_that_asks_to_be_skipped_is() -> None:
     compiled = check(plain, X, calls=2, fullgraph=False)
     assert entries(compiled) == 0 and "skipped frame: it is better so" in (why_not(compiled) or "")
-    assert len(compiled._framelift_context.records) == 2, "what it calls is captured"
+    assert len(compiled._framelift_context.code_states) == 2, "what it calls is captured"
     with pytest.raises(framelift.exc.Unsupported, match="skipped frame"):
         framelift.compile(plain, backend="eager", fullgraph=True)(X)
 

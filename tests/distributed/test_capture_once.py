@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import framelift
 from check import Comparison, entries, why_not
-from framelift.dispatch import frames
+from framelift.dispatch.restarts import CaptureRuns
 from framelift.distributed import capture_once
 
 LIMITS = [10.0, 20.0]
@@ -56,11 +56,11 @@ class Model(nn.Module):
 def traces() -> Iterator[list[str]]:
     """Which functions are traced on this rank, and why anything was not handed over."""
     found: list[str] = []
-    original = frames.capture
+    original = CaptureRuns.capture
 
-    def counting(fn: Any, *args: Any, **kwargs: Any) -> Any:
-        found.append(fn.__qualname__)
-        return original(fn, *args, **kwargs)
+    def counting(runs: CaptureRuns, *args: Any) -> Any:
+        found.append(runs.fn.__qualname__)
+        return original(runs, *args)
 
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
@@ -69,7 +69,7 @@ def traces() -> Iterator[list[str]]:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     with pytest.MonkeyPatch.context() as patch, framelift.config.patch(capture_once=True):
-        patch.setattr(frames, "capture", counting)
+        patch.setattr(CaptureRuns, "capture", counting)
         try:
             yield found
         finally:
@@ -249,21 +249,20 @@ def test_it_goes_with_ddp_and_with_agreement() -> None:
     assert len(traced) == (dist.get_rank() == 0), found
 
 
-def test_a_parcel_that_can_not_be_made_or_read_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_that_can_not_be_saved_or_loaded_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*args: Any) -> Any:
         raise ValueError("no")
 
-    parcel = capture_once.Parcel()
-    monkeypatch.setattr(capture_once, "packed", fails)
-    parcel.pack(None)  # type: ignore[arg-type]
-    assert parcel.reason == "it could not be packed (ValueError: no)"
-    monkeypatch.setattr(capture_once, "waited_for", fails)
-    meetings: Any = type("", (), {"rank": 1})
-    assert capture_once.taken(meetings, "key", None, []) is None
+    compilation: Any = type("", (), {"fn": None})
+    monkeypatch.setattr(capture_once, "save_capture", fails)
+    assert capture_once.serialize(None, compilation) == (b"", "it could not be packed (ValueError: no)")  # type: ignore[arg-type]
+    monkeypatch.setattr(capture_once, "wait_for_capture", fails)
+    channel: Any = type("", (), {"rank": 1})
+    assert capture_once.receive_capture(channel, "key", compilation) is None
 
 
 def test_code_is_told_apart_by_what_it_does() -> None:
-    from framelift.distributed.serialization import digest
+    from framelift.dispatch.object_names import digest
 
     def one(x: float) -> float:
         return x + 1.0

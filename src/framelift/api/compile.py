@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-import framelift.dispatch.frames  # noqa: F401 (which answers the frame hook)
+import framelift.api.extensions
+import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
-from framelift.dispatch.backends import Backend, backend_name, lookup_backend
-from framelift.dispatch.contexts import Context, GuardFail, Records
+from framelift.dispatch.backends import backend_name, lookup_backend
+from framelift.dispatch.code_state import CodeStates
+from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.guards.filtering import GuardFilter
 
@@ -234,7 +236,7 @@ def of_copy(context: Context) -> Context:
     """A copy of a module shares the entries, unless each compiled module was to have its own."""
     if not context.isolate_recompiles:
         return context
-    return dataclasses.replace(context, records=Records(), places=set())
+    return dataclasses.replace(context, code_states=CodeStates(), broken_places=set())
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:

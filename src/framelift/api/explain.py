@@ -22,9 +22,10 @@ from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
 from framelift.core.times import SINGLE, as_table, single
-from framelift.core.watching import Watch, watching
-from framelift.dispatch.contexts import Compiled, Context
-from framelift.dispatch.frames import NOTHING
+from framelift.dispatch.code_state import CompiledEntry
+from framelift.dispatch.compilation import NOTHING
+from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.watching import Watch, watching
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
 
@@ -186,57 +187,57 @@ def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -
     """Of what was watched, in contexts that are still there."""
     report = Explanation(name, result, records=watch.records)
     fill(report, watch)
-    originals = [record for context in contexts for record in context.records.originals.values()]
-    report.functions = marked_functions(originals, report.breaks, watch.compiled)
-    for record in (record for context in contexts for record in context.records.values()):
-        if record.compiled:
-            report.code_entries.append(entries_of(record))
-        if record.skipped not in (None, NOTHING):
-            report.skipped[record.name] = record.skipped
+    originals = [state for context in contexts for state in context.code_states.originals.values()]
+    report.functions = marked_functions(originals, report.breaks, watch.entries)
+    for state in (state for context in contexts for state in context.code_states.values()):
+        if state.entries:
+            report.code_entries.append(entries_of(state))
+        if state.skipped not in (None, NOTHING):
+            report.skipped[state.name] = state.skipped
     return report
 
 
 def fill(report: Explanation, watch: Watch) -> None:
     """From what was compiled, in the order in which it was."""
-    for compiled in watch.compiled:
-        add(report, compiled)
+    for entry in watch.entries:
+        add(report, entry)
     places: dict[Any, Break] = {}
     for found in watch.breaks:
         places.setdefault((found.reason.name, *(at.key for at in found.stack)), found)
     report.breaks = list(places.values())
 
 
-def add(report: Explanation, compiled: Compiled) -> None:
-    captured = compiled.captured
-    part = part_of(compiled)
+def add(report: Explanation, entry: CompiledEntry) -> None:
+    capture = entry.capture
+    part = part_of(entry)
     report.parts.append(part)
-    if captured.graph is not None:
-        report.graphs.append(captured.graph)
-        report.ops.append(captured.ops)
+    if capture.graph is not None:
+        report.graphs.append(capture.graph)
+        report.ops.append(capture.ops)
         report.sources.append(part.source)
     report.guards += part.guards
     report.shapes += part.shapes
     report.class_guards += part.class_guards
-    report.capture_seconds += captured.seconds
-    report.restarts += captured.restarts
-    report.seconds_lost += captured.seconds_lost
-    report.backend_seconds += compiled.backend_seconds
+    report.capture_seconds += capture.seconds
+    report.restarts += capture.restarts
+    report.seconds_lost += capture.seconds_lost
+    report.backend_seconds += entry.backend_seconds
 
 
-def part_of(compiled: Compiled) -> Part:
-    captured, program = compiled.captured, compiled.captured.program
+def part_of(entry: CompiledEntry) -> Part:
+    capture, program = entry.capture, entry.capture.program
     steps = collections.Counter[str]()
     for source, count in program.steps().items():
         steps[str(source)] += count
     return Part(
-        compiled.name,
-        compiled.compile_id,
-        captured.graph,
-        captured.region.source,
+        entry.name,
+        entry.compile_id,
+        capture.graph,
+        capture.region.source,
         program.guards,
         program.class_guards,
         program.shapes,
         dict(steps),
-        compiled.guard_seconds,
-        captured.input_names,
+        entry.guard_seconds,
+        capture.input_names,
     )

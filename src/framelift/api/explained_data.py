@@ -12,7 +12,7 @@ from framelift.api import source_lines
 from framelift.api.entries import CodeEntries
 from framelift.core.breaks import Break, Place
 from framelift.debugging.reporting import readable, shape_of
-from framelift.dispatch.recompiles import Recompilation
+from framelift.dispatch.code_state import Recompilation
 from framelift.guards.guard import ClassGuard, Guard
 
 if TYPE_CHECKING:

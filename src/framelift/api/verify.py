@@ -19,7 +19,7 @@ from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import Difference, Rules, difference
 from framelift.debugging.saving import save_state
 from framelift.debugging.verifying import Verifier, WrongGraph, verifying
-from framelift.dispatch.contexts import Context
+from framelift.dispatch.compile_contexts import Context
 
 
 @dataclass

@@ -14,11 +14,11 @@ Listener = Callable[[CompileRecord, Phase], None]
 _listener: Listener | None = None
 
 
-def tell(note: CompileRecord, phase: Phase) -> None:
+def tell(record: CompileRecord, phase: Phase) -> None:
     """A phase begins; `done` is the end of the last one. What goes wrong with showing it stops nothing."""
     if _listener is not None:
         with contextlib.suppress(Exception):
-            _listener(note, phase)
+            _listener(record, phase)
 
 
 @contextlib.contextmanager

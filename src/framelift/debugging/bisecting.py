@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 
 from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
-from framelift.dispatch.backends import Backend, compile_graph
+from framelift.dispatch.backends import run_backend
+from framelift.dispatch.compile_contexts import Backend
 from framelift.graph.builder import graph_module
 from framelift.graph.torch_flags import TorchState
 
@@ -30,7 +31,7 @@ Node = torch.fx.Node
 
 
 @dataclass(frozen=True)
-class Examined:
+class SuspectBackend:
     """A backend that is under suspicion."""
 
     backend: Backend
@@ -38,7 +39,7 @@ class Examined:
     options: dict[str, Any] = field(default_factory=dict)
 
     def compile(self, graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-        return compile_graph(self.backend, self.name, graph, inputs, **self.options)
+        return run_backend(self.backend, self.name, graph, inputs, **self.options)
 
     def difference(self, graph: Graph, inputs: list[Any]) -> Difference | None:
         """Between what the backend makes of a graph and the graph. A part that can't be compiled, or run on
@@ -275,9 +276,9 @@ class Until(torch.fx.Interpreter):
 # ---- looking
 
 
-def first_wrong(examined: Examined, graph: Graph, inputs: list[Any]) -> Culprit | None:
+def first_wrong(suspect: SuspectBackend, graph: Graph, inputs: list[Any]) -> Culprit | None:
     """None if the backend does it right for the graph on its own, with these inputs."""
-    whole = examined.difference(graph, inputs)
+    whole = suspect.difference(graph, inputs)
     if whole is None:
         return None
     parts = Parts(graph, inputs)
@@ -287,7 +288,7 @@ def first_wrong(examined: Examined, graph: Graph, inputs: list[Any]) -> Culprit 
 
     def shows(begin: int, end: int) -> bool:
         made = parts.part(begin, end)
-        found = None if made is None else examined.difference(*made)
+        found = None if made is None else suspect.difference(*made)
         wrong[begin, end] = None if made is None or found is None else (*made, found)
         return found is not None
 

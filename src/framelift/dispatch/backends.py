@@ -25,11 +25,11 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
-from framelift.debugging import reporting
+from framelift.dispatch.compile_contexts import Backend
+from framelift.dispatch.extensions import extensions
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState, throwing
 
-Backend = Callable[..., Callable[..., Any]]
 ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
@@ -80,7 +80,7 @@ _fakes: ContextVar[FakeTensorMode | None] = ContextVar(
 )
 
 
-def compile_graph(
+def run_backend(
     backend: Backend,
     name: str,
     graph: torch.fx.GraphModule,
@@ -89,12 +89,12 @@ def compile_graph(
     fakes: FakeTensorMode | None = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph; its failure is told apart from the program's own. With `fakes` the
-    inputs are fakes of that mode already."""
+    """What a backend makes of a graph. Its failure is an error of its own kind. With `fakes` the inputs are
+    fakes of that mode already."""
     compiled: Any
     token, other = _symbols.set(symbols), _fakes.set(fakes)
     try:
-        with TorchState():  # a compiler that runs the graph to see what it does throws its switches
+        with TorchState():  # a compiler that runs the graph to see what it does sets its flags
             compiled = backend(graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
@@ -233,7 +233,8 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
     note = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
     note.compile_id, note.started = of.compile_id, time.time()
     count_nodes(note, graph)
-    reporting.backward(of, graph)
+    for observer in extensions.observers:
+        observer.report_backward(of, graph)
     began = time.perf_counter()
     progress.tell(note, "backward")
     try:

@@ -37,6 +37,8 @@ from framelift.core.errors import BackendCompilerFailed, UserError
 from framelift.core.logs import ROOT
 from framelift.core.records import CompileRecord
 from framelift.debugging import graph_scripts
+from framelift.dispatch.extensions import Observer, RunningCompilation
+from framelift.dispatch.object_names import find_object, nested_codes
 from framelift.guards.variables import variables
 
 MAGIC = b"framelift replay record 1\n"
@@ -50,44 +52,44 @@ class BadRecord(UserError):
 # ---- writing
 
 
-@contextlib.contextmanager
-def watched(context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any]) -> Iterator[None]:
-    """Leaves a record of the frame if compiling it fails, or if one is wanted of every frame."""
-    try:
-        yield
-    except BackendCompilerFailed as error:
-        path = write(context, note, fn, arguments, error)
-        if path is not None:
-            error.add_note(f"to run it again: framelift replay {path}")
-        raise
-    else:
-        if config.config.replay_record_enabled or is_fault(note):
-            write(context, note, fn, arguments, None)
+class ReplayRecords(Observer):
+    """Leaves a record of each frame that fails to compile, or of every frame if that is wanted."""
+
+    @contextlib.contextmanager
+    def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
+        try:
+            yield
+        except BackendCompilerFailed as error:
+            path = write(compilation, error)
+            if path is not None:
+                error.add_note(f"to run it again: framelift replay {path}")
+            raise
+        else:
+            if config.config.replay_record_enabled or is_fault(compilation.record):
+                write(compilation)
 
 
-def is_fault(note: CompileRecord) -> bool:
-    return any((text or "").startswith(breaks.FAULT.name) for text in (note.failed, note.ended_by))
+def is_fault(record: CompileRecord) -> bool:
+    return any((text or "").startswith(breaks.FAULT.name) for text in (record.failed, record.ended_by))
 
 
-def write(
-    context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any], error: BaseException | None
-) -> Path | None:
+def write(compilation: RunningCompilation, error: BaseException | None = None) -> Path | None:
     """None where there is no folder, or it can't be written to: that is no reason for a program to fail."""
-    if note.folder is None:
+    if compilation.record.folder is None:
         return None
-    path = Path(note.folder, NAME)
+    path = Path(compilation.record.folder, NAME)
     try:
-        path.write_bytes(record(context, note, fn, arguments, error))
+        path.write_bytes(replay_record(compilation, error))
     except Exception as problem:
         ROOT.warning("a replay record could not be written: %s: %s", type(problem).__name__, problem)
         return None
     return path
 
 
-def record(
-    context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any], error: BaseException | None
-) -> bytes:
-    payload: dict[str, Any] = {"function": located(fn), "arguments": arguments}
+def replay_record(compilation: RunningCompilation, error: BaseException | None) -> bytes:
+    """What the file holds."""
+    fn, record, context = compilation.fn, compilation.record, compilation.context
+    payload: dict[str, Any] = {"function": located(fn), "arguments": compilation.arguments}
     unsaved: dict[str, str] = {}
     try:
         data = dumped(payload)
@@ -100,16 +102,16 @@ def record(
         data = dumped(payload)
     backend_import, backend = graph_scripts.backend_source(context.backend, context.backend_name)
     about = {
-        "function": note.name,
+        "function": record.name,
         "module": fn.__globals__.get("__name__"),
-        "file": os.path.abspath(note.filename),
-        "line": note.line,
-        "compile_id": note.compile_id,
+        "file": os.path.abspath(record.filename),
+        "line": record.line,
+        "compile_id": record.compile_id,
         "backend": {"name": context.backend_name, "import": backend_import, "expression": backend},
         "settings": {"fullgraph": context.fullgraph, "dynamic": context.dynamic, "options": context.options},
         "config": {name: getattr(config.config, name) for name in config.OPTIONS},
         "versions": versions(),
-        "error": note.failed or note.ended_by or (None if error is None else described_error(error)),
+        "error": record.failed or record.ended_by or (None if error is None else described_error(error)),
         "traceback": None if error is None else "".join(traceback.format_exception(error)),
         "unsaved": unsaved,
         "bytes": len(data),
@@ -266,7 +268,7 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
     """The code of a function, as its file has it now; it may have moved."""
     try:
         source = Path(file).read_text(encoding="utf-8")
-        found = [code for code in codes_in(compile(source, file, "exec")) if code.co_qualname == qualname]
+        found = [code for code in nested_codes(compile(source, file, "exec")) if code.co_qualname == qualname]
     except (OSError, SyntaxError, ValueError) as error:
         raise BadRecord(f"{file} can't be read: {error}") from None
     exact = [code for code in found if code.co_firstlineno == line]
@@ -275,13 +277,6 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
             f"{file} has {len(found) or 'no'} function(s) {qualname}, and none alone at line {line}"
         )
     return (exact or found)[0]
-
-
-def codes_in(code: CodeType) -> Iterator[CodeType]:
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield each
-            yield from codes_in(each)
 
 
 # ---- pickles of what pickle does not know
@@ -297,7 +292,7 @@ class Pickler(pickle.Pickler):
             )
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
-        if isinstance(value, FunctionType) and not is_importable(value):
+        if isinstance(value, FunctionType) and find_object(value.__module__, value.__qualname__) is not value:
             return made_function, (located(value),)
         return NotImplemented
 
@@ -341,13 +336,6 @@ def fill(cell: CellType, state: tuple[Any]) -> None:
 
 def made_function(where: Located) -> FunctionType:
     return where.found()
-
-
-def is_importable(fn: FunctionType) -> bool:
-    found: Any = sys.modules.get(fn.__module__ or "")
-    for part in fn.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is fn
 
 
 # ---- reading
