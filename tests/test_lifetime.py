@@ -636,7 +636,7 @@ def test_memory_stays_flat() -> None:
 def test_a_leak_would_be_seen() -> None:
     before = Census()
     kept = [a_round_of_a_function(n) for n in range(20)]
-    assert {"Context", "Record", "Entry", "Cache", "code"} <= Census().growth(before).keys()
+    assert {"Context", "CodeState", "Entry", "Cache", "code"} <= Census().growth(before).keys()
     del kept
 
 

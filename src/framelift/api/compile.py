@@ -69,23 +69,11 @@ def compile(
     >>> f(torch.zeros(2), torch.ones(2))
     tensor([1., 1.])
     """
-    settings = {
-        "fullgraph": fullgraph,
-        "dynamic": dynamic,
-        "backend": backend,
-        "mode": mode,
-        "options": options,
-        "disable": disable,
-        "recompile_limit": recompile_limit,
-        "isolate_recompiles": isolate_recompiles,
-        "name": name,
-        "guard_fail_fn": guard_fail_fn,
-        "guard_filter_fn": guard_filter_fn,
-    }
+    settings = {name: value for name, value in locals().items() if name != "model"}
     check_watching(name, guard_fail_fn=guard_fail_fn, guard_filter_fn=guard_filter_fn)
     check_limits(recompile_limit, isolate_recompiles)
     if model is None:
-        return functools.partial(compile, **settings)  # type: ignore[arg-type]
+        return functools.partial(compile, **settings)
     if not callable(model):
         raise TypeError(f"framelift.compile takes a function or a module, not a {type(model).__name__}")
     if disable:
@@ -94,8 +82,7 @@ def compile(
         raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
     model = uncompiled(model)
     context = make_context(fullgraph, backend, mode, options)
-    context.dynamic = dynamic
-    context.settings = settings
+    context.dynamic, context.settings = dynamic, settings
     context.recompile_limit, context.isolate_recompiles = recompile_limit, isolate_recompiles
     context.name, context.guard_fail_fn, context.guard_filter_fn = name, guard_fail_fn, guard_filter_fn
     if isinstance(model, torch.nn.Module):

@@ -230,28 +230,28 @@ def observed(inner: Callable[..., Any], backward: bool = False) -> Callable[...,
 
 @contextlib.contextmanager
 def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterator[None]:
-    note = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
-    note.compile_id, note.started = of.compile_id, time.time()
-    count_nodes(note, graph)
+    record = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
+    record.compile_id, record.started = of.compile_id, time.time()
+    count_nodes(record, graph)
     for observer in extensions.observers:
         observer.report_backward(of, graph)
     began = time.perf_counter()
-    progress.tell(note, "backward")
+    progress.report(record, "backward")
     try:
         yield
     except Exception as error:
-        note.failed = f"{type(error).__name__}: {error}"
+        record.failed = f"{type(error).__name__}: {error}"
         raise
     finally:
-        note.seconds = note.backend_seconds = time.perf_counter() - began
-        progress.tell(note, "done")
-        compile_records.add(note)
+        record.seconds = record.backend_seconds = time.perf_counter() - began
+        progress.report(record, "done")
+        compile_records.add(record)
 
 
-def count_nodes(note: CompileRecord, graph: torch.fx.GraphModule) -> None:
+def count_nodes(record: CompileRecord, graph: torch.fx.GraphModule) -> None:
     kinds = [node.op for node in graph.graph.nodes]
-    note.nodes, note.inputs = len(kinds), kinds.count("placeholder")
-    note.ops = sum(kind.startswith("call") for kind in kinds)
+    record.nodes, record.inputs = len(kinds), kinds.count("placeholder")
+    record.ops = sum(kind.startswith("call") for kind in kinds)
 
 
 @register_backend(name="aot_eager")

@@ -29,6 +29,9 @@ from framelift.trace.dynamism import Dynamism
 
 REMEDY = "Take the mark off, use maybe_mark_dynamic, or change the code so that it works for all these sizes."
 
+Storages = tuple[tuple[int, ...], tuple[int, ...]]
+"""(slots of a region's inputs, a number for the memory of each)"""
+
 KEPT = "kept"
 """The key in a field's metadata under which it says how it is kept."""
 SAVED = {KEPT: "saved"}
@@ -52,7 +55,7 @@ class Capture:
     graph: torch.fx.GraphModule | None = field(metadata=SAVED)
     guards: list[Guard] = field(metadata=SAVED)
     class_guards: list[ClassGuard] = field(metadata=SAVED)
-    storages: tuple[tuple[int, ...], tuple[int, ...]] | None = field(metadata=SAVED)
+    storages: Storages | None = field(metadata=SAVED)
     """Which inputs of the region share memory, where that matters."""
     region: Region = field(metadata=SAVED)
     input_sources: list[Source] = field(metadata=SAVED)

@@ -28,22 +28,9 @@ from torch.fx.immutable_collections import immutable_dict, immutable_list
 from framelift import _guards
 from framelift.core.breaks import CodeName, Place
 from framelift.core.sentinels import MISSING, Sentinel
+from framelift.dispatch import object_names as names
 from framelift.dispatch.capture import KEPT, Capture
-from framelift.dispatch.object_names import (
-    NotPortableError,
-    code_name,
-    describe_attribute,
-    digest,
-    function_name,
-    is_atom,
-    is_imported,
-    is_namespace,
-    load_class_attribute,
-    load_code,
-    load_function,
-    load_named,
-    object_name,
-)
+from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.builder import as_input, graph_module
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import Check, ClassGuard, Guard
@@ -118,7 +105,7 @@ def fields_of(capture: Capture, how: str) -> Iterator[tuple[dataclasses.Field[An
 
 
 def versions(fn: types.FunctionType) -> list[str]:
-    return [sys.version, str(torch.__version__), digest(fn.__code__)]
+    return [sys.version, str(torch.__version__), names.digest(fn.__code__)]
 
 
 def asks_for_hashes(code: types.CodeType) -> bool:
@@ -185,7 +172,7 @@ def load_region(
 
 
 def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
-    return ClassGuard(cls, name, MISSING if known is None else load_class_attribute(cls, name, known))
+    return ClassGuard(cls, name, MISSING if known is None else names.load_class_attribute(cls, name, known))
 
 
 REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
@@ -197,7 +184,7 @@ REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
     Guard: lambda it: (Guard, (it.source, it.check, it.expected, it.place, it.caller)),
     ClassGuard: lambda it: (
         load_class_guard,
-        (it.cls, it.name, None if it.found is MISSING else describe_attribute(it.found)),
+        (it.cls, it.name, None if it.found is MISSING else names.describe_attribute(it.found)),
     ),
     Region: lambda it: (
         load_region,
@@ -281,25 +268,25 @@ class CapturePickler(pickle.Pickler):
             return "node", value.name
         if cls is FakeTensor:
             return fake_data(value)
-        if issubclass(cls, types.ModuleType) and is_imported(value):
+        if issubclass(cls, types.ModuleType) and names.is_imported(value):
             return "module", value.__name__
-        if cls is dict and (name := value.get("__name__")) and is_namespace(name, value):
+        if cls is dict and (name := value.get("__name__")) and names.is_namespace(name, value):
             return "namespace", name
         if cls is _guards.TensorSpec:
             return spec_data(value)
         if cls is types.CodeType:
-            return "code", *code_name(value), digest(value)
+            return "code", *names.code_name(value), names.digest(value)
         if cls is types.FunctionType and id(value) not in self.on_classes:
-            return "function", *function_name(value), digest(value.__code__)
+            return "function", *names.function_name(value), names.digest(value.__code__)
         if cls in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
             return "operator", str(value)
         if isinstance(value, torch._ops.HigherOrderOperator):
             return "higher-order operator", value.name()
         if cls in NAMED_TYPES and id(value) not in self.on_classes:
-            return object_name(value)
-        if id(value) in self.on_classes and not is_atom(value):
+            return names.object_name(value)
+        if id(value) in self.on_classes and not names.is_atom(value):
             owner, name = self.on_classes[id(value)]
-            return "class attribute", owner, name, describe_attribute(value)
+            return "class attribute", owner, name, names.describe_attribute(value)
         return None
 
     def reducer_override(self, value: Any) -> Any:
@@ -340,10 +327,10 @@ LOADERS: dict[str, Callable[..., Any]] = {
     "module": importlib.import_module,
     "namespace": lambda name: vars(importlib.import_module(name)),
     "tensor": lambda *data: _guards.TensorSpec(tensor_like(*data)),
-    "code": load_code,
-    "function": load_function,
-    "class attribute": load_class_attribute,
-    "named": load_named,
+    "code": names.load_code,
+    "function": names.load_function,
+    "class attribute": names.load_class_attribute,
+    "named": names.load_named,
     "bound": getattr,
     "operator": lambda name: functools.reduce(getattr, name.split("."), torch.ops),
     "higher-order operator": lambda name: getattr(torch.ops.higher_order, name),

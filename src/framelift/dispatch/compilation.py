@@ -162,7 +162,7 @@ class Compilation:
             compile = wrap(compile, self, capture)
         began = time.perf_counter()
         token = compiling.set(self.record)
-        progress.tell(self.record, "backend")
+        progress.report(self.record, "backend")
         try:
             with outside_of(capture.left, capture.setting):
                 return compile(capture.graph, capture.example_inputs)
@@ -291,7 +291,7 @@ class Compilation:
                 for observer in extensions.observers:
                     observer.report_recompilation(record, state.recompiles[-1])
             began = time.perf_counter()
-            progress.tell(record, "trace")
+            progress.report(record, "trace")
             try:
                 yield
             except Exception as error:
@@ -299,7 +299,7 @@ class Compilation:
                 raise
             finally:
                 record.seconds = time.perf_counter() - began
-                progress.tell(record, "done")
+                progress.report(record, "done")
                 compile_records.add(record)
                 if self.watch is not None:
                     self.watch.records.append(record)

@@ -12,25 +12,28 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple
+
+import torch
 
 import framelift.features.all  # noqa: F401 (registers what traces serve)
 from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of
 from framelift.core import policy
-from framelift.core.breaks import DISABLED, EFFECT, SKIPPED, UNRESUMABLE, Break, CodeName, Place
+from framelift.core.breaks import DISABLED, EFFECT, SKIPPED, TENSOR_KIND, UNRESUMABLE, Break, CodeName, Place
 from framelift.core.on_break import STATE
 from framelift.core.sentinels import MISSING
-from framelift.dispatch.capture import Capture
-from framelift.dispatch.guard_collection import collect_guards
+from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
 from framelift.graph.builder import as_input, graph_module
 from framelift.graph.contexts import Asking
 from framelift.graph.recorder import Recorder
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.filtering import GuardFilter, thinned
+from framelift.guards.guard import Check, ClassGuard, Guard
+from framelift.guards.program import storage_groups
 from framelift.guards.sources import Source
 from framelift.guards.variables import variables
 from framelift.interpreter.frame import Frame
@@ -42,6 +45,7 @@ from framelift.trace.door import OPERATING
 from framelift.trace.dynamism import Dynamism
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
+from framelift.trace.views import View
 from framelift.trace.world import World
 
 
@@ -295,3 +299,54 @@ def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
         lines.update((each.code.code.co_filename, each.line or 0) for each in chain(frame))
     code = frame.code.code
     return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
+
+
+# ---- guards
+
+
+def collect_guards(
+    world: World, inputs: list[Source]
+) -> tuple[list[Guard], list[ClassGuard], Storages | None]:
+    """The guards of everything the trace has read, and which of the region's inputs share memory."""
+    for fn in world.inlined.values():
+        world.guard(world.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
+    world.guard_sighted(inputs)
+    storages = None
+    recorder = world.recorder
+    slots = {source: n for n, source in enumerate(inputs)}
+    mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
+    attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
+    attributed += [found.tensor for found in recorder.flagged.values()]
+    if mutated or attributed:
+        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
+        each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
+        tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
+        storages = storage_groups(tensors)
+        for tensor in overlapping(tensors, storages):
+            recorder.facts["storage_offset", id(tensor)] = tensor
+    with torch._C.DisableTorchFunction():
+        for (name, _), tensor in recorder.facts.items():
+            check, answer = FACTS[name]
+            world.guard(world.known[id(tensor)].source, check, answer(tensor))
+    return list(world.guards.values()), list(world.class_guards.values()), storages
+
+
+def is_changed_tensor(view: View) -> bool:
+    """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
+    return issubclass(type(view.outside), torch.Tensor) and bool(view.changes())
+
+
+FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
+    "is_leaf": (Check.LEAF, lambda tensor: tensor.is_leaf),
+    "no_hooks": (Check.NO_HOOKS, lambda tensor: None),
+    "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
+}
+"""How what the recorder calls facts is guarded."""
+
+
+def overlapping(tensors: list[tuple[int, torch.Tensor]], storages: Storages) -> list[torch.Tensor]:
+    """Those that share memory: where one is written to, it matters how the others lie to it."""
+    groups = storages[1]
+    return [tensor for (_, tensor), group in zip(tensors, groups, strict=True) if groups.count(group) > 1]
