@@ -24,12 +24,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from framelift.cli.explain import check_backend
-    from framelift.debugging.replay_records import BadRecord, described, read
+    from framelift.debugging.replay_records import BadRecord, read, read_header
 
     check_backend(options.backend)
     try:
         if options.show:
-            about, _ = described(options.record)
+            about, _ = read_header(options.record)
             return say(about, options)
         with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext(), shown():
             record = read(options.record)

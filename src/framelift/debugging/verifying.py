@@ -23,7 +23,13 @@ from framelift.core.config import config
 from framelift.core.errors import WrongResult
 from framelift.core.logs import ROOT
 from framelift.debugging import graph_scripts
-from framelift.debugging.bisecting import Culprit, SuspectBackend, compared, copied, first_wrong
+from framelift.debugging.bisecting import (
+    Culprit,
+    SuspectBackend,
+    compare_with_graph,
+    copy_graph,
+    find_culprit,
+)
 from framelift.debugging.comparing import Difference
 from framelift.debugging.graph_scripts import NoScript, Script
 from framelift.dispatch.capture import Capture
@@ -53,7 +59,7 @@ class WrongGraph:
     @property
     def op(self) -> str | None:
         """The first operation that shows it, by the name that it has in the program."""
-        return None if self.culprit is None else name_of(self.culprit.node)
+        return None if self.culprit is None else op_name(self.culprit.node)
 
     @property
     def place(self) -> str | None:
@@ -74,7 +80,7 @@ class WrongGraph:
         return "\n".join(lines)
 
 
-def name_of(node: torch.fx.Node) -> str:
+def op_name(node: torch.fx.Node) -> str:
     return f"Tensor.{node.target}" if node.op == "call_method" else describe(node.target)
 
 
@@ -110,7 +116,7 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
     def compile_verified(
         graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None = None
     ) -> Callable[..., Any]:
-        plain = copied(graph)  # the backend may change the graph
+        plain = copy_graph(graph)  # the backend may change the graph
         compiled = compile(graph, inputs, fakes)
 
         @functools.wraps(compiled)
@@ -124,7 +130,7 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
                 verifier.wrong = verifier.wrong or wrong
             elif wrong is not None:
                 text = f"a graph is computed wrongly (config.verify_correctness)\n{wrong}"
-                raise WrongResult(text + saved(wrong, folder))
+                raise WrongResult(text + save_script(wrong, folder))
             return compiled(*inputs)
 
         return checked
@@ -132,7 +138,7 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
     return compile_verified
 
 
-def saved(wrong: WrongGraph, folder: str | None) -> str:
+def save_script(wrong: WrongGraph, folder: str | None) -> str:
     if wrong.script is None or folder is None:
         return ""
     return f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
@@ -147,17 +153,17 @@ def examine(
     function: str,
 ) -> WrongGraph | None:
     try:
-        found = compared(graph, compiled, inputs)
+        found = compare_with_graph(graph, compiled, inputs)
     except Exception:
         return None  # the program's own error comes when it runs for real
     if found is None:
         return None
     wrong = WrongGraph(number, function, suspect.name, found, graph)
     try:
-        wrong.culprit = first_wrong(suspect, graph, inputs)
+        wrong.culprit = find_culprit(suspect, graph, inputs)
         if wrong.culprit is not None:
-            wrong.script = script(wrong, suspect, wrong.culprit)
-    except Exception as error:  # that it is wrong is known, and is to be told
+            wrong.script = make_script(wrong, suspect, wrong.culprit)
+    except Exception as error:  # that it is wrong is known, and is reported
         ROOT.warning("the wrong operation was not found: %s: %s", type(error).__name__, error)
     return wrong
 
@@ -165,12 +171,12 @@ def examine(
 # ---- the script
 
 
-def script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) -> Script | None:
+def make_script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) -> Script | None:
     try:
         imports, source = graph_scripts.module_source(culprit.graph)
     except NoScript:
         return None
-    seeded = graph_scripts.can_be_seeded(culprit.inputs) and shows_seeded(suspect, culprit)
+    seeded = graph_scripts.can_be_seeded(culprit.inputs) and fails_with_random_inputs(suspect, culprit)
     backend_import, backend = graph_scripts.backend_source(suspect.backend, suspect.name)
     settings = f"backend={backend}, fullgraph=True, dynamic=False"
     if suspect.options:
@@ -190,7 +196,7 @@ def script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) -> Scri
     return Script(text, None if seeded else culprit.inputs)
 
 
-def shows_seeded(suspect: SuspectBackend, culprit: Culprit) -> bool:
+def fails_with_random_inputs(suspect: SuspectBackend, culprit: Culprit) -> bool:
     """Whether any numbers will do."""
     return suspect.difference(culprit.graph, graph_scripts.seeded_inputs(culprit.inputs)) is not None
 
