@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 import os
 import platform
@@ -15,9 +16,10 @@ from typing import Any
 import torch.fx
 
 import framelift
-from framelift.api import explained_data
+from framelift.api import explained_data, source_lines
 from framelift.api.compile import compile
 from framelift.api.entries import CodeEntries, entries_of
+from framelift.api.explained_data import Part
 from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
@@ -38,25 +40,6 @@ class BreakReason:
     user_stack: list[traceback.FrameSummary]
     """Where, outermost first."""
     graph_break: bool = True
-
-
-@dataclass
-class Part:
-    """One entry that was made: what it computes, what it relies on, and what that costs."""
-
-    name: str
-    compile_id: str
-    graph: torch.fx.GraphModule | None
-    source: str
-    """The generated function."""
-    guards: list[Guard]
-    class_guards: list[ClassGuard]
-    shapes: list[tuple[str, Place | None]]
-    steps: dict[str, int]
-    """How many steps the native walk takes for what is guarded of each source."""
-    guard_seconds: float | None
-    """What checking all of it takes, as measured when it was made."""
-    input_names: dict[str, str]
 
 
 @dataclass
@@ -126,7 +109,30 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
-        return explained_data.of(self)
+        return {
+            "name": self.name,
+            "versions": self.versions,
+            "graph_count": self.graph_count,
+            "graph_break_count": self.graph_break_count,
+            "op_count": self.op_count,
+            "graphs": [explained_data.graph(part) for part in self.parts if part.graph is not None],
+            "break_reasons": list(map(explained_data.broken, self.breaks)),
+            "guards": explained_data.by_source(self.guards),
+            "shapes": explained_data.facts(self.shapes),
+            "class_lookups": explained_data.lookups(self.class_guards),
+            "guarded": list(map(explained_data.guarded, self.parts)),
+            "source": source_lines.data(self.functions),
+            "skipped": self.skipped,
+            "entries": list(map(explained_data.code_entries, self.code_entries)),
+            "recompilations": [
+                {"function": code.name, **explained_data.recompilation(again)}
+                for code in self.code_entries
+                for again in code.recompiles
+            ],
+            "compilations": [
+                dataclasses.asdict(record) | {"phases": record.phases()} for record in self.records
+            ],
+        }
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent)

@@ -92,20 +92,20 @@ class Compilation:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
         it is looked at."""
         with self.recorded(), extensions.ranks.announce_failures():
-            outcome = extensions.ranks.capture(self)
-            if outcome is None:
+            capture = extensions.ranks.capture(self)
+            if capture is None:
                 return self.leave_raising()
-            if isinstance(outcome, Break):
-                self.note_failure(outcome)
-                self.leave_uncaptured(outcome)
+            if isinstance(capture, Break):
+                self.note_failure(capture)
+                self.leave_uncaptured(capture)
                 return None
-            self.note_capture(outcome)
-            if outcome.graph is None and self.is_useless(outcome):
+            self.note_capture(capture)
+            if capture.graph is None and self.is_useless(capture):
                 return False if self.context.fullgraph else None
             for observer in extensions.observers:
-                observer.report_graph(self.record, outcome)
-            compiled = None if outcome.graph is None else self.compile_graph(outcome)
-            entry = self.make_entry(outcome, compiled)
+                observer.report_graph(self.record, capture)
+            compiled = None if capture.graph is None else self.compile_graph(capture)
+            entry = self.make_entry(capture, compiled)
             extensions.ranks.wait_for_backends(self.state)
             return self.add_entry(entry)
 
