@@ -66,13 +66,13 @@ docs: setup $(VENV)/.docs
 
 test-browser: setup
 	@$(FIND_BROWSER)
-	CHROMIUM=$$browser $(BIN)/python -m pytest tests/browser/report_page.py $(TEST)
+	CHROMIUM=$$browser $(BIN)/python -m pytest tests/report/report_in_browser.py $(TEST)
 
 test-random: setup
-	@$(BIN)/python tests/random_programs.py $(or $(RANDOM_PROGRAMS),--count 5000)
+	@$(BIN)/python tests/fuzzing/random_programs.py $(or $(RANDOM_PROGRAMS),--count 5000)
 
 test-memory: setup
-	@$(BIN)/python tests/memory_rounds.py $(MEMORY_ROUNDS)
+	@$(BIN)/python tests/dispatch/memory_rounds.py $(MEMORY_ROUNDS)
 
 test-cpython: setup
 	@$(BIN)/python tests/cpython --mode interpreted $(CPYTHON)

@@ -1,7 +1,7 @@
 """For each reason of a break a small program that has it, and what it can be instead.
 
-docs/make_reasons.py writes them into docs/breaks.md; tests/test_cookbook.py runs them: the first of a pair
-breaks for that reason, the second is one graph and computes the same.
+docs/make_reasons.py writes them into docs/breaks.md; tests/documentation/test_breaks_page.py runs them: the
+first of a pair breaks for that reason, the second is one graph and computes the same.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from make_reasons import put
 
-import sweep_modules
-import sweep_operators
-from sweep_operators import BRANCH, CAPTURED, DATA, NO_FAKE, SHAPE, Share
+from torch_databases import sweep_modules, sweep_operators
+from torch_databases.sweep_operators import BRANCH, CAPTURED, DATA, NO_FAKE, SHAPE, Share
 
 NEEDS = {
     DATA: "Python asks for a number that only the data decides",

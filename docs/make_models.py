@@ -1,4 +1,4 @@
-"""Measures the architectures of `tests/zoo` and writes `docs/models.md`: `docs/make_models.py [name ...]`.
+"""Measures the architectures in `tests/models/zoo` for `docs/models.md`: `make_models.py [name ...]`.
 
 Each is measured in a process of its own, so that one that crashes or hangs costs one line. With names only
 those are measured again; of the others the page keeps what `build/models.json` says.
@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "models")]
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch  # noqa: E402
 import torch._dynamo  # noqa: E402, TID251
 import transformers  # noqa: E402
-
-import framelift  # noqa: E402
 from zoo import ARCHITECTURES, FAMILIES, Architecture  # noqa: E402
 from zoo.measure import ABSENT, CLOSE, SAME, measure, summary  # noqa: E402
+
+import framelift  # noqa: E402
 
 SECONDS = 180
 """For one architecture."""
@@ -37,8 +37,8 @@ SECONDS = 180
 INTRODUCTION = """\
 # Models
 
-What becomes of the architectures of `transformers`: tiny ones with random weights (`tests/zoo`), each in a
-process of its own, on one thread. `make models` writes this page. Rows that were not measured again are
+What becomes of the architectures of `transformers`: tiny ones with random weights (`tests/models/zoo`), each
+in a process of its own, on one thread. `make models` writes this page. Rows that were not measured again are
 kept as they were, and may be of an earlier state of the code.
 
 - **graphs / breaks**: how many graphs the backend is given for two calls of `forward`, and how often the
@@ -111,7 +111,7 @@ def totals(rows: dict[str, Row]) -> Iterator[str]:
 
     asked = [of for of in rows.values() if of.get("generate") != ABSENT]
     trained = [of for of in rows.values() if of.get("training") != ABSENT]
-    yield f"- {len(rows)} architectures (of {len(ARCHITECTURES)} in `tests/zoo`) were measured"
+    yield f"- {len(rows)} architectures (of {len(ARCHITECTURES)} in `tests/models/zoo`) were measured"
     yield f"- correct in all that was measured of them: {sum(map(correct, rows.values()))}"
     yield f"- forward as eager's: {sum(total('forward', of) for of in rows.values())} of {len(rows)}"
     yield f"- training step as eager's: {sum(total('training', of) for of in trained)} of {len(trained)}"

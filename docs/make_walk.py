@@ -1,6 +1,7 @@
 """Writes docs/fixing_a_model.md: `examples/broken_model.py` mended step by step, with what the tools say.
 
-`python docs/make_walk.py` runs each stage; tests/test_walk.py goes the same way and looks at what each says.
+`python docs/make_walk.py` runs each stage; tests/documentation/test_fixing_a_model_page.py goes the same way
+and looks at what each says.
 """
 
 from __future__ import annotations

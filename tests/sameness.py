@@ -2,6 +2,9 @@
 
 More than `check` needs: exceptions with their tracebacks, functions, gradients, memory, classes that a
 program makes, iterators (which are drained by it, up to a limit).
+
+    alike(expected, found)          two results, and all that they lead to
+    check_calls(make)               a function and its arguments, made twice: run plainly and compiled
 """
 
 from __future__ import annotations
@@ -56,19 +59,20 @@ class Sameness(Comparison):
 
     def tensors(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
         super().tensors(a, b, at)
-        for name in ("is_inference", "is_conj", "_is_view"):
-            assert getattr(a, name)() == getattr(b, name)(), f"{at}.{name}()"
+        assert a._is_view() == b._is_view(), f"{at}: a view or not"
         assert has_same_history(a, b), f"{at}.grad_fn: {b.grad_fn} instead of {a.grad_fn}"
         if a.is_leaf:
             self.same(a.grad, b.grad, f"{at}.grad")
-        if a.numel():
-            self.memory(a, b, at)
+        self.memory(a, b, at)
 
     def memory(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
-        """Which tensors share their memory, and where in it they are."""
-        assert a.storage_offset() == b.storage_offset(), f"{at}: offset"
-        x, y = (("storage", t.untyped_storage().data_ptr()) for t in (a, b))
-        assert self.left.setdefault(x, y) == y and self.right.setdefault(y, x) == x, f"{at}: memory sharing"
+        """Which tensors share their memory: one storage, or several that lie in the same place."""
+        storages = a.untyped_storage(), b.untyped_storage()
+        known = [("storage", one._cdata) for one in storages], [("at", one.data_ptr()) for one in storages]
+        for x, y in known if a.numel() else known[:1]:
+            assert self.left.setdefault(x, y) == y and self.right.setdefault(y, x) == x, (
+                f"{at}: memory sharing"
+            )
 
     def parts(self, a: Any, b: Any, at: str) -> None:
         for kind, taken in PARTS.items():
@@ -78,7 +82,7 @@ class Sameness(Comparison):
 
 
 IMMUTABLE = (
-    *(tuple, frozenset, datetime.date, datetime.timedelta, datetime.time, datetime.timezone),
+    *(datetime.date, datetime.timedelta, datetime.time, datetime.timezone),
     *(types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Union[int, str])),
     *(decimal.Decimal, fractions.Fraction),
 )
@@ -106,7 +110,7 @@ def error_parts(error: BaseException) -> Any:
         error.__cause__,
         error.__context__,
         error.__suppress_context__,
-        getattr(error, "exceptions", None),
+        list(getattr(error, "exceptions", ())),
     )
 
 
@@ -122,8 +126,8 @@ def entries(traceback: types.TracebackType | None) -> list[tuple[str, int]]:
 
 
 def function_parts(fn: types.FunctionType) -> Any:
-    cells = [contents(cell) for cell in fn.__closure__ or ()]
-    return fn.__code__, cells, fn.__defaults__, fn.__kwdefaults__, fn.__name__, dict(vars(fn))
+    told = fn.__name__, fn.__qualname__, fn.__module__, fn.__doc__, fn.__annotations__
+    return fn.__code__, fn.__closure__, fn.__defaults__, fn.__kwdefaults__, told, dict(vars(fn))
 
 
 def contents(cell: types.CellType) -> Any:
@@ -148,9 +152,10 @@ PARTS: dict[Any, Callable[[Any], Any]] = {
     BaseException: error_parts,
     types.FunctionType: function_parts,
     types.CellType: contents,
-    functools.partial: lambda p: (p.func, p.args, p.keywords),
+    functools.partial: lambda p: (p.func, p.args, p.keywords, dict(vars(p))),
     types.MappingProxyType: dict,
-    collections.OrderedDict: lambda d: list(d.items()),
+    collections.OrderedDict: lambda d: (list(collections.OrderedDict.items(d)), dict(vars(d))),
+    collections.abc.MappingView: list,
     torch.Generator: lambda g: g.get_state(),
     Iterator: drained,
     type(framelift.compile(print)._framelift_context): lambda context: None,
@@ -165,3 +170,37 @@ def has_same_history(a: Any, b: Any) -> bool:
     if b.grad_fn is not None and b.grad_fn.name() in ENDS:
         return a.grad_fn is not None
     return type(a.grad_fn) is type(b.grad_fn)
+
+
+# ---- comparing two runs
+
+
+def alike(a: Any, b: Any, exact: bool = True) -> None:
+    """Fails where two results, with all that they lead to, can be told apart."""
+    Sameness(exact=exact).same(a, b, "result")
+    DRAINED.clear()
+
+
+class State(list):
+    """What else a program may change, beside its arguments."""
+
+
+def check_calls(
+    make: Callable[[], tuple[Any, ...]], calls: int = 3, fullgraph: bool = True, backend: str = "eager"
+) -> None:
+    """`make()` gives a function and its arguments, all new, then perhaps other state to compare.
+
+    The function is called some times eagerly and, on a second set, compiled: results, arguments and
+    state must be alike after each call. The last element of what `make` gives may be a `State`.
+    """
+    framelift.reset()
+    (plain, *eager), (fn, *given) = make(), make()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=fullgraph)
+    results: tuple[list[Any], list[Any]] = [], []
+    for n in range(calls):
+        for call, arguments, into in zip((plain, compiled), (eager, given), results, strict=True):
+            torch.manual_seed(n)
+            into.append(call(*(one for one in arguments if type(one) is not State)))
+        alike([results[0], eager], [results[1], given])
+    if fullgraph:
+        assert framelift.counters["stats"]["unique_graphs"] >= 1, "nothing was captured"

@@ -2,19 +2,27 @@
 
 A guard *program* is a flat list of nodes, parents first. Each node is one outside value, reached by
 one access from its parent, with checks that must hold of it and perhaps an input slot of the region.
-Evaluating a program runs no Python code (but for CHECK_CALLBACK), stops at the first failure, and yields
-the region's inputs. What depends on a dict only is not looked at again while the dict is unchanged.
+Evaluating a program runs no Python code, stops at the first failure, and yields the region's inputs. What
+depends on a dict only is not looked at again while the dict is unchanged.
 
-A parent of -1 stands for the frame's function. A parent of the wrong kind fails the node.
+A parent of the wrong kind fails the node.
 
-Objects that are compared by identity are held weakly where they can be. A program one of whose objects has
-died never holds again, and an entry with such a program leaves its cache.
+Objects that are compared by identity are held weakly where they can be. When one of them has died its program
+is invalidated: it never holds again, and an entry with such a program leaves its cache.
+
+What does not hold is answered as data: GuardFailure, TensorDifference, StateDifference. The texts
+are made in `framelift.guards.failures`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import torch
+
+FRAME: Final[int]
+"""The parent of a node that is reached from the frame, or from its function."""
+NO_INPUT: Final[int]
+"""The slot of a node that is no input."""
 
 # Accesses, with their operands. None stands for "no operand".
 
@@ -46,8 +54,6 @@ ACCESS_CELL_OBJECT: Final[int]
 """int: this cell of a function's closure."""
 ACCESS_CONTENTS: Final[int]
 """None: the contents of a cell; fails when it is empty."""
-ACCESS_TYPE: Final[int]
-"""None: type(parent)."""
 ACCESS_DEFAULT: Final[int]
 """int: an item of a function's __defaults__."""
 ACCESS_KWDEFAULT: Final[int]
@@ -72,7 +78,7 @@ ACCESS_REGISTRATIONS: Final[int]
 ACCESS_DECIMAL_CONTEXT: Final[int]
 """None: the text of the thread's context of decimal numbers, without its flags (`decimal.getcontext()`)."""
 ACCESS_MODE: Final[int]
-"""int: the torch function mode that was entered so manieth."""
+"""int: the torch function mode with this index; the outermost has 0."""
 
 # Checks, with their operands.
 
@@ -92,33 +98,103 @@ CHECK_NONEMPTY: Final[int]
 """bool: whether that length is not zero."""
 CHECK_KEYS: Final[int]
 """tuple: a dict's keys in order, compared as CHECK_EQUAL does."""
-CHECK_HAS_KEY: Final[int]
-"""object: a dict has this key; fails if telling would take a Python __eq__."""
 CHECK_NO_KEY: Final[int]
 """object: a dict doesn't have this key; fails if telling would take a Python __eq__."""
 CHECK_NO_ATTR: Final[int]
 """str: the instance __dict__ lacks this name, or there is none."""
 CHECK_NO_SLOT: Final[int]
 """member descriptor: the slot is empty."""
-CHECK_ELEMENTS: Final[int]
-"""frozenset: the elements of a set or frozenset, compared as CHECK_EQUAL does."""
 CHECK_ELEMENTS_IN_ORDER: Final[int]
 """tuple: the elements of a set or frozenset in the order of iteration, compared as CHECK_EQUAL does."""
 CHECK_CODE: Final[int]
 """code object: a function's __code__ is this object."""
+CHECK_EMPTY_CELL: Final[int]
+"""None: a cell is empty."""
 CHECK_TENSOR: Final[int]
 """TensorSpec: the value is a tensor as described."""
 CHECK_LEAF: Final[int]
 """bool: whether a tensor is a leaf of autograd's."""
+CHECK_NO_HOOKS: Final[int]
+"""None: nothing is called when a gradient for a tensor is found."""
 CHECK_OFFSET: Final[int]
 """int: a tensor's storage offset."""
 CHECK_SAME_AS: Final[int]
 """int: the value is the value of this earlier node."""
 CHECK_NOT_SAME_AS: Final[int]
 """int: the value is not the value of this earlier node."""
-CHECK_CALLBACK: Final[int]
-"""callable: truth of callable(value); the only check that runs Python code. An exception of it
-leaves collect, check and dispatch."""
+
+# What is read of a node's value for facts about sizes and numbers.
+
+READ_NUMBER: Final[int]
+"""The number itself."""
+READ_SIZE: Final[int]
+"""A tensor's size in one dimension."""
+READ_STRIDE: Final[int]
+"""A tensor's stride in one dimension."""
+
+# What failed of a program.
+
+FAILED_ACCESS: Final[int]
+"""A node's value is not there. position: the node; found: the parent's value."""
+FAILED_CHECK: Final[int]
+"""A check of a node. position: the node; check: which of its checks; found: the node's value."""
+FAILED_STATE: Final[int]
+"""Global state. found: what GlobalState.diff() says."""
+FAILED_CLASS: Final[int]
+"""A class lookup. position: into types; found: the attribute's name."""
+FAILED_STORAGE: Final[int]
+"""Which tensors share memory. position: the position in the slots; found: the tensor."""
+FAILED_SHAPE: Final[int]
+"""A fact about sizes and numbers. position: the fact; found: a tuple of all that is read, None if something
+can't be."""
+
+@final
+class GuardFailure(NamedTuple):
+    """The first thing that did not hold."""
+
+    kind: int
+    """FAILED_*; the rest is said there, and None where nothing is."""
+    position: int | None
+    check: int | None
+    found: Any
+
+# What a TensorSpec describes; with it the type of the values of a difference.
+
+TENSOR_TYPE: Final[int]
+"""type"""
+TENSOR_DTYPE: Final[int]
+"""torch.dtype, None: undefined"""
+TENSOR_DEVICE: Final[int]
+"""torch.device, None: none"""
+TENSOR_LAYOUT: Final[int]
+"""torch.layout"""
+TENSOR_REQUIRES_GRAD: Final[int]
+"""bool"""
+TENSOR_DIM: Final[int]
+"""int: the number of dimensions"""
+TENSOR_SIZE: Final[int]
+"""int, None: a symbol; with a dimension"""
+TENSOR_SYMBOLIC: Final[int]
+"""bool: whether sizes are symbols"""
+TENSOR_STRIDE: Final[int]
+"""int; with a dimension"""
+TENSOR_KEYS: Final[int]
+"""str: the dispatch keys as torch writes them"""
+
+@final
+class TensorDifference(NamedTuple):
+    fact: int
+    """TENSOR_*"""
+    dim: int | None
+    expected: Any
+    found: Any
+
+@final
+class StateDifference(NamedTuple):
+    name: str
+    """A key of GlobalState.values()."""
+    expected: Any
+    found: Any
 
 @final
 class Sentinel: ...
@@ -132,9 +208,6 @@ dispatch: Final[object]
 """PyCapsule "framelift._guards.dispatch":
 PyObject *(*)(PyObject *cache, PyObject *func, PyObject *const *locals, Py_ssize_t nlocals);
 NULL without an exception when no entry holds. func may be NULL, and so may locals[i]."""
-
-def python_checks() -> int:
-    """How often a check ran Python code, in this process."""
 
 _Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
 
@@ -166,7 +239,7 @@ _Node: TypeAlias = tuple[int, int, Any, Sequence[_Check], int]  # parent, access
 _ClassLookups: TypeAlias = tuple[type, Sequence[tuple[str, Any]]]  # class, (name, expected or MISSING)
 _StorageGroups: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # input slots, group of each
 
-_Read: TypeAlias = tuple[int, int, int]  # node; 0: the number itself, 1: a size, 2: a stride; dimension
+_Read: TypeAlias = tuple[int, int, int]  # node, READ_*, dimension
 _Step: TypeAlias = tuple[str, int | float | None]
 """("constant", number), ("read", index into the reads), or an operation, such as ("floordiv", None)."""
 
@@ -181,12 +254,10 @@ class TensorSpec:
     not in `dynamic`.
     """
 
-    def __new__(
-        cls, tensor: torch.Tensor, dynamic: Sequence[int] = (), check_offset: bool = False
-    ) -> TensorSpec: ...
+    def __new__(cls, tensor: torch.Tensor, dynamic: Sequence[int] = ()) -> TensorSpec: ...
     def matches(self, value: object) -> bool: ...
-    def diff(self, value: object) -> str | None:
-        """The first difference in words."""
+    def diff(self, value: object) -> TensorDifference | None:
+        """The first difference."""
     @property
     def type(self) -> type[torch.Tensor]: ...
     @property
@@ -207,9 +278,11 @@ class GlobalState:
     """A snapshot of torch's global and thread-local state, as far as graphs depend on it."""
 
     def __new__(cls) -> GlobalState: ...
-    def texts(self) -> list[str]: ...
-    def diff(self) -> list[str]:
-        """ "name: expected X, found Y" for each item that changed."""
+    def values(self) -> dict[str, Any]:
+        """All of it, by name: bools, numbers, dtypes, names. "torch function modes" is a tuple: a default
+        device is there as its device, any other mode as the name of its class."""
+    def diff(self) -> list[StateDifference]:
+        """Each item that has another value now."""
 
 @final
 class Program:
@@ -224,19 +297,12 @@ class Program:
         storages: _StorageGroups | None = None,
     ) -> Program: ...
     @property
-    def has_lapsed(self) -> bool:
-        """Whether an object that is compared with is no more: the program never holds again."""
+    def is_invalidated(self) -> bool:
+        """Whether an object that it compares with has died: then it never holds again."""
     def collect(self, func: object, args: Sequence[object]) -> list[Any] | None:
         """The inputs if everything holds."""
-    def check(self, func: object, args: Sequence[object]) -> tuple[int, int, Any] | None:
-        """None if everything holds, else (node, check, found).
-
-        check -1: the access failed, found is the parent's value. Node numbers below zero:
-        -1: global state, found is GlobalState.diff();
-        -2: a class lookup, check is the index into types, found the attribute name;
-        -3: storages, check is the position in slots, found the tensor;
-        -4: shapes, check is the index into the facts, found what was read, or None.
-        """
+    def check(self, func: object, args: Sequence[object]) -> GuardFailure | None:
+        """None if everything holds."""
     def set_shapes(self, reads: Sequence[_Read], facts: Sequence[Sequence[_Step]]) -> None:
         """What must hold of sizes and numbers: expressions in postfix form over what is read."""
     def __len__(self) -> int:

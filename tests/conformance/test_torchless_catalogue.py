@@ -18,7 +18,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "torchless")]
 
-from test_language import CATALOGUE, Outcome, Program, observe  # noqa: E402
+from catalogue import CATALOGUE, Outcome, Program, observe  # noqa: E402
 from torchless_breaks import BREAKS  # noqa: E402
 
 import framelift  # noqa: E402

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from harness import ranks
 
 import framelift
 from check import entries, why_not
 from framelift.exc import BackendCompilerFailed, FrameliftError, RankFailed, RanksDisagree
+from framelift.testing import EagerAndRecordGraphs
+from process_groups import ranks
 
 
 def rank() -> int:
@@ -52,7 +53,7 @@ def test_ranks_that_do_the_same_are_left_alone() -> None:
         for size in (3, 4, 5):
             x = torch.randn(size, 2)
             assert torch.equal(compiled(x), scaled(x))
-        assert entries(compiled) == 2 and why_not(compiled) is None
+        assert entries(compiled) == 2 and why_not(compiled) is None  # the first size, then any
         uneven = framelift.compile(scaled, backend="eager", fullgraph=True)
         x = torch.randn(3 + rank(), 2)  # each has a size of its own, which is no different decision
         assert torch.equal(uneven(x), scaled(x))
@@ -133,19 +134,14 @@ def test_a_program_that_raises_on_one_rank_ends_the_others() -> None:
 
 @ranks(2, 4)
 def test_sizes_that_differ_between_ranks_vary_on_all() -> None:
-    graphs: list[Any] = []
-
-    def keeping(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
+    kept = EagerAndRecordGraphs()
     with framelift.config.patch(rank_agreement="agree"):
-        compiled = framelift.compile(scaled, backend=keeping, fullgraph=True)
+        compiled = framelift.compile(scaled, backend=kept, fullgraph=True)
         for n in range(3):
             x = torch.randn(3 + rank() * 2 + n, 2)
             assert torch.equal(compiled(x), scaled(x))
-        assert entries(compiled) == 1 and len(graphs) == 1
-        assert "sym_size" in graphs[0].code
+        assert entries(compiled) == 1 and len(kept.graphs) == 1
+        assert "sym_size" in kept.graphs[0].code
 
 
 @ranks(2)
@@ -155,7 +151,7 @@ def test_all_compile_again_when_one_has_to() -> None:
         for size in (3, 3, 3 + rank(), 4 - rank()):
             x = torch.randn(size, 2)
             assert torch.equal(compiled(x), scaled(x))
-        assert entries(compiled) == 2
+        assert entries(compiled) == 2  # the first size, then any
 
 
 @ranks(2)

@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 import pytest
-from harness import run_on_ranks
+
+from process_groups import run_on_ranks
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 STARTED = "distributed_collectives.py"

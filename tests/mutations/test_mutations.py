@@ -26,7 +26,7 @@ from mutation_programs import KNOWN, PROGRAMS, Program
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import framelift
-from framelift import _frame, _guards
+from framelift import _frame
 from framelift.core.errors import Unsupported
 
 CASES = [(program, change, True) for program in PROGRAMS for change in program.read]
@@ -80,14 +80,6 @@ def test_the_catalogue_is_large_and_has_no_doubles() -> None:
     assert all(program.read for program in PROGRAMS)
     known = {(program.name, change) for program, change, _ in CASES}
     assert set(KNOWN) <= known, set(KNOWN) - known
-
-
-def test_no_check_is_a_callback() -> None:
-    """The one kind of check that may run Python code is not used."""
-    before = _guards.python_checks()
-    for program in PROGRAMS[::5]:
-        Twin(program, compiled=True, fullgraph=False).run(program.read[0], "")
-    assert _guards.python_checks() == before
 
 
 # ---- guards run no code of the program's

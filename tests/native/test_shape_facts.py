@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from framelift import _guards
 from framelift.guards.shapes import steps_of
 
-NUMBER, SIZE, STRIDE = 0, 1, 2
+NUMBER, SIZE, STRIDE = _guards.READ_NUMBER, _guards.READ_SIZE, _guards.READ_STRIDE
 
 
 def program(facts: list[str], reads: list[tuple[int, int, int]], count: int = 3) -> Any:
-    made = _guards.Program([(-1, _guards.ACCESS_ARG, n, [], n) for n in range(count)], count)
+    made = _guards.Program([(_guards.FRAME, _guards.ACCESS_ARG, n, [], n) for n in range(count)], count)
     made.set_shapes(reads, [tuple(steps_of(fact)) for fact in facts])
     return made
 
@@ -99,7 +99,7 @@ def test_sizes_and_strides_are_read() -> None:
     transposed = torch.ones(3, 2).t()
     assert made.collect(None, (transposed, 7)) is not None
     assert made.collect(None, (transposed, 8)) is None
-    assert made.check(None, (torch.ones(2, 3), 7)) == (-4, 0, (2, 3, 3, 7))
+    assert made.check(None, (torch.ones(2, 3), 7)) == (_guards.FAILED_SHAPE, 0, None, (2, 3, 3, 7))
     assert made.collect(None, (torch.ones(2), 7)) is None
     assert made.collect(None, ("text", 7)) is None
     assert made.collect(None, (transposed, True)) is None, "a bool is no int here"

@@ -15,8 +15,7 @@ import pytest
 
 from framelift import _frame
 from framelift.interpreter import Machine
-from framelift.interpreter.plain import interpret
-from framelift.interpreter.world import PlainWorld
+from framelift.interpreter.plain import PlainWorld, interpret
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +115,7 @@ def interrupt_while_handling() -> None:
         interrupt()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(
     "place", [interrupt, interrupt_in_c, interrupt_in_a_generator, interrupt_while_handling]
 )

@@ -15,11 +15,11 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.on_break import STATE
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
-from framelift.regions.builders import BUILDERS, build_instance
-from framelift.trace.controls import MARKS, control
-from framelift.trace.machine import TRACED, interpreted
+from framelift.regions.builders import build_instance
+from framelift.regions.building import BUILDERS
+from framelift.trace.callable_rules import BY_MARK, control, serve
+from framelift.trace.machine import TraceFrame, interpreted
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:
@@ -56,14 +56,17 @@ def opaque(fn: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return _frame.untouched(alive(), *args, **kwargs)
 
-    del call.__wrapped__
-    _frame.set_decision(call.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
-    return call
+    made: Any = call
+    del made.__wrapped__
+    _frame.set_decision(made.__code__, _frame.SKIP, _frame.REFUSE)
+    return made
 
 
 def call_opaque(world: Any, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = tuple([world.for_torch(arg) for arg in args])
-    return world.recorder.call_opaque(target, given, {k: world.for_torch(v) for k, v in kwargs.items()})
+    given = tuple([world.materialize.for_torch(arg) for arg in args])
+    return world.recorder.call_opaque(
+        target, given, {k: world.materialize.for_torch(v) for k, v in kwargs.items()}
+    )
 
 
 def nonstrict_trace(fn: Any) -> Any:
@@ -107,7 +110,7 @@ def substitute_in_graph(original: Any) -> Callable[[Any], Any]:
         raise TypeError(f"framelift.substitute_in_graph takes a function, not a {type(original).__name__}")
 
     def register(substitute: Any) -> Any:
-        TRACED[original] = lambda f, args, kwargs: interpreted(f, substitute, args, kwargs)
+        serve(original)(lambda f, args, kwargs: interpreted(f, substitute, args, kwargs))
         return substitute
 
     return register
@@ -121,14 +124,16 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = [world.for_c(arg) for arg in args]
-    keywords = {name: world.for_c(value) for name, value in kwargs.items()}
+    given = [world.materialize.for_c(arg) for arg in args]
+    keywords = {name: world.materialize.for_c(value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         result = _frame.untouched(fn, *given, **keywords)
-    return Pending(world, world.root.constant(result, getattr(fn, "__name__", "constant")), result)
+    return Pending(
+        world.inputs, world.inputs.root.constant(result, getattr(fn, "__name__", "constant")), result
+    )
 
 
-MARKS["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
+BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 
 
 # ---- while capturing
@@ -177,8 +182,9 @@ class error_on_graph_break:
             with self:
                 return fn(*args, **kwargs)
 
-        _frame.set_decision(within.__code__, _frame.LOOK, _frame.INTERPRET)  # type: ignore[attr-defined]
-        return within
+        made: Any = within
+        _frame.set_decision(made.__code__, _frame.LOOK, _frame.INTERPRET)
+        return made
 
 
 for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, error_on_graph_break.__exit__):
@@ -187,17 +193,17 @@ for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, e
 BUILDERS[error_on_graph_break] = build_instance
 
 
-def serve_skip_frame(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_skip_frame(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (why,) = (*args, *kwargs.values()) or ("",)
     world: Any = f.world
-    world.skips = f is world.outermost
+    world.frame.skips = f is world.frame.outermost
     raise Break(breaks.SKIPPED, str(opened(why)))
 
 
-def serve_graph_break(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_graph_break(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (reason,) = (*args, *kwargs.values()) or ("",)
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
 
 
-TRACED[graph_break] = serve_graph_break
-TRACED[skip_frame] = serve_skip_frame
+serve(graph_break)(serve_graph_break)
+serve(skip_frame)(serve_skip_frame)

@@ -25,7 +25,7 @@ from framelift.api.capture_control import allow_in_graph, call_opaque
 from framelift.api.compile import compile as compile_model
 from framelift.interpreter.frame import Frame
 from framelift.trace.bodies import interpret
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import serve
 
 Run = Callable[[Any, list[Any], Any, Any, Any], Any]
 
@@ -64,14 +64,14 @@ def front_end() -> Any:
     each version of torch has another."""
     from torch._dynamo import compiled_autograd as engine  # noqa: TID251  (part of the engine: see above)
 
-    TRACED[engine.Op.__call__] = serve_backward_function
+    serve(engine.Op.__call__)(serve_backward_function)
     return engine
 
 
 def serve_backward_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The backward function of an operator is C++; a graph holds the call, and backends trace through it."""
     world: Any = f.world
-    return call_opaque(world, world.for_torch(args[0]), args[1:], kwargs)
+    return call_opaque(world, world.materialize.for_torch(args[0]), args[1:], kwargs)
 
 
 def compiled(graph: torch.fx.GraphModule, settings: dict[str, Any]) -> Run:

@@ -24,7 +24,8 @@ from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 
 class ComptimeContext:
@@ -41,7 +42,7 @@ class ComptimeContext:
 
     def guards(self) -> list[str]:
         """What is relied on so far, as the user would write it."""
-        return [str(guard) for guard in self._world.guards.values()]
+        return [str(guard) for guard in self._world.guards.facts.values()]
 
     def locals(self) -> dict[str, Any]:
         """The variables: tensors are fakes, and what has not been looked at yet is shown by where it is."""
@@ -101,12 +102,12 @@ def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
     an error (`UserError`): nothing of it is the program's."""
 
 
-def serve_comptime(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_comptime(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
     (fn,) = (*args, *kwargs.values())
     call(f, opened(fn))
 
 
-def call(f: Frame, fn: Any) -> None:
+def call(f: TraceFrame, fn: Any) -> None:
     fn = with_real_values(f.world, fn)
     try:
         with torch._C.DisableTorchFunction():
@@ -134,11 +135,11 @@ def real(world: Any, value: Any) -> Any:
     if type(value) is Pending:
         known = value.opened
         return known if type(known) is FakeTensor else value.value
-    shadow = world.shadows.get(id(value))
+    shadow = world.containers.shadows.get(id(value))
     return value if shadow is None else shadow.outside
 
 
-TRACED[comptime] = serve_comptime
+serve(comptime)(serve_comptime)
 
 SHORT = ("print_graph", "print_guards", "print_locals", "print_value_stack", "print_bt", "graph_break")
 """What the context can do that is also there as `comptime.print_graph()`."""
@@ -150,12 +151,12 @@ def shortened(name: str) -> Callable[[], None]:
     def short() -> None:
         pass
 
-    def serve(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    @serve(short)
+    def serve_short(f: TraceFrame) -> None:
         call(f, method)
 
     short.__name__, short.__doc__ = name, f"`ComptimeContext.{name}`, while the calling function is captured."
     short.__qualname__ = f"comptime.{name}"
-    TRACED[short] = serve
     return short
 
 

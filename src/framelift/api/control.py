@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from framelift import _frame
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import serve
 
 
 def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None) -> Any:
@@ -54,4 +54,4 @@ def is_compiling() -> bool:
     return False
 
 
-TRACED[is_compiling] = lambda frame, args, kwargs: True
+serve(is_compiling)(lambda frame, args, kwargs: True)

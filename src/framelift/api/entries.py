@@ -9,7 +9,7 @@ from typing import Any
 
 from framelift.core.errors import UserError
 from framelift.dispatch.code_state import CodeState, Recompilation
-from framelift.guards.failures import SWITCHES, parsed, tensor_facts
+from framelift.guards.failures import state_fact, tensor_facts
 from framelift.guards.guard import Check, Guard
 from framelift.guards.program import GuardProgram
 
@@ -127,13 +127,11 @@ def shape_facts(program: GuardProgram, programs: list[GuardProgram]) -> list[str
 def states_of(programs: list[GuardProgram]) -> list[dict[str, str]]:
     """Torch's switches as far as entries differ in them. A state can only be compared with the present one:
     where it says nothing of a switch, that stands as it does now."""
-    differing = [
-        {name: values for name, *values in map(parsed, program.state.diff())} for program in programs
-    ]
-    now = {name: found for switches in differing for name, (_, found) in switches.items()}
+    differing = [{each.name: each for each in program.state.diff()} for program in programs]
+    now = {name: each.found for switches in differing for name, each in switches.items()}
     return [
         {
-            name: f"{SWITCHES.get(name, name)} == {switches[name][0] if name in switches else found}"
+            name: state_fact(name, switches[name].expected if name in switches else found)
             for name, found in now.items()
         }
         for switches in differing

@@ -10,7 +10,7 @@ from framelift import _frame
 from framelift.core import breaks, stance
 from framelift.core.breaks import Break
 from framelift.core.errors import UserError
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import serve
 
 
 class set_stance:
@@ -88,4 +88,4 @@ def refuse(frame: Any, args: Any, kwargs: Any) -> Any:
 
 
 for _entrance in (set_stance, set_stance.__enter__, set_stance.__exit__, set_stance.__call__):
-    TRACED[_entrance] = refuse
+    serve(_entrance)(refuse)

@@ -24,7 +24,7 @@ else:
 Handler = Callable[[Any, Any], Any]
 
 OPTIMIZED, VARARGS, VARKEYWORDS = 0x01, 0x04, 0x08
-MADE = 1 << 30
+TRACEBACK_CODE = 1 << 30
 """The flag by which code that only names a frame in a traceback is told from all other code."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from framelift.core.config import config
 from framelift.core.explained import Explained, Registry
@@ -117,7 +117,7 @@ RANDOM = reason(
     "generator of random numbers",
     "What is drawn, and the state of what it is drawn from, must be as if the program ran on its own; graphs "
     "draw from torch's default generators only, one number after the other.",
-    "Draw, seed or save the state before the compiled function, or leave `generator=` out.",
+    "RuntimeCall, seed or save the state before the compiled function, or leave `generator=` out.",
 )
 NUMPY = reason(
     "NumPy",
@@ -283,3 +283,8 @@ class Break(BaseException):
 
     __str__ = describe
     __hash__ = BaseException.__hash__
+
+
+def refuse(reason: Reason, context: str) -> NoReturn:
+    """Ends the trace."""
+    raise Break(reason, context)

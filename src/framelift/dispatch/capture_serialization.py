@@ -48,7 +48,7 @@ class Header:
 
     versions: list[str]
     """Of Python, of torch, and of the frame's code."""
-    state: list[str]
+    state: dict[str, Any]
     hashes: int | None
     """The hash of a text, if the program may depend on such: each process has its own."""
 
@@ -58,8 +58,8 @@ def save_capture(capture: Capture, fn: types.FunctionType) -> bytes:
     for field, value in fields_of(capture, "refused"):
         if value is not None and value != []:
             raise NotPortableError(field.metadata["reason"].format(value))
-    state = capture.state.texts()
-    if state[0] != "modes: 0":
+    state = capture.state.values()
+    if state["torch function modes"]:
         raise NotPortableError("it is in a torch function mode")
     if not set(capture.input_sources) <= set(capture.region.inputs):
         raise NotPortableError("inputs of the graph are made by the region")
@@ -79,9 +79,9 @@ def load_capture(data: bytes, fn: types.FunctionType, arguments: list[Any]) -> C
     header: Header = unpickler.load()
     if header.versions != versions(fn):
         raise NotPortableError("it is of other code, or of another version of Python or torch")
-    if header.state != state.texts():
-        pairs = zip(header.state, state.texts(), strict=True)
-        other = next(f"{there}, and here {here}" for there, here in pairs if there != here)
+    if header.state != (here := state.values()):
+        name = next(name for name, value in header.state.items() if value != here[name])
+        other = f"{name}: {header.state[name]}, and here {here[name]}"
         raise NotPortableError(f"torch's state is another one: {other}")
     if header.hashes not in (None, hash("one")):
         raise NotPortableError("it may depend on the hashes of texts, which are others here")

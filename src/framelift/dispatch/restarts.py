@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.tracing import Ending, Trace
-from framelift.features import triton
+from framelift.features import triton_kernels
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.filtering import GuardFilter
 from framelift.trace.dynamism import Dynamism
@@ -79,7 +79,7 @@ class CaptureRuns:
         if self.fn.__code__.co_flags & GENERATOR:
             raise Break(GENERATOR_FRAME, self.fn.__qualname__)
         began, lost = time.perf_counter(), 0.0
-        triton.prepare()
+        triton_kernels.prepare()
         reasons: list[str] = []
         catches = True
         while True:
@@ -148,7 +148,7 @@ def kind_of(trace: Trace, value: Any) -> Any:
         return None
     if type(value) is FakeTensor:
         return FakeTensor, world.recorder.class_of(value)
-    return type if world.is_inside(type(value)) else type(value)
+    return type if world.created.has(type(value)) else type(value)
 
 
 def finder(trace: Trace, kind: Any, problem: Break) -> Callable[[Any], None]:
@@ -160,9 +160,9 @@ def finder(trace: Trace, kind: Any, problem: Break) -> Callable[[Any], None]:
         if cls is FakeTensor:
             found = kind == (FakeTensor, world.recorder.class_of(value))
         elif kind is type:
-            found = issubclass(type(value), type) and world.is_inside(value)
+            found = issubclass(type(value), type) and world.created.has(value)
         else:
-            found = cls is kind and world.source_of(value) is None
+            found = cls is kind and world.inputs.source_of(value) is None
         if found:
             raise problem
 

@@ -41,12 +41,12 @@ from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
 from framelift.regions.region import Region, Stopping, generate
-from framelift.trace.door import OPERATING
 from framelift.trace.dynamism import Dynamism
+from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
 from framelift.trace.views import View
-from framelift.trace.world import World
+from framelift.trace.world import TraceWorld
 
 
 class EscapedError(Exception):
@@ -81,28 +81,29 @@ class Trace:
         self.lines: set[tuple[str, int]] | None = set() if keeps_lines else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         know_tensors()
-        self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.place())
+        self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
         self.recorder.began = switches
-        self.world = world = World(self.recorder)
+        self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
-            world.dynamism = dynamism
+            world.inputs.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
         self.machine.limit = _frame.recursion_left()
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
-        world.frame_function, world.frame_globals = fn, fn.__globals__
-        world.handles_errors = bool(fn.__code__.co_exceptiontable)
-        world.catches_operator_errors = catches
+        world.frame.function, world.frame.globals = fn, fn.__globals__
+        world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
+        world.errors.catches_operator_errors = catches
         names = variables(fn.__code__)
         pending = [
-            Pending(world, world.root.argument(n, names[n]), value) for n, value in enumerate(arguments)
+            Pending(world.inputs, world.inputs.root.argument(n, names[n]), value)
+            for n, value in enumerate(arguments)
         ]
         if origin_of(fn.__code__) is not None:
-            world.open_statements(fn.__code__, pending)
+            world.frame.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
-        world.fresh = {value.source for value in pending[packed:]}
+        world.frame.fresh = {value.source for value in pending[packed:]}
         self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
-        world.outermost = self.frame
+        world.frame.outermost = self.frame
         self.result: Any = None
         self.disturbed = False
         """Whether the instruction that could not be captured had already changed something."""
@@ -112,31 +113,37 @@ class Trace:
         world = self.world
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), warnings_as_breaks(), world.decimal_flags, self.recorder.fakes, self.recorder:
+            with (
+                quiet_fakes(),
+                warnings_as_breaks(),
+                world.writes.decimal_flags,
+                self.recorder.fakes,
+                self.recorder,
+            ):
                 self.result = _frame.untouched(self.machine.run, self.frame)
-            self.disturbed = world.broken is not None
+            self.disturbed = world.errors.broken is not None
         except Break as found:
-            self.disturbed = world.broken is not found or has_disturbed(found.__traceback__)
+            self.disturbed = world.errors.broken is not found or has_disturbed(found.__traceback__)
             found.let_go()
-            world.broken = world.broken or found
+            world.errors.broken = world.errors.broken or found
         except BaseException as error:
-            if world.is_users_interrupt(error):
+            if world.errors.is_users_interrupt(error):
                 raise
-            if world.broken is None:
+            if world.errors.broken is None:
                 raise EscapedError(error) from error
             self.disturbed = True
         finally:
             _frame.set_interceptor(before)
-        self.ended_by = world.broken
-        if world.lost:
+        self.ended_by = world.errors.broken
+        if world.errors.lost:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
     def must_not_end_here(self) -> bool:
         """Whether the frame as a whole is not to be captured, or the program wants no break."""
         assert self.ended_by is not None
-        if self.world.skips:
+        if self.world.frame.skips:
             return True
-        view = next((view for view in self.world.views.values() if view.outside is STATE), None)
+        view = next((view for view in self.world.attributes.views.values() if view.outside is STATE), None)
         found = MISSING if view is None else view.get("error")
         self.ended_by.is_error = bool(STATE.error if found is MISSING else opened(found))
         return self.ended_by.is_error
@@ -166,9 +173,9 @@ class Trace:
         """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""
         for frame in chain(self.machine.stopped):
             frame.fast, frame.stack = [], []
-        classes = bool(self.world.inside_classes)
+        classes = bool(self.world.created.classes)
         vars(self.machine).clear()
-        vars(self.world).clear()
+        self.world.release()
         vars(self).clear()
         if classes:  # only the collector takes these, and until then their bases from outside know of them
             gc.collect(1)
@@ -182,7 +189,10 @@ class Trace:
         region = self.make_region()
         guards, class_guards, storages = collect_guards(self.world, region.inputs)
         recorder = self.recorder
-        inputs = [(node, self.world.input_source(node, given), given) for node, given, _ in recorder.inputs]
+        inputs = [
+            (node, self.world.inputs.graph_input_source(node, given), given)
+            for node, given, _ in recorder.inputs
+        ]
         leaves = set(recorder.raised.values())
         capture = Capture(
             fn_name=self.fn.__qualname__,
@@ -203,7 +213,7 @@ class Trace:
             symbol_sources=self.symbol_sources(),
             left=recorder.left,
             setting=recorder.setting_to_throw(),
-            inlined_calls=self.world.inlined_calls,
+            inlined_calls=self.world.functions.inlined_calls,
             lines=self.lines,
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},
         )
@@ -224,7 +234,7 @@ class Trace:
         symbols = self.recorder.symbols
         if symbols is None:
             return []
-        sources = [self.world.input_source(each.node, each.real) for each in symbols.inputs]
+        sources = [self.world.inputs.graph_input_source(each.node, each.real) for each in symbols.inputs]
         symbols.hand_over()
         return sources
 
@@ -305,21 +315,21 @@ def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
 
 
 def collect_guards(
-    world: World, inputs: list[Source]
+    world: TraceWorld, inputs: list[Source]
 ) -> tuple[list[Guard], list[ClassGuard], Storages | None]:
     """The guards of everything the trace has read, and which of the region's inputs share memory."""
-    for fn in world.inlined.values():
-        world.guard(world.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
-    world.guard_sighted(inputs)
+    for fn in world.functions.inlined.values():
+        world.guards.add(world.inputs.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
+    world.guards.add_sighted(inputs)
     storages = None
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(inputs)}
     mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
-    attributed = [view.outside for view in world.views.values() if is_changed_tensor(view)]
+    attributed = [view.outside for view in world.attributes.views.values() if is_changed_tensor(view)]
     attributed += [found.tensor for found in recorder.flagged.values()]
     if mutated or attributed:
         used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
-        each = {id(tensor): world.known[id(tensor)] for tensor in (*used, *attributed)}.values()
+        each = {id(tensor): world.inputs.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
@@ -329,8 +339,8 @@ def collect_guards(
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.facts.items():
             check, answer = FACTS[name]
-            world.guard(world.known[id(tensor)].source, check, answer(tensor))
-    return list(world.guards.values()), list(world.class_guards.values()), storages
+            world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
+    return list(world.guards.facts.values()), list(world.classes.guards.values()), storages
 
 
 def is_changed_tensor(view: View) -> bool:

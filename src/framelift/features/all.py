@@ -1,6 +1,6 @@
 """Every feature, in one list: importing this module registers them with the trace."""
 
-from framelift.features import contexts, optimizers, subclasses, triton
+from framelift.features import contexts, optimizers, subclasses, triton_kernels
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
@@ -18,10 +18,10 @@ from framelift.features.higher_order import (
 from framelift.features.hooks import module_hooks, tensor_hooks
 from framelift.features.numpy import handlers as numpy
 from framelift.features.random import handlers as random
-from framelift.rules import objects, standard_library, torch_functions
+from framelift.rules import natives, objects, standard_library, torch_functions, torch_modules
 
 FEATURES = (
-    *(objects, standard_library, torch_functions),
+    *(natives, objects, standard_library, torch_functions, torch_modules),
     *(
         autograd,
         autograd_function,
@@ -32,7 +32,7 @@ FEATURES = (
         optimizers,
         random,
         subclasses,
-        triton,
+        triton_kernels,
     ),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),

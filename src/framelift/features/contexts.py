@@ -16,38 +16,38 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.contexts import Entered, InState, WithoutAutocast
 from framelift.graph.torch_flags import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 # ---- contexts
 
 
 @serve(autocast_mode.autocast.__enter__)
-def serve_enter_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_enter_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
     names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
-    settings = tuple(opened(f.world.load_attr(manager, name)) for name in names)
-    f.world.recorder.enter_context(autocast_mode._enter_autocast, manager, settings)  # type: ignore[attr-defined]
+    settings = tuple(opened(f.world.attributes.load(manager, name)) for name in names)
+    f.world.recorder.enter_context(autocast_mode._enter_autocast, manager, settings)
     return manager
 
 
 @serve(torch.inference_mode.__enter__)
-def serve_enter_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_enter_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
-    settings = (opened(f.world.load_attr(manager, "mode")),)
-    f.world.recorder.enter_context(grad_mode._enter_inference_mode, manager, settings)  # type: ignore[attr-defined]
+    settings = (opened(f.world.attributes.load(manager, "mode")),)
+    f.world.recorder.enter_context(grad_mode._enter_inference_mode, manager, settings)
     return None
 
 
 @serve(autocast_mode.autocast.__exit__)
-def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager, recorder = opened(args[0]), f.world.recorder  # type: ignore[attr-defined]
+def serve_exit_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    manager, recorder = opened(args[0]), f.world.recorder
     if recorder.is_open(manager):
         recorder.exit_context(manager)
         return False
     names = ("device", "prev", "prev_fastdtype", "prev_cache_enabled")
-    device, *_ = (opened(f.world.load_attr(manager, name)) for name in names)
+    device, *_ = (opened(f.world.attributes.load(manager, name)) for name in names)
     now = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
     settings = (*now, torch.is_autocast_cache_enabled())
     enter = autocast_mode._enter_autocast
@@ -56,28 +56,28 @@ def serve_exit_autocast(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 @serve(torch.inference_mode.__exit__)
-def serve_exit_inference_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_exit_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager, world = opened(args[0]), f.world
-    recorder: Any = world.recorder  # type: ignore[attr-defined]
+    recorder: Any = world.recorder
     if recorder.is_open(manager):
         return recorder.exit_context(manager)
-    held = opened(world.load_attr(manager, "_inference_mode_context"))
+    held = opened(world.attributes.load(manager, "_inference_mode_context"))
     if type(held) is not Entered:
         raise Break(breaks.EFFECT, "leaving an inference mode that was entered outside")
-    without = InState(*(opened(world.load_attr(held, name)) for name in ("inference", "grad")))
+    without = InState(*(opened(world.attributes.load(held, name)) for name in ("inference", "grad")))
     settings = (torch.is_inference_mode_enabled(),)
     return recorder.exit_outside(manager, without, grad_mode._enter_inference_mode, settings)
 
 
 @serve(record_function.__exit__)
-def serve_exit_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.exit_range(opened(args[0]))  # type: ignore[attr-defined]
+def serve_exit_range(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.recorder.exit_range(opened(args[0]))
 
 
 @serve(record_function.__enter__)
-def serve_enter_range(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_enter_range(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
-    f.world.recorder.enter_range(manager)  # type: ignore[attr-defined]
+    f.world.recorder.enter_range(manager)
     return manager
 
 
@@ -90,30 +90,30 @@ for _decorator in (grad_mode.set_grad_enabled, grad_mode._force_original_view_tr
 
 
 @serve(TorchFunctionMode.__enter__, torch.overrides._push_mode)
-def serve_enter_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_enter_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     mode, world = opened(args[0]), f.world
     if type(mode) is not DeviceContext:
-        world.check_mode(mode)  # type: ignore[attr-defined]
-    world.recorder.push_mode(mode)  # type: ignore[attr-defined]
+        world.overrides.check_mode(mode)
+    world.recorder.push_mode(mode)
     return mode
 
 
 @serve(TorchFunctionMode.__exit__)
-def serve_exit_mode(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
+def serve_exit_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.recorder.pop_mode()
 
 
 @serve(torch.device.__exit__)
-def serve_exit_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.pop_mode()  # type: ignore[attr-defined]
+def serve_exit_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return f.world.recorder.pop_mode()
 
 
 @serve(torch.set_default_device)
-def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_default_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = [opened(x) for x in (*args, *kwargs.values())]
     if len(given) != 1 or type(given[0]) not in (str, torch.device, type(None)):
-        return f.world.call_native(f, torch.set_default_device, args, kwargs)
-    return f.world.recorder.set_default_device(given[0])  # type: ignore[attr-defined]
+        return f.world.calls.native(f, torch.set_default_device, args, kwargs)
+    return f.world.recorder.set_default_device(given[0])
 
 
 # ---- other switches
@@ -121,18 +121,18 @@ def serve_default_device(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> A
 
 def serve_setter(setter: Any) -> None:
     @serve(setter)
-    def throw(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def throw(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs:
-            return f.world.call_native(f, setter, args, kwargs)
-        return f.world.recorder.throw(setter, tuple(f.world.for_torch(args)))  # type: ignore[attr-defined]
+            return f.world.calls.native(f, setter, args, kwargs)
+        return f.world.recorder.throw(setter, tuple(f.world.materialize.for_torch(args)))
 
 
 @serve(torch.use_deterministic_algorithms)
-def serve_deterministic(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_deterministic(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = [opened(x) for x in (*args, *kwargs.values())]
     if not kwargs.keys() <= {"warn_only"} or not all(type(x) is bool for x in given) or len(given) > 2:
-        return f.world.call_native(f, torch.use_deterministic_algorithms, args, kwargs)
-    return f.world.recorder.throw(set_deterministic, (*given, False)[:2])  # type: ignore[attr-defined]
+        return f.world.calls.native(f, torch.use_deterministic_algorithms, args, kwargs)
+    return f.world.recorder.throw(set_deterministic, (*given, False)[:2])
 
 
 # gradients are switched by a recorded call
@@ -145,25 +145,25 @@ for _setter in SETTERS.keys() - UNSERVED:
 
 
 @serve(autograd._push_saved_tensors_default_hooks, autograd._pop_saved_tensors_default_hooks)
-def serve_saved_tensors_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_saved_tensors_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Which tensors they are given is up to autograd, and AOTAutograd would call them as it compiles."""
     raise Break(breaks.EFFECT, "hooks on saved tensors, which autograd calls with what operators save")
 
 
 @serve(autograd._saved_tensors_hooks_disable)
-def serve_disable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_disable_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Nothing to a graph, where no such hooks are: what would register one asks the trace's own state."""
     return disable_saved_tensors_hooks(opened(args[0]))
 
 
 @serve(autograd._saved_tensors_hooks_enable)
-def serve_enable_hooks(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_enable_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return disable_saved_tensors_hooks(None)
 
 
 @serve(autograd._saved_tensors_hooks_get_disabled_error_message)
-def serve_message(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_message(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     message = autograd._saved_tensors_hooks_get_disabled_error_message()
-    if message is not None and message in f.world.recorder.began.settings[disable_saved_tensors_hooks]:  # type: ignore[attr-defined]
+    if message is not None and message in f.world.recorder.began.settings[disable_saved_tensors_hooks]:
         raise Break(breaks.EFFECT, "hooks on saved tensors that are disabled around the call")
     return message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -12,10 +13,10 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
-from framelift.trace.native_calls import SERVED_CODES, NativeCalls
+from framelift.trace.callable_rules import BY_CODE, serve
+from framelift.trace.machine import TraceFrame
+from framelift.trace.world import TraceWorld
 
 
 def step_with_grad(step: Any, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -33,24 +34,24 @@ _frame.set_decision(step_with_grad.__code__, _frame.SKIP, _frame.INTERPRET)
 WRAPPER = optimizer._use_grad_for_differentiable(lambda self: None).__code__
 
 
-def call_step(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    step = world.cells(fn)[WRAPPER.co_freevars.index("func")].cell_contents
-    return world.invoke(step_with_grad, step, args[0], tuple(args[1:]), kwargs)
+def call_step(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    step = world.functions.cells(fn)[WRAPPER.co_freevars.index("func")].cell_contents
+    return world.calls.invoke(step_with_grad, step, args[0], tuple(args[1:]), kwargs)
 
 
-SERVED_CODES[id(WRAPPER)] = call_step
+BY_CODE[id(WRAPPER)] = call_step
 
 
 @serve(optimizer.Optimizer.zero_grad)
-def serve_zero_grad(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_zero_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """torch keeps it out of its compiler, which has no need of that here."""
-    return call(f, optimizer.Optimizer.zero_grad.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
+    return call(f, inspect.unwrap(optimizer.Optimizer.zero_grad), args, kwargs)
 
 
 @serve(_foreach_utils._group_tensors_by_device_and_dtype)
-def serve_group(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_group(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Tensors of one kind are one group; into which order torch would bring several is its own business."""
-    lists: Any = f.world.for_torch(args[0])  # type: ignore[attr-defined]
+    lists: Any = f.world.materialize.for_torch(args[0])
     kinds = {(tensor.device, tensor.dtype) for tensor in lists[0] if tensor is not None}
     if len(kinds) != 1:
         raise Break(breaks.INTERNAL, f"tensors of {len(kinds)} devices and dtypes in one group")

@@ -9,42 +9,42 @@ import torch
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.overrides import ORDINARY, is_known_kind
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 
 
 @serve(ORDINARY)
-def serve_ordinary(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_ordinary(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
-    return world.recorder.ordinary(*world.for_torch(args), **world.for_torch(kwargs))
+    return world.recorder.ordinary(*world.materialize.for_torch(args), **world.materialize.for_torch(kwargs))
 
 
 @serve(torch.Tensor.as_subclass)
-def serve_as_subclass(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_as_subclass(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
-    tensor, cls = world.for_torch([*args, *kwargs.values()])
+    tensor, cls = world.materialize.for_torch([*args, *kwargs.values()])
     if not isinstance(cls, type) or not is_known_kind(cls) or cls is torch.nn.Parameter:
         raise Break(breaks.TENSOR_KIND, f"as_subclass({getattr(cls, '__name__', cls)})")
     return world.recorder.alias(tensor, cls)
 
 
 @serve(DISABLED)
-def serve_disabled(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_disabled(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return DISABLED()  # which does nothing until it is entered
 
 
 @serve(DISABLED.__enter__)
-def serve_enter(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+def serve_enter(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    recorder: Any = f.world.recorder
     recorder.enter_range(opened(args[0]))
     recorder.plainly_depth += 1
 
 
 @serve(DISABLED.__exit__)
-def serve_exit(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+def serve_exit(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    recorder: Any = f.world.recorder
     recorder.exit_context(opened(args[0]))
     recorder.plainly_depth -= 1

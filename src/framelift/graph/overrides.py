@@ -16,6 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
 
+from framelift.core.blame import acts_for_program
+
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 NO_FUNCTION = torch._C._disabled_torch_function_impl
 NO_DISPATCH = torch.Tensor.__torch_dispatch__
@@ -93,6 +95,7 @@ class Overrides:
                 found.insert(at, cls)
         return found
 
+    @acts_for_program
     def asked(self, classes: list[type], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What the classes make of a call. torch has put the recorder's mode aside to call it."""
         _push_mode(self)

@@ -28,7 +28,8 @@ from torch.utils import _device as devices
 
 from framelift import _guards
 from framelift.core import breaks
-from framelift.core.breaks import Break, Place
+from framelift.core.blame import acts_for_program
+from framelift.core.breaks import NUMPY, Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
 from framelift.graph.arguments import (
@@ -39,7 +40,7 @@ from framelift.graph.arguments import (
     is_plain_result,
     tensors_of,
 )
-from framelift.graph.builder import NUMPY, Body, describe
+from framelift.graph.builder import Body, describe
 from framelift.graph.contexts import Contexts, drop_switches
 from framelift.graph.data_reassignment import Displaced
 from framelift.graph.fakes import Fakes, of_a_fake_kernel
@@ -277,6 +278,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             return self.asked(classes, func, args, kwargs or {})
         return self.record_call(func, args, kwargs or {})
 
+    @acts_for_program
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         if self.overriding and self.overloaded(args, kwargs):
@@ -289,6 +291,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
                 return func(*args, **kwargs)
         return self.record_call(func, args, kwargs)
 
+    @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self.refuse(func, args)
         if func in ASIDE:  # from torch's own Python
@@ -465,6 +468,7 @@ class Recorder(Overrides, Wrappers, Contexts, Displaced, TorchFunctionMode):
             self.record(func, args, kwargs, out, pure=not changed and not self.fakes.drew_random)
         return out
 
+    @acts_for_program
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
         dispatcher = enable_python_dispatcher() if self.symbols is not None else contextlib.nullcontext()

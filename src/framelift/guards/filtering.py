@@ -31,7 +31,7 @@ GuardFilter = Callable[[list[GuardFilterEntry]], Sequence[bool]]
 
 
 def thinned(guards: list[Guard], keeps: GuardFilter | None, sources: list[Source]) -> list[Guard]:
-    """Those that the filter keeps. What leads to something else stays: the way there relies on it."""
+    """The guards that the filter keeps. A guard also stays if other values are reached through its source."""
     if keeps is None:
         return guards
     entries = [entry(guard) for guard in guards]

@@ -19,12 +19,10 @@ from framelift.graph.symbols import Fact, Read
 from framelift.guards import failures
 from framelift.guards.failures import Failure
 from framelift.guards.guard import Check, ClassGuard, Guard
-from framelift.guards.shapes import READS, Step, in_words
-from framelift.guards.sources import ROOTS, Access, Source
+from framelift.guards.shapes import READS, NamedRead, Step, in_words, named
+from framelift.guards.sources import Access, Source
+from framelift.guards.value_texts import full_name
 from framelift.trace.dynamism import relied_on
-
-ACCESSES = {access: getattr(_guards, f"ACCESS_{access.name}", None) for access in Access}
-CHECKS = {check: getattr(_guards, f"CHECK_{check.name}") for check in Check}
 
 
 @dataclass
@@ -33,7 +31,7 @@ class GuardProgram:
 
     guards: list[Guard]
     class_guards: list[ClassGuard]
-    state: Any
+    state: _guards.GlobalState
     native: Any = None
     by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
@@ -41,8 +39,10 @@ class GuardProgram:
     index: dict[Source, int] = field(default_factory=dict)
     shapes: list[tuple[str, Place | None]] = field(default_factory=list)
     """Facts about sizes and numbers, in words, and where they come from."""
-    shape_reads: list[str] = field(default_factory=list)
-    """The sizes and numbers that they are about, in words."""
+    shape_reads: list[NamedRead] = field(default_factory=list)
+    """The sizes and numbers that all of them together are about."""
+    shape_reads_of: list[list[int]] = field(default_factory=list)
+    """Which of these each of them is about."""
 
     @functools.cached_property
     def relied_on(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class GuardProgram:
                 while path is not None and path in self.index and path not in reached:
                     reached.add(path)
                     found[source] = found.get(source, 0) + 1
-                    path = None if path.access in ROOTS else path.base
+                    path = None if path.access.is_root else path.base
                 found[source] = found.get(source, 0) + len(guards)
         return found
 
@@ -69,31 +69,39 @@ class GuardProgram:
     ) -> None:
         """Adds what must hold of sizes and numbers."""
         self.native.set_shapes(
-            [(self.index[sources[read.input]], READS[read.kind], read.dim) for read in reads],
+            [(self.index[sources[read.input]], READS[read.kind].code, read.dim) for read in reads],
             [tuple(steps) for _, steps in facts],
         )
         self.shapes = [(in_words(fact.text, sources, reads), fact.place) for fact, _ in facts]
-        self.shape_reads = [in_words(f"r{n}", sources, reads) for n in range(len(reads))]
+        self.shape_reads = [named(read, sources) for read in reads]
+        self.shape_reads_of = [sorted({n for name, n in steps if name == "read"}) for _, steps in facts]
 
     def failure(self, fn: Any, args: Sequence[Any]) -> Failure | None:
         """What does not hold for these arguments, with what was found; None when all holds."""
         failed = self.native.check(fn, args)
         if failed is None:
             return None
-        node, check, found = failed
-        if node == -1:
-            return failures.of_state(found)
-        if node == -2:
-            return failures.of_class(self.classes[check], found)
-        if node == -3:
-            return failures.of_memory(self.holder_of(args, found))
-        if node == -4:
-            fact, place = self.shapes[check]
-            return failures.of_shape(fact, place, self.shape_reads, found)
-        source, guards = self.by_node[node]
-        if check < 0:
-            return failures.of_access(source, self.guards)
-        return failures.of_guard(guards[check], found)
+        match failed.kind:
+            case _guards.FAILED_ACCESS:
+                return failures.of_access(self.by_node[failed.position][0], self.guards)
+            case _guards.FAILED_CHECK:
+                return failures.of_guard(self.by_node[failed.position][1][failed.check], failed.found)
+            case _guards.FAILED_STATE:
+                return failures.of_state(failed.found)
+            case _guards.FAILED_CLASS:
+                return failures.of_class(self.classes[failed.position], failed.found)
+            case _guards.FAILED_STORAGE:
+                return failures.of_memory(self.holder_of(args, failed.found))
+            case _guards.FAILED_SHAPE:
+                return self.shape_failure(failed.position, failed.found)
+        raise AssertionError(f"no such kind of failure: {failed}")
+
+    def shape_failure(self, index: int, values: Sequence[int | float] | None) -> Failure:
+        fact, place = self.shapes[index]
+        if values is None:
+            return failures.of_shape(fact, place, None)
+        about = [(self.shape_reads[n], values[n]) for n in self.shape_reads_of[index]]
+        return failures.of_shape(fact, place, about)
 
     def holder_of(self, args: Sequence[Any], tensor: Any) -> Source | None:
         """The argument that a tensor is, if it is one."""
@@ -107,7 +115,7 @@ class GuardProgram:
 def build(
     guards: list[Guard],
     class_guards: list[ClassGuard],
-    state: Any,
+    state: _guards.GlobalState,
     inputs: list[Source],
     storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> GuardProgram:
@@ -119,9 +127,9 @@ def build(
         at = index.get(source)
         if at is None:
             base = source.base
-            parent = -1 if source.access in ROOTS or base is None else place(base)
+            parent = _guards.FRAME if source.access.is_root or base is None else place(base)
             at = index[source] = len(nodes)
-            nodes.append([parent, ACCESSES[source.access], source.operand, [], -1])
+            nodes.append([parent, source.access.code, source.operand, [], _guards.NO_INPUT])
             program.by_node.append((source, []))
         return at
 
@@ -135,7 +143,7 @@ def build(
             if other > at:
                 at, other = other, at
             expected = other
-        nodes[at][3].append((CHECKS[guard.check], expected))
+        nodes[at][3].append((guard.check.code, expected))
         program.by_node[at][1].append(guard)
     for slot, source in enumerate(inputs):
         nodes[place(source)][4] = slot
@@ -143,7 +151,7 @@ def build(
     for fact in class_guards:
         found = _guards.MISSING if fact.found is MISSING else fact.found
         by_class.setdefault(fact.cls, []).append((fact.name, found))
-    program.classes = [f"{cls.__module__}.{cls.__qualname__}" for cls in by_class]
+    program.classes = list(map(full_name, by_class))
     native_nodes = [tuple(node) for node in nodes]
     program.native = _guards.Program(native_nodes, len(inputs), state, list(by_class.items()), storages)
     program.index = dict(index)
@@ -161,7 +169,7 @@ def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[So
         fact.let_go()
     for source in sources:
         source.let_go()
-        if source.access in ROOTS and source.base is not None:  # others have theirs among the sources
+        if source.access.is_root and source.base is not None:  # others have theirs among the sources
             source.base.let_go()
 
 

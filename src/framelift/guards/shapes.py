@@ -1,23 +1,58 @@
 """Facts about sizes and numbers: in words for people, and as native expressions.
 
-A fact is an expression over what is read of the inputs (`tensors.symbols`). The native walk evaluates it with
+A fact is an expression over what is read of the inputs (`graph.symbols`). The native walk evaluates it with
 64-bit integers and doubles; where that is not exact, the fact does not hold, and the call is looked at anew.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
+from framelift import _guards
+from framelift.core import causes
 from framelift.core.breaks import Place
+from framelift.core.causes import Cause
 from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.terms import UnknownTerm, fold
 from framelift.guards.sources import Source
 
-READS = {"number": 0, "size": 1, "stride": 2}
-TEXTS = {"number": "{0}", "size": "{0}.shape[{1}]", "stride": "{0}.stride()[{1}]"}
-
 Step = tuple[str, Any]
+
+
+@dataclass(frozen=True)
+class ReadKind:
+    """What can be read of an input."""
+
+    code: int
+    text: str
+    """As a user writes it, with the input and the dimension."""
+    subject: str
+    """What causes are about, with the same."""
+    cause: Cause
+
+
+SIZE_TEXT = "{0}.shape[{1}]"
+READS = {
+    "number": ReadKind(_guards.READ_NUMBER, "{0}", "{0}", causes.INT),
+    "size": ReadKind(_guards.READ_SIZE, SIZE_TEXT, SIZE_TEXT, causes.SIZE),
+    "stride": ReadKind(_guards.READ_STRIDE, "{0}.stride()[{1}]", "{0}", causes.STRIDE),
+}
+
+
+@dataclass(frozen=True)
+class NamedRead:
+    """What is read of an input, in words."""
+
+    text: str
+    subject: str
+    cause: Cause
+
+
+def named(read: Read, sources: list[Source]) -> NamedRead:
+    kind, place = READS[read.kind], (sources[read.input], read.dim)
+    return NamedRead(kind.text.format(*place), kind.subject.format(*place), kind.cause)
 
 
 def steps_of(text: str) -> list[Step]:
@@ -39,7 +74,7 @@ def in_words(text: str, sources: list[Source], reads: list[Read]) -> str:
 
     def name(match: re.Match[str]) -> str:
         read = reads[int(match[1])]
-        return TEXTS[read.kind].format(sources[read.input], read.dim)
+        return named(read, sources).text
 
     return re.sub(r"\br(\d+)\b", name, text)
 

@@ -1,96 +1,21 @@
 """Where an outside value can be found again: a path of accesses from the frame.
 
-A source is a node of a tree: its base, how to get from the base to it, and a key. It renders itself
-as the Python expression a user would write, and each kind of access has a native counterpart of the
-same name in `framelift._guards` (`ACCESS_<NAME>`).
+A source is a node of a tree: its base, how to get from the base to it (an `Access`), and a key. It renders
+itself as the Python expression that a user would write.
 """
 
 from __future__ import annotations
 
-import enum
-import types
 from typing import Any
 
-from framelift.core.weakly import there, weakly
+from framelift.core.weakly import there
 from framelift.guards.hashing import COMMON_KEYS, hashes_itself
+from framelift.guards.kinds import Access
+from framelift.guards.value_texts import written
 from framelift.guards.variables import Variable
-
-
-class Access(enum.Enum):
-    """How a value is reached."""
-
-    __hash__ = object.__hash__  # Enum's own is Python code that hashes the name
-
-    ARG = enum.auto()
-    FUNC = enum.auto()
-    GLOBALS = enum.auto()
-    SCOPE = enum.auto()
-    CONST = enum.auto()
-    ATTR = enum.auto()
-    DICT = enum.auto()
-    KEY = enum.auto()
-    ITEM = enum.auto()
-    DEQUE_ITEM = enum.auto()
-    SLOT = enum.auto()
-    CELL = enum.auto()
-    CELL_OBJECT = enum.auto()
-    CONTENTS = enum.auto()
-    TYPE = enum.auto()
-    DEFAULT = enum.auto()
-    KWDEFAULT = enum.auto()
-    SELF = enum.auto()
-    METHOD_FUNC = enum.auto()
-    GRAD = enum.auto()
-    NATIVE_ATTR = enum.auto()
-    VIEWED = enum.auto()
-    REFERENT = enum.auto()
-    BYTES = enum.auto()
-    REGISTRATIONS = enum.auto()
-    DECIMAL_CONTEXT = enum.auto()
-    MODE = enum.auto()
-    DRAWN = enum.auto()
-    """Made by the region itself, so no guard is about it."""
-
-
-TEXTS = {
-    Access.ARG: "{k[1]}",
-    Access.FUNC: "{k}",
-    Access.GLOBALS: "globals()",
-    Access.SCOPE: "{k}",
-    Access.CONST: "{k[0]}",
-    Access.ATTR: "{b}.{k}",
-    Access.DICT: "{b}.__dict__",
-    Access.KEY: "{b}[{k}]",
-    Access.ITEM: "{b}[{k}]",
-    Access.DEQUE_ITEM: "{b}[{k}]",
-    Access.SLOT: "{b}.{k.__name__}",
-    Access.CELL: "{k[1]}",
-    Access.CELL_OBJECT: "{b}.__closure__[{k}]",
-    Access.CONTENTS: "{b}.cell_contents",
-    Access.TYPE: "type({b})",
-    Access.DEFAULT: "{b}.__defaults__[{k}]",
-    Access.KWDEFAULT: "{b}.__kwdefaults__[{k!r}]",
-    Access.SELF: "{b}.__self__",
-    Access.METHOD_FUNC: "{b}.__func__",
-    Access.GRAD: "{b}.grad",
-    Access.NATIVE_ATTR: "{b}.{k}",
-    Access.VIEWED: "<what {b} is of>",
-    Access.REFERENT: "{b}()",
-    Access.BYTES: "bytes({b})",
-    Access.REGISTRATIONS: "abc.get_cache_token()",
-    Access.DECIMAL_CONTEXT: "decimal.getcontext()",
-    Access.MODE: "<torch function mode {k}>",
-    Access.DRAWN: "<draw {k}>",
-}
-"""How each access is written, from its base `b` and key `k`."""
-
 
 REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 """Dictionaries in which a module keeps what users write as its attributes and items."""
-
-
-ROOTS = frozenset({Access.ARG, Access.FUNC, Access.GLOBALS, Access.CONST, Access.REGISTRATIONS})
-ROOTS |= {Access.DECIMAL_CONTEXT, Access.MODE, Access.DRAWN}
 
 
 class Source:
@@ -104,7 +29,7 @@ class Source:
         self.key = key
         self.children: dict[Any, Source] = {}
         self.is_drawn: bool = access is Access.DRAWN or (base is not None and base.is_drawn)
-        """Whether the region makes it, or has it from there: what it is anew each time can't be guarded."""
+        """Whether the region makes it, or its base: it is new in each call, and can't be guarded."""
 
     def child(self, access: Access, key: Any = None) -> Source:
         """The source reached from this one; the same one each time."""
@@ -122,18 +47,15 @@ class Source:
     def root(self) -> Source:
         """The argument, function, namespace or constant that the path begins at."""
         found = self
-        while found.access not in ROOTS and found.base is not None:
+        while not found.access.is_root and found.base is not None:
             found = found.base
         return found
 
     @property
     def operand(self) -> Any:
         """What the native access takes."""
-        return (
-            self.key[0]
-            if self.access in (Access.ARG, Access.CELL)
-            else (self.key[1] if self.access is Access.CONST else self.key)
-        )
+        at = self.access.operand_at
+        return self.key if at is None else self.key[at]
 
     @property
     def variable(self) -> Variable | None:
@@ -156,15 +78,10 @@ class Source:
         return ""
 
     def let_go(self) -> None:
-        """What is kept of it is for people to read."""
+        """Keeps only what messages need of the key."""
         self.children = {}
-        if self.access is Access.CONST:
-            self.key = (self.key[0], weakly(self.key[1]))
-        elif self.access is Access.KEY:
-            if type(self.key) is not str:
-                self.key = weakly(self.key)
-        elif self.access is Access.SLOT:
-            self.key = MemberName(self.key.__name__)
+        if self.access.keep is not None:
+            self.key = self.access.keep(self.key)
 
     def __str__(self) -> str:
         """The expression that a user would write."""
@@ -183,7 +100,7 @@ class Source:
             return f"{base}[{written(there(self.key))}]"
         if self.access is Access.ATTR and base is not None:
             return member(base, self.key)
-        return TEXTS[self.access].format(b=base, k=there(self.key))
+        return self.access.text.format(b=base, k=there(self.key))
 
     def __repr__(self) -> str:
         return f"<source {self}>"
@@ -204,34 +121,6 @@ def member(owner: Source, name: str) -> str:
     if name.isidentifier():
         return f"{owner}.{name}"
     return f"{owner}[{name}]" if name.isdigit() else f"{owner}[{name!r}]"
-
-
-PLAIN = frozenset({str, int, float, complex, bool, bytes, type(None), type(...), range})
-WIDE = 512
-NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
-
-
-def written(value: Any) -> str:
-    """A value as it is written, or at least what it is: without running code of the program's."""
-    cls = type(value)
-    if cls is int and value.bit_length() > WIDE:
-        return f"<int of {value.bit_length()} bits>"  # of which Python writes down only so many digits
-    if cls in PLAIN or (cls.__module__ == "torch" and cls.__name__ in ("dtype", "device", "Size")):
-        return repr(value)
-    if cls is tuple:
-        return f"({', '.join(map(written, value))}{',' * (len(value) == 1)})"
-    if issubclass(cls, enum.Enum):
-        return f"{cls.__qualname__}.{vars(value).get('_name_', '?')}"  # none while it is being made
-    if issubclass(cls, NAMED):
-        return f"<{cls.__name__} {getattr(value, '__qualname__', None) or value.__name__}>"
-    return f"<{cls.__qualname__} object>"
-
-
-class MemberName:
-    """What is kept of the descriptor of a slot, which has its class."""
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
 
 
 def is_namespace(source: Source) -> bool:
@@ -259,7 +148,7 @@ class Root:
         return self.top.child(Access.DECIMAL_CONTEXT)
 
     def mode(self, number: int) -> Source:
-        """The torch function mode that was entered so manieth, before the call."""
+        """The torch function mode with this index, of those entered before the call; the outermost has 0."""
         return self.top.child(Access.MODE, number)
 
     def drawn(self, number: int) -> Source:

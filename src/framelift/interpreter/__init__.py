@@ -1,7 +1,10 @@
 """Runs bytecode on real objects: frames, opcodes, calls, generators."""
 
-from framelift.interpreter import opcodes as _opcodes  # fills the table of handlers
+from framelift.core.blame import all_act_for_program
+from framelift.interpreter import calls, coroutines, frame_objects, generators, machine, opcodes
 from framelift.interpreter.machine import Machine
 
 __all__ = ["Machine"]
-del _opcodes
+
+for module in (*opcodes.MODULES, calls, coroutines, frame_objects, generators, machine):
+    all_act_for_program(module)

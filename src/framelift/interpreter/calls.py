@@ -14,6 +14,7 @@ import contextlib
 import functools
 import inspect
 import operator
+import re
 import sys
 import traceback
 import typing
@@ -38,9 +39,9 @@ from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
 from framelift.interpreter.generators import Generator
+from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.machine import Machine, decoded
 from framelift.interpreter.pending import Pending, opened
-from framelift.interpreter.world import STAND_INS
 
 SERVED: dict[Any, Any] = {}
 """Callable -> function(frame, args, kwargs) that does its job under the interpreter."""
@@ -67,17 +68,11 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
     cls = type(fn)
     if cls is MethodType:
         return call(f, fn.__func__, [fn.__self__, *args], kwargs)
-    if cls is BuiltinFunctionType and not isinstance(fn.__self__, (ModuleType, type, type(None))):
-        method = builtin_method(fn)
-        if method is not fn:  # what pybind binds its functions to is nothing that they are given
+    if cls in BOUND_BY_C:
+        method = unbind(fn)
+        if method is not None:
             fn, args = method, [fn.__self__, *args]
             cls = type(fn)
-    elif cls is BuiltinFunctionType and fn.__name__ in METACLASS_METHODS and isinstance(fn.__self__, type):
-        fn, args = getattr(type, fn.__name__), [fn.__self__, *args]
-        cls = type(fn)
-    elif cls is MethodWrapperType:
-        fn, args = fn.__objclass__.__dict__[fn.__name__], [fn.__self__, *args]
-        cls = type(fn)
     if cls in LOOKED_UP:
         served = f.machine.served.get(fn)
         if served is not None:
@@ -85,20 +80,39 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
         if cls is FunctionType:
             return call_function(f, fn, args, kwargs)
         if cls is type:
-            f.world.creating(fn)
+            f.world.calls.creating(fn)
             if "__new__" not in fn.__dict__:
                 made = call_class(f, fn, args, kwargs)
                 if made is not MISSING:
                     return made
     elif cls is functools._lru_cache_wrapper:
-        return f.world.call_cached(f, fn, args, kwargs)
+        return f.world.calls.cached(f, fn, args, kwargs)
     elif cls is functools.partial:
         return call(f, fn.func, [*fn.args, *args], {**fn.keywords, **(kwargs or {})} or None)
     else:
-        method = f.world.special(fn, "__call__")
+        method = f.world.classes.special(fn, "__call__")
         if type(method) is MethodType and type(method.__func__) is FunctionType:
             return call(f, method.__func__, [method.__self__, *args], kwargs)
-    return f.world.call_native(f, fn, args, kwargs)
+    return f.world.calls.native(f, fn, args, kwargs)
+
+
+BUILTINS = (BuiltinFunctionType, type(re.compile("").match))
+"""The types of C functions: those that are told their class have one of their own."""
+BOUND_BY_C = frozenset({*BUILTINS, MethodWrapperType})
+
+
+def unbind(fn: Any) -> Any:
+    """The function that a method of C is, without what it is bound to; None if it is no such method."""
+    if type(fn) is MethodWrapperType:
+        return fn.__objclass__.__dict__[fn.__name__]
+    if type(fn) not in BUILTINS or isinstance(fn.__self__, (ModuleType, type(None))):
+        return None
+    if isinstance(fn.__self__, type):
+        return getattr(type, fn.__name__) if fn.__name__ in METACLASS_METHODS else None
+    method = builtin_method(fn)
+    return (
+        None if method is fn else method
+    )  # what pybind binds its functions to is nothing that they are given
 
 
 METACLASS_METHODS = frozenset(name for name in vars(type) if type(vars(type)[name]) is MethodDescriptorType)
@@ -116,14 +130,14 @@ def builtin_method(bound: BuiltinFunctionType) -> Any:
 
 
 def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-    if not f.world.interprets(fn):
-        return f.world.call_native(f, fn, args, kwargs)
-    f.world.entered(fn)
+    if not f.world.calls.interprets(fn):
+        return f.world.calls.native(f, fn, args, kwargs)
+    f.world.functions.entered(fn)
     code = decoded(fn.__code__)
     if kwargs is None and code.simple and len(args) == code.argcount:
         return Frame(f.machine, fn, code, args)
     bound = _frame.bind(fn, tuple(args), kwargs)
-    frame = Frame(f.machine, fn, code, f.world.defaults_of(fn, bound))
+    frame = Frame(f.machine, fn, code, f.world.functions.defaults(fn, bound))
     if not code.code.co_flags & inspect.CO_OPTIMIZED:
         frame.namespace = fn.__globals__  # the code of a module
     return frame
@@ -131,11 +145,11 @@ def call_function(f: Frame, fn: FunctionType, args: list[Any], kwargs: dict[str,
 
 def call_class(f: Frame, cls: type, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """An ordinary class: the object is made here and `__init__` runs as a frame of its own."""
-    new = f.world.class_attribute(cls, "__new__")
+    new = f.world.classes.attribute(cls, "__new__")
     if new is not object.__new__:
         return new_class(f, cls, args, kwargs) if new is type.__new__ else MISSING
-    init = f.world.class_attribute(cls, "__init__")
-    if type(init) is not FunctionType or cls.__flags__ & ABSTRACT or not f.world.interprets(init):
+    init = f.world.classes.attribute(cls, "__init__")
+    if type(init) is not FunctionType or cls.__flags__ & ABSTRACT or not f.world.calls.interprets(init):
         return MISSING
     made = object.__new__(cls)
     frame = call_function(f, init, [made, *args], kwargs)
@@ -192,24 +206,26 @@ def serve_locals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(builtins.globals)
 def serve_globals(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.globals_value(f.globals)
+    return f.world.scopes.as_value(f.globals)
 
 
 @serve(builtins.vars)
 def serve_vars(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
-        return f.world.vars_of(f, args, kwargs)
+        return f.world.attributes.vars_of(f, args, kwargs)
     return local_variables(f)
 
 
 @serve(builtins.dir)
 def serve_dir(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
-        return sorted(f.world.names_of(f, opened(args[0])))
+        return sorted(f.world.attributes.names_of(f, opened(args[0])))
     if args or kwargs:
         return told_what_is_wrong(builtins.dir, args, kwargs)
     local = local_variables(f)
-    return sorted(local if type(local) is dict else f.world.operate(operator.methodcaller("keys"), local))
+    return sorted(
+        local if type(local) is dict else f.world.operators.apply(operator.methodcaller("keys"), local)
+    )
 
 
 def serve_evaluator(evaluator: Any, mode: str) -> None:
@@ -218,12 +234,12 @@ def serve_evaluator(evaluator: Any, mode: str) -> None:
         args = [opened(x) for x in args]
         if len(args) == 1 or (len(args) > 1 and args[1] is None):
             local = args[2] if len(args) > 2 and args[2] is not None else local_variables(f)
-            args = [args[0], f.world.globals_value(f.globals), local]
+            args = [args[0], f.world.scopes.as_value(f.globals), local]
         if args and isinstance(args[0], (str, bytes)) and type(args[1]) is dict:
             source = without_indent(args[0]) if mode == "eval" else args[0]
             arguments = [source, "<string>", mode, futures(f), True]
-            args[0] = f.world.call_native(f, builtins.compile, arguments, None)
-        return f.world.call_native(f, evaluator, args, kwargs)
+            args[0] = f.world.calls.native(f, builtins.compile, arguments, None)
+        return f.world.calls.native(f, evaluator, args, kwargs)
 
 
 def without_indent(source: str | bytes) -> str | bytes:
@@ -248,31 +264,31 @@ def serve_compile(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parameters = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
     given = {**dict(zip(parameters, args, strict=False)), **kwargs}
     if len(given) == len(args) + len(kwargs) and not opened(given.get("dont_inherit")):
-        given["flags"] = f.world.operate(operator.index, opened(given.get("flags", 0))) | futures(f)
+        given["flags"] = f.world.operators.apply(operator.index, opened(given.get("flags", 0))) | futures(f)
         args, kwargs = [], {**given, "dont_inherit": True}
-    return f.world.call_native(f, builtins.compile, args, kwargs)
+    return f.world.calls.native(f, builtins.compile, args, kwargs)
 
 
 @serve(sys._getframe)
 def serve_getframe(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) > 1:
-        return f.world.call_native(f, sys._getframe, args, kwargs)  # to be told what is wrong
+        return f.world.calls.native(f, sys._getframe, args, kwargs)  # to be told what is wrong
     found = frame_at(f, operator.index(opened(args[0])) if args else 0)
     if found is None:
         raise ValueError("call stack is not deep enough")
-    return f.world.frame_object(found) if isinstance(found, Frame) else found
+    return found.view() if isinstance(found, Frame) else found
 
 
 @serve(sys.setrecursionlimit)
 def serve_setrecursionlimit(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    f.world.call_native(f, sys.setrecursionlimit, args, kwargs)
+    f.world.calls.native(f, sys.setrecursionlimit, args, kwargs)
     f.machine.limit = sys.getrecursionlimit()
 
 
 @serve(TracebackType)
 def serve_traceback(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args = [as_real(opened(x)) for x in args]
-    return f.world.call_native(f, TracebackType, args, {name: as_real(kwargs[name]) for name in kwargs})
+    return f.world.calls.native(f, TracebackType, args, {name: as_real(kwargs[name]) for name in kwargs})
 
 
 @serve(traceback.clear_frames)
@@ -291,10 +307,10 @@ def serve_stack(function: Any) -> None:
     @serve(function)
     def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if args and opened(args[0]) is None:
-            args = [f.world.frame_object(f), *args[1:]]
+            args = [f.view(), *args[1:]]
         elif not args and opened(kwargs.get("f")) is None:
-            kwargs = {**kwargs, "f": f.world.frame_object(f)}
-        return f.world.call_native(f, function, args, kwargs)
+            kwargs = {**kwargs, "f": f.view()}
+        return f.world.calls.native(f, function, args, kwargs)
 
 
 for function in (
@@ -325,7 +341,7 @@ if sys.version_info >= (3, 12):
 @serve(builtins.type)
 def serve_type(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
-        return f.world.class_of(opened(args[0]))
+        return f.world.classes.class_of(opened(args[0]))
     return new_class(f, builtins.type, args, kwargs)
 
 
@@ -335,7 +351,7 @@ def serve_new_class(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def new_class(f: Frame, maker: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-    return f.world.call_native(f, maker_of_class(f, maker, args), args, kwargs)
+    return f.world.calls.native(f, maker_of_class(f, maker, args), args, kwargs)
 
 
 def maker_of_class(f: Frame, maker: Any, args: list[Any]) -> Any:
@@ -358,7 +374,7 @@ def serve_named(maker: Any) -> None:
 
     @serve(maker)
     def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return f.world.call_native(f, from_here(f, maker), args, kwargs)
+        return f.world.calls.native(f, from_here(f, maker), args, kwargs)
 
 
 TYPING = ("NamedTuple", "NewType", "ParamSpec", "TypeAliasType", "TypedDict", "TypeVar", "TypeVarTuple")
@@ -381,8 +397,8 @@ _frame.set_decision(MAKER, _frame.SKIP, _frame.THROUGH)
 def serve_method(method: Any, ours: type) -> Any:
     def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if args and isinstance(opened(args[0]), ours):
-            return f.world.call_native(f, getattr(ours, method.__name__), args, kwargs)
-        return f.world.call_native(f, method, args, kwargs)
+            return f.world.calls.native(f, getattr(ours, method.__name__), args, kwargs)
+        return f.world.calls.native(f, method, args, kwargs)
 
     return served
 
@@ -406,7 +422,7 @@ def serve_getattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or not 2 <= len(args) <= 3 or not isinstance(opened(args[1]), str):
         return told_what_is_wrong(builtins.getattr, args, kwargs)
     try:
-        return f.world.load_attr(args[0], opened(args[1]))
+        return f.world.attributes.load(args[0], opened(args[1]))
     except AttributeError:
         if len(args) == 2:
             raise
@@ -418,7 +434,7 @@ def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
         return told_what_is_wrong(builtins.hasattr, args, kwargs)
     try:
-        f.world.load_attr(args[0], opened(args[1]))
+        f.world.attributes.load(args[0], opened(args[1]))
     except AttributeError:
         return False
     return True
@@ -428,18 +444,18 @@ def serve_hasattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def serve_setattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 3 or not isinstance(opened(args[1]), str):
         return told_what_is_wrong(builtins.setattr, args, kwargs)
-    f.world.store_attr(args[0], opened(args[1]), args[2])
+    f.world.attribute_writes.store(args[0], opened(args[1]), args[2])
 
 
 @serve(builtins.delattr)
 def serve_delattr(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not isinstance(opened(args[1]), str):
         return told_what_is_wrong(builtins.delattr, args, kwargs)
-    f.world.delete_attr(args[0], opened(args[1]))
+    f.world.attribute_writes.delete(args[0], opened(args[1]))
 
 
 @serve(builtins.iter)
 def serve_iter(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 1:
-        return f.world.call_native(f, builtins.iter, args, kwargs)
-    return f.world.iterate(args[0])
+        return f.world.calls.native(f, builtins.iter, args, kwargs)
+    return f.world.containers.iterate(args[0])

@@ -26,8 +26,8 @@ from framelift.interpreter.generators import (
     reporting,
     warn_of_signature,
 )
+from framelift.interpreter.lookups import stands_for
 from framelift.interpreter.machine import raise_as_is
-from framelift.interpreter.world import stands_for
 
 
 @stands_for(types.CoroutineType)
@@ -48,7 +48,7 @@ class Coroutine(Suspended):
         return CoroutineIterator(self)
 
     def __del__(self) -> None:
-        if self.state is CREATED and self.frame.world.runs_finalisers:
+        if self.state is CREATED and self.frame.world.lifetimes.runs_finalisers:
             reporting(self.frame.world, self, warn_unawaited)
         super().__del__()
 
@@ -79,7 +79,7 @@ def warn_unawaited(coroutine: Coroutine) -> None:
     except RuntimeWarning:
         raise
     except BaseException as error:
-        if not coroutine.frame.world.catchable(error):
+        if not coroutine.frame.world.errors.catchable(error):
             return
         _frame.unraisable(clean_traceback(error), coroutine)
     warnings.warn(f"coroutine '{coroutine.__qualname__}' was never awaited", RuntimeWarning, stacklevel=3)
@@ -172,7 +172,7 @@ class AsyncGenerator(Suspended):
 
     def stepping(self, first: Any, name: str) -> AsyncStep:
         """An event loop is told of each one that starts, and takes care of those that are dropped."""
-        if not self.announced and self.frame.world.runs_finalisers:
+        if not self.announced and self.frame.world.lifetimes.runs_finalisers:
             self.announced = True
             hooks = sys.get_asyncgen_hooks()
             self.finaliser = hooks.finalizer

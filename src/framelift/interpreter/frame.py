@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import weakref
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from framelift.bytecode import Decoded
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.frame_objects import FrameView
+from framelift.interpreter.world import W
 
 if TYPE_CHECKING:
     from framelift.interpreter.generators import Suspended
     from framelift.interpreter.machine import Machine
-    from framelift.interpreter.world import PlainWorld
 
 
 class Handling:
@@ -29,7 +29,7 @@ class Handling:
         """It is handled, or has gone on; only the place on the stack is still there."""
 
 
-class Frame:
+class Frame(Generic[W]):
     """`fast` holds the slots as CPython lays them out: arguments, locals, cells, free variables."""
 
     owner: weakref.ref[Suspended]
@@ -57,9 +57,9 @@ class Frame:
         "world",
     )
 
-    def __init__(self, machine: Machine, func: FunctionType, code: Decoded, arguments: list[Any]) -> None:
+    def __init__(self, machine: Machine[W], func: FunctionType, code: Decoded, arguments: list[Any]) -> None:
         self.machine = machine
-        self.world: PlainWorld = machine.world
+        self.world: W = machine.world
         self.func = func
         self.code = code
         self.original = code.code  # which the function may be given another for while it runs
@@ -68,11 +68,11 @@ class Frame:
         self.stack: list[Any] = []
         self.ip = 0
         self.globals = func.__globals__
-        self.names = machine.world.names(self.globals, func)
+        self.names = machine.world.scopes.names(self.globals, func)
         self.namespace: Any = None
         """Where a class body or `exec` keeps its names; None in functions."""
         self.kwnames: tuple[str, ...] = ()
-        self.back: Frame | None = None
+        self.back: Frame[W] | None = None
         self.called_at: Any = None
         """Where its caller stood, for a frame of the outermost run."""
         self.generator: Suspended | None = None

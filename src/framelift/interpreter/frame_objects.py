@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.bytecode.decode import MADE
+from framelift.bytecode.decode import TRACEBACK_CODE
 from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
-from framelift.interpreter.world import stands_for
+from framelift.interpreter.lookups import stands_for
 
 if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame
@@ -174,7 +174,7 @@ def add_entry(error: BaseException, frame: Frame) -> None:
 def clean_traceback(error: E) -> E:
     """Takes Framelift's frames out of the error's traceback, which keeps them alive with all they hold."""
     first = at = behind_own(traceback_of(error))
-    while at is not None and not at.tb_frame.f_code.co_flags & MADE:
+    while at is not None and not at.tb_frame.f_code.co_flags & TRACEBACK_CODE:
         at.tb_next = behind_own(at.tb_next)
         at = at.tb_next
     return set_traceback(error, first)
@@ -220,10 +220,10 @@ class Locals(Mapping[str, Any]):
 
 def as_seen(frame: Any) -> Any:
     """A frame object as the program should see it."""
-    if type(frame) is FrameType and frame.f_code.co_flags & MADE:
+    if type(frame) is FrameType and frame.f_code.co_flags & TRACEBACK_CODE:
         of: Any = frame.f_locals
         interpreted: Frame = of.frame
-        return interpreted.world.frame_object(interpreted)
+        return interpreted.view()
     return frame
 
 
@@ -237,7 +237,7 @@ def code_of_entry(code: CodeType) -> CodeType:
     flags = code.co_flags & ~(OTHER_KINDS | PARAMETERS | FUNCTION)
     return code.replace(
         co_code=bytes([dis.opmap["RETURN_GENERATOR"], 0]) + code.co_code[2:],
-        co_flags=flags | inspect.CO_GENERATOR | MADE,
+        co_flags=flags | inspect.CO_GENERATOR | TRACEBACK_CODE,
         co_argcount=0,
         co_posonlyargcount=0,
         co_kwonlyargcount=0,

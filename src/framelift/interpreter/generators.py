@@ -18,9 +18,10 @@ from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry, clean_traceback
+from framelift.interpreter.lookups import stands_for
 from framelift.interpreter.machine import YIELD, chained, raise_as_is
 from framelift.interpreter.pending import opened
-from framelift.interpreter.world import PlainWorld, stands_for
+from framelift.interpreter.world import World
 
 CREATED, SUSPENDED, RUNNING, CLOSED = "GEN_CREATED", "GEN_SUSPENDED", "GEN_RUNNING", "GEN_CLOSED"
 
@@ -211,8 +212,8 @@ class Suspended:
         raise RuntimeError(f"{self.kind} ignored GeneratorExit")
 
     def __del__(self) -> None:
-        if self.state is SUSPENDED and self.frame.world.runs_finalisers:
-            reporting(self.frame.world, self, self.frame.world.finalise)
+        if self.state is SUSPENDED and self.frame.world.lifetimes.runs_finalisers:
+            reporting(self.frame.world, self, self.frame.world.lifetimes.finalise)
 
     def clear(self) -> None:
         """Its frame is cleared."""
@@ -241,15 +242,15 @@ class Suspended:
         return self.frame.code.code
 
     def its_frame(self) -> Any:
-        return None if self.state is CLOSED else self.frame.world.frame_object(self.frame)
+        return None if self.state is CLOSED else self.frame.view()
 
 
-def reporting(world: PlainWorld, owner: Any, act: Callable[[Any], Any]) -> Any:
+def reporting(world: World, owner: Any, act: Callable[[Any], Any]) -> Any:
     """Does something with an object where nobody can be told of an error."""
     try:
         return act(owner)
     except BaseException as error:
-        if world.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
+        if world.errors.catchable(error):  # otherwise the world has noted it, and from here it goes nowhere
             _frame.unraisable(clean_traceback(error), owner)
         return None
 
@@ -264,7 +265,7 @@ def warn_of_signature(method: str, thrown: tuple[Any, ...]) -> None:
         warnings.warn(f"{signature}, use the single-arg signature instead.", DeprecationWarning, stacklevel=3)
 
 
-def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
+def as_thrown(world: World, *thrown: Any) -> BaseException:
     if not 1 <= len(thrown) <= 3:
         wrong = "at least 1 argument" if not thrown else "at most 3 arguments"
         raise TypeError(f"throw expected {wrong}, got {len(thrown)}")
@@ -288,12 +289,12 @@ def as_thrown(world: PlainWorld, *thrown: Any) -> BaseException:
     return error if traceback is None else error.with_traceback(traceback)
 
 
-def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
+def made_error(world: World, kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
     """An instance; where none can be made, the error that this is is thrown instead."""
     try:
         made = _frame.native(kind, *arguments)
     except BaseException as raised:
-        if not world.catchable(raised):
+        if not world.errors.catchable(raised):
             raise
         return clean_traceback(raised)
     return (
@@ -306,7 +307,7 @@ def made_error(world: PlainWorld, kind: type[BaseException], arguments: tuple[An
 NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"
 
 
-def close_iterator(world: PlainWorld, iterator: Any) -> None:
+def close_iterator(world: World, iterator: Any) -> None:
     closer = reporting(world, iterator, lambda it: _frame.native(getattr, it, "close", None))
     if closer is not None:
         _frame.native(closer)
@@ -325,7 +326,7 @@ class Generator(Suspended):
     def __next__(self) -> Any:
         """Implement next(self)."""
         # C is asking, so it may look into what it gets
-        return self.frame.world.for_c(self.resume())
+        return self.frame.world.materialize.for_c(self.resume())
 
     gi_running = Shown(Suspended.is_running)
     gi_suspended = Shown(Suspended.is_suspended)

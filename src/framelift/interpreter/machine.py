@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from framelift import _frame
 from framelift.bytecode import Decoded
@@ -27,7 +27,7 @@ from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry
-from framelift.interpreter.world import PlainWorld
+from framelift.interpreter.world import W
 
 RETURN = Sentinel("RETURN")
 YIELD = Sentinel("YIELD")
@@ -74,15 +74,15 @@ def watched(ops: Ops, watch: Watch) -> Ops:
     return [(then_look, instruction) for instruction in ops]
 
 
-class Machine:
+class Machine(Generic[W]):
     """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
 
     served: ClassVar[dict[Any, Any]]
     """Calls that the interpreter answers itself; see `framelift.interpreter.calls`."""
 
-    def __init__(self, world: PlainWorld) -> None:
+    def __init__(self, world: W) -> None:
         self.world = world
-        self.frame: Frame | None = None
+        self.frame: Frame[W] | None = None
         """The innermost frame: where a break, or an error, is reported."""
         self.depth = 0
         self.limit = sys.getrecursionlimit()
@@ -93,7 +93,7 @@ class Machine:
         self.stop_with: BaseException | None = None
         self.watch: Watch | None = None
         """Shown what each instruction leaves on top of the stack."""
-        self.stopped: Frame | None = None
+        self.stopped: Frame[W] | None = None
         """The innermost frame of the outermost run when that ended, and where it stood."""
         self.stopped_at = NOWHERE
 
@@ -109,12 +109,12 @@ class Machine:
 
     def enter(self, func: FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """A frame entered from C, its arguments bound by CPython."""
-        self.world.entered(func)
-        frame = Frame(self, func, decoded(func.__code__), self.world.defaults_of(func, arguments))
+        self.world.functions.entered(func)
+        frame = Frame(self, func, decoded(func.__code__), self.world.functions.defaults(func, arguments))
         frame.namespace = namespace
         return self.run(frame)
 
-    def run(self, base: Frame, error: BaseException | None = None) -> Any:
+    def run(self, base: Frame[W], error: BaseException | None = None) -> Any:
         """What `base` returns; or YIELD, and what it yields is in `base.value`.
 
         With `error` the frame goes on by that being raised where it stands.
@@ -185,7 +185,7 @@ class Machine:
                     return frame.value
                 else:
                     # no local variable holds the result: it would live on for as long as this loop does
-                    caller: Frame = frame.back  # type: ignore[assignment]
+                    caller: Frame[W] = frame.back  # type: ignore[assignment]
                     self.depth -= 1
                     if frame.instead is MISSING:
                         caller.stack.append(frame.value)
@@ -214,9 +214,11 @@ class Machine:
             ops[self.stop_at.ip] = (end_run, self.stop_with)
         return ops
 
-    def unwind(self, frame: Frame, base: Frame, error: BaseException, reraised: bool) -> Frame | None:
+    def unwind(
+        self, frame: Frame[W], base: Frame[W], error: BaseException, reraised: bool
+    ) -> Frame[W] | None:
         """The frame whose handler takes the error, its stack prepared; None: it leaves `base`."""
-        if not self.world.catchable(error):
+        if not self.world.errors.catchable(error):
             return None
         raised_at = frame.ip
         if reraised:
@@ -226,7 +228,7 @@ class Machine:
         while True:
             entry = frame.code.handler_at(frame.ip)
             if entry is not None:
-                self.world.catching(error)
+                self.world.errors.catching(error)
                 del frame.stack[entry.depth :]
                 frame.kwnames = ()  # those of a call that raised
                 if entry.push_lasti:

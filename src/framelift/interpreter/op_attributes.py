@@ -10,32 +10,33 @@ from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.calls import zero_argument_super
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_seen
+from framelift.interpreter.lookups import builtin_named
 from framelift.interpreter.pending import opened
 
 
 def LOAD_ATTR(f: Frame, name: str) -> None:
-    f.stack[-1] = f.world.load_attr(f.stack[-1], name)
+    f.stack[-1] = f.world.attributes.load(f.stack[-1], name)
 
 
 def LOAD_TB_FRAME(f: Frame, name: str) -> None:
     """The frames in the tracebacks of interpreted code stand for others."""
-    f.stack[-1] = as_seen(f.world.load_attr(f.stack[-1], name))
+    f.stack[-1] = as_seen(f.world.attributes.load(f.stack[-1], name))
 
 
 def LOAD_METHOD(f: Frame, name: str) -> None:
     """Pushes the pair (function, self), or (NULL, attribute)."""
-    f.stack[-1:] = f.world.load_method(f.stack[-1], name)
+    f.stack[-1:] = f.world.attributes.load_method(f.stack[-1], name)
 
 
 def STORE_ATTR(f: Frame, name: str) -> None:
     stack = f.stack
-    f.world.store_attr(stack[-1], name, stack[-2])
+    f.world.attribute_writes.store(stack[-1], name, stack[-2])
     stack.pop()
     stack.pop()
 
 
 def DELETE_ATTR(f: Frame, name: str) -> None:
-    f.world.delete_attr(f.stack[-1], name)
+    f.world.attribute_writes.delete(f.stack[-1], name)
     f.stack.pop()
 
 
@@ -54,8 +55,8 @@ def super_attribute(f: Frame, name: str, given: bool) -> Any:
     if made_by is super:
         made = super(opened(cls), opened(start)) if given else zero_argument_super(f)
     else:
-        made = f.world.operate(made_by, *((cls, start) if given else ()))
-    return f.world.load_attr(made, name)
+        made = f.world.operators.apply(made_by, *((cls, start) if given else ()))
+    return f.world.attributes.load(made, name)
 
 
 # ---- imports
@@ -64,13 +65,13 @@ def super_attribute(f: Frame, name: str, given: bool) -> Any:
 def IMPORT_NAME(f: Frame, name: str) -> None:
     from_list = opened(f.stack[-1])
     level = opened(f.stack[-2])
-    f.stack[-2:] = [f.world.import_name(name, f.globals, f.namespace, from_list, level)]
+    f.stack[-2:] = [f.world.scopes.import_name(name, f.globals, f.namespace, from_list, level)]
 
 
 def IMPORT_FROM(f: Frame, name: str) -> None:
     module = f.stack[-1]
     try:
-        value = f.world.load_attr(module, name)
+        value = f.world.attributes.load(module, name)
     except AttributeError:
         value = NULL
     if value is NULL:
@@ -105,7 +106,7 @@ def IMPORT_STAR(f: Frame, _: Any) -> None:
 
 
 def LOAD_BUILD_CLASS(f: Frame, _: Any) -> None:
-    found = f.world.builtin(f.globals, "__build_class__")
+    found = builtin_named(f.globals, "__build_class__")
     if found is MISSING:
         raise NameError("__build_class__ not found")
     f.stack.append(found)

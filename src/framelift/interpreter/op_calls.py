@@ -52,7 +52,7 @@ def CALL_FUNCTION_EX(f: Frame, flags: int) -> Frame | None:
                 f"{describe_callable(fn)} argument after * must be an iterable, not {type(star).__name__}"
             )
         # an iterator has now given what it had: whoever does the call again must find that
-        star = stack[at] = tuple(f.world.elements(star))
+        star = stack[at] = tuple(f.world.containers.elements(star))
     result = call(f, fn, list(star), dict(kwargs) if kwargs else None)
     del stack[at - 2 :]
     return push_result(f, result)
@@ -77,7 +77,7 @@ def MAKE_FUNCTION(f: Frame, flags: int) -> None:
         fn.__kwdefaults__ = kwdefaults
     if annotations is not None:
         fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
-    f.world.made_function(fn)
+    f.world.functions.made(fn)
     f.stack[-1 - flags.bit_count() :] = [fn]
 
 

@@ -30,7 +30,7 @@ def BUILD_SET(f: Frame, n: int) -> None:
     at = len(f.stack) - n
     built: set[Any] = set()
     for value in f.stack[at:]:
-        f.world.operate(set.add, built, f.world.key(value))
+        f.world.operators.apply(set.add, built, f.world.identity.key(value))
     f.stack[at:] = [built]
 
 
@@ -39,7 +39,7 @@ def BUILD_MAP(f: Frame, n: int) -> None:
     first = len(stack) - 2 * n
     built: dict[Any, Any] = {}
     for at in range(first, len(stack), 2):
-        f.world.store_item(built, stack[at], stack[at + 1])
+        f.world.containers.store(built, stack[at], stack[at + 1])
     stack[first:] = [built]
 
 
@@ -57,18 +57,18 @@ def LIST_APPEND(f: Frame, n: int) -> None:
     if type(target) is list:
         target.append(f.stack[-1])
     else:
-        f.world.append(target, f.stack[-1])
+        f.world.containers.append(target, f.stack[-1])
     f.stack.pop()
 
 
 def SET_ADD(f: Frame, n: int) -> None:
-    f.world.add(f.stack[-n - 1], f.stack[-1])
+    f.world.containers.add(f.stack[-n - 1], f.stack[-1])
     f.stack.pop()
 
 
 def MAP_ADD(f: Frame, n: int) -> None:
     stack = f.stack
-    f.world.put(stack[-n - 2], stack[-2], stack[-1])
+    f.world.containers.put(stack[-n - 2], stack[-2], stack[-1])
     del stack[-2:]
 
 
@@ -76,7 +76,7 @@ def LIST_EXTEND(f: Frame, n: int) -> None:
     iterable = opened(f.stack[-1])
     if not is_iterable(iterable):
         raise TypeError(f"Value after * must be an iterable, not {type(iterable).__name__}")
-    opened(f.stack[-n - 1]).extend(f.world.elements(iterable))
+    opened(f.stack[-n - 1]).extend(f.world.containers.elements(iterable))
     f.stack.pop()
 
 
@@ -90,13 +90,13 @@ def SET_UPDATE(f: Frame, n: int) -> None:
     value, target = opened(stack[-1]), opened(stack[-n - 1])
     if isinstance(value, (set, frozenset)) or type(value) is dict:
         # C makes room for all of them at once, which decides the order of the set
-        f.world.operate(set.update, target, dict.fromkeys(value) if type(value) is dict else value)
+        f.world.operators.apply(set.update, target, dict.fromkeys(value) if type(value) is dict else value)
         stack.pop()
         return
     # an iterator has now given what it had: whoever does the update again must find that
-    values = stack[-1] = f.world.elements(value)
-    for key in [f.world.key(value) for value in values]:
-        f.world.operate(set.add, target, key)
+    values = stack[-1] = f.world.containers.elements(value)
+    for key in [f.world.identity.key(value) for value in values]:
+        f.world.operators.apply(set.add, target, key)
     stack.pop()
 
 
@@ -104,7 +104,7 @@ def DICT_UPDATE(f: Frame, n: int) -> None:
     mapping = opened(f.stack[-1])
     if not is_mapping(mapping):
         raise TypeError(f"'{type(mapping).__name__}' object is not a mapping")
-    f.world.operate(dict.update, opened(f.stack[-n - 1]), mapping)
+    f.world.operators.apply(dict.update, opened(f.stack[-n - 1]), mapping)
     f.stack.pop()
 
 
@@ -119,10 +119,10 @@ def DICT_MERGE(f: Frame, n: int) -> None:
     merged: dict[Any, Any] = {}
     keys: Any = merged
     if isinstance(mapping, dict):
-        f.world.operate(dict.update, merged, mapping)
+        f.world.operators.apply(dict.update, merged, mapping)
     else:
-        keys = f.world.elements(f.world.operate(operator.methodcaller("keys"), mapping))
-        merged.update((key, f.world.load_item(mapping, key)) for key in keys)
+        keys = f.world.containers.elements(f.world.operators.apply(operator.methodcaller("keys"), mapping))
+        merged.update((key, f.world.containers.load(mapping, key)) for key in keys)
     seen = set(target)
     for key in keys:
         if key in seen:
@@ -161,12 +161,12 @@ def UNPACK_SEQUENCE(f: Frame, n: int) -> None:
         iterator = unpacking(f, value)
         values = []
         while len(values) < n:
-            item = f.world.advance(iterator)
+            item = f.world.containers.advance(iterator)
             if item is MISSING:
                 break
             values.append(item)
         else:
-            if f.world.advance(iterator) is not MISSING:
+            if f.world.containers.advance(iterator) is not MISSING:
                 raise ValueError(f"too many values to unpack (expected {n})")
     if len(values) < n:
         raise ValueError(f"not enough values to unpack (expected {n}, got {len(values)})")
@@ -178,12 +178,12 @@ def UNPACK_EX(f: Frame, counts: int) -> None:
     iterator = unpacking(f, opened(f.stack[-1]))
     values: list[Any] = []
     while len(values) < before:
-        item = f.world.advance(iterator)
+        item = f.world.containers.advance(iterator)
         if item is MISSING:
             least = f"at least {before + after}" if after else f"at least {before}"
             raise ValueError(f"not enough values to unpack (expected {least}, got {len(values)})")
         values.append(item)
-    rest = f.world.elements(iterator)
+    rest = f.world.containers.elements(iterator)
     if len(rest) < after:
         got = before + len(rest)
         raise ValueError(f"not enough values to unpack (expected at least {before + after}, got {got})")
@@ -194,4 +194,4 @@ def UNPACK_EX(f: Frame, counts: int) -> None:
 def unpacking(f: Frame, value: Any) -> Any:
     if not is_iterable(value):
         raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object")
-    return f.world.iterate(value)
+    return f.world.containers.iterate(value)

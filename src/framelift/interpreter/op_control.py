@@ -15,50 +15,50 @@ def JUMP_FORWARD(f: Frame, target: int) -> int:
 
 def POP_JUMP_IF_FALSE(f: Frame, target: int) -> int | None:
     value = f.stack[-1]
-    jumps = value is False or (value is not True and not f.world.truth(value))
+    jumps = value is False or (value is not True and not f.world.operators.truth(value))
     f.stack.pop()
     return target if jumps else None
 
 
 def POP_JUMP_IF_TRUE(f: Frame, target: int) -> int | None:
     value = f.stack[-1]
-    jumps = value is True or (value is not False and f.world.truth(value))
+    jumps = value is True or (value is not False and f.world.operators.truth(value))
     f.stack.pop()
     return target if jumps else None
 
 
 def POP_JUMP_IF_NONE(f: Frame, target: int) -> int | None:
-    jumps = f.world.same(f.stack[-1], None)
+    jumps = f.world.identity.same(f.stack[-1], None)
     f.stack.pop()
     return target if jumps else None
 
 
 def POP_JUMP_IF_NOT_NONE(f: Frame, target: int) -> int | None:
-    stays = f.world.same(f.stack[-1], None)
+    stays = f.world.identity.same(f.stack[-1], None)
     f.stack.pop()
     return None if stays else target
 
 
 def JUMP_IF_FALSE_OR_POP(f: Frame, target: int) -> int | None:
-    if not f.world.truth(f.stack[-1]):
+    if not f.world.operators.truth(f.stack[-1]):
         return target
     f.stack.pop()
     return None
 
 
 def JUMP_IF_TRUE_OR_POP(f: Frame, target: int) -> int | None:
-    if f.world.truth(f.stack[-1]):
+    if f.world.operators.truth(f.stack[-1]):
         return target
     f.stack.pop()
     return None
 
 
 def GET_ITER(f: Frame, _: Any) -> None:
-    f.stack[-1] = f.world.iterate(f.stack[-1])
+    f.stack[-1] = f.world.containers.iterate(f.stack[-1])
 
 
 def FOR_ITER(f: Frame, end: int) -> int | None:
-    item = f.world.advance(f.stack[-1])
+    item = f.world.containers.advance(f.stack[-1])
     if item is MISSING:
         f.stack.pop()
         return end

@@ -26,12 +26,12 @@ def RAISE_VARARGS(f: Frame, n: int) -> Sentinel | None:
         handled = sys.exception()
         if handled is None:
             raise RuntimeError("No active exception to reraise")
-        f.world.raising(handled)
+        f.world.errors.raising(handled)
         f.value = handled
         return RERAISE_SIGNAL
     cause = opened(f.stack[-1]) if n == 2 else MISSING
     error = as_exception(f, opened(f.stack[-n]), "exceptions must derive from BaseException")
-    f.world.raising(error)
+    f.world.errors.raising(error)
     if cause is None:
         error.__cause__ = None
     elif cause is not MISSING:
@@ -41,7 +41,7 @@ def RAISE_VARARGS(f: Frame, n: int) -> Sentinel | None:
 
 def as_exception(f: Frame, value: Any, otherwise: str) -> BaseException:
     if isinstance(value, type) and issubclass(value, BaseException):
-        made = f.world.operate(value)
+        made = f.world.operators.apply(value)
         if not isinstance(made, BaseException):
             raise TypeError(f"{NO_EXCEPTION.format(value)}, not {type(made)!r}")
         return made
@@ -71,7 +71,7 @@ def POP_EXCEPT(f: Frame, _: Any) -> None:
 
 def RERAISE(f: Frame, _: Any) -> Sentinel:
     error = opened(f.stack[-1])
-    f.world.raising(error)
+    f.world.errors.raising(error)
     f.stack.pop()
     f.value = error
     return RERAISE_SIGNAL
@@ -87,7 +87,7 @@ def CHECK_EXC_MATCH(f: Frame, _: Any) -> None:
         raise TypeError(CATCHING)
     # exception matching is by the MRO alone: it never asks __instancecheck__
     mro = type(opened(f.stack[-2])).__mro__
-    f.world.guard_bases(mro[0])
+    f.world.classes.guard_bases(mro[0])
     f.stack[-1] = any(opened(c) in mro for c in classes)
 
 
@@ -101,13 +101,13 @@ def CHECK_EG_MATCH(f: Frame, _: Any) -> None:
         raise TypeError(CATCHING)
     if any(issubclass(c, BaseExceptionGroup) for c in classes):
         raise TypeError("catching ExceptionGroup with except* is not allowed. Use except instead.")
-    f.world.guard_bases(type(error))
+    f.world.classes.guard_bases(type(error))
     rest: BaseException | None
     if isinstance(error, classes):
         match = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
         rest = None
     elif isinstance(error, BaseExceptionGroup):
-        match, rest = f.world.operate(operator.methodcaller("split", classes), error)
+        match, rest = f.world.operators.apply(operator.methodcaller("split", classes), error)
     else:
         match, rest = None, error
     if match is None:
@@ -125,7 +125,7 @@ def PREP_RERAISE_STAR(f: Frame, _: Any) -> None:
     errors = [error for error in map(opened, results) if error is not None]
     if errors and isinstance(original, BaseExceptionGroup):
         for error in (original, *errors):
-            f.world.for_c(error)  # it will be looked into
+            f.world.materialize.for_c(error)  # it will be looked into
     f.stack[-2:] = [to_reraise(original, errors)]
 
 
@@ -183,10 +183,10 @@ def enter_context(f: Frame, enter: str, leave: str, protocol: str) -> Frame | No
 
 def context_methods(f: Frame, manager: Any, enter: str, leave: str, protocol: str) -> tuple[Any, Any]:
     name = type(opened(manager)).__name__
-    entering = f.world.special(manager, enter)
+    entering = f.world.classes.special(manager, enter)
     if entering is MISSING:
         raise TypeError(f"'{name}' object does not support the {protocol}")
-    leaving = f.world.special(manager, leave)
+    leaving = f.world.classes.special(manager, leave)
     if leaving is MISSING:
         raise TypeError(f"'{name}' object does not support the {protocol} (missed {leave} method)")
     return entering, leaving

@@ -45,7 +45,7 @@ def GET_YIELD_FROM_ITER(f: Frame, _: Any) -> None:
         if not f.code.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE):
             raise TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")
     elif not isinstance(value, types.GeneratorType):
-        value = f.world.iterate(value)
+        value = f.world.containers.iterate(value)
     f.stack[-1] = value
 
 
@@ -66,8 +66,8 @@ def send(f: Frame, receiver: Any, value: Any) -> Any:
     if issubclass(type(receiver), Suspended):
         return receiver.resume(value)
     if value is None:
-        return f.world.operate(next, receiver)
-    return f.world.operate(_frame.native(getattr, receiver, "send"), value)
+        return f.world.operators.apply(next, receiver)
+    return f.world.operators.apply(_frame.native(getattr, receiver, "send"), value)
 
 
 def END_SEND(f: Frame, _: Any) -> None:
@@ -115,14 +115,14 @@ def awaitable(f: Frame, value: Any, where: int) -> Any:
         return value
     if isinstance(value, types.GeneratorType) and value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         return value
-    awaiting = f.world.special(value, "__await__")
+    awaiting = f.world.classes.special(value, "__await__")
     if awaiting is MISSING:
         text = {
             1: "'async with' received an object from __aenter__ that does not implement __await__: {}",
             2: "'async with' received an object from __aexit__ that does not implement __await__: {}",
         }.get(where, "object {} can't be used in 'await' expression")
         raise TypeError(text.format(type(value).__name__))
-    iterator = f.world.operate(awaiting)
+    iterator = f.world.operators.apply(awaiting)
     if isinstance(iterator, types.CoroutineType):
         raise TypeError("__await__() returned a coroutine")
     if not hasattr(type(iterator), "__next__"):
@@ -135,10 +135,10 @@ def awaitable(f: Frame, value: Any, where: int) -> Any:
 
 def GET_AITER(f: Frame, _: Any) -> None:
     value = opened(f.stack[-1])
-    method = f.world.special(value, "__aiter__")
+    method = f.world.classes.special(value, "__aiter__")
     if method is MISSING:
         raise TypeError(f"'async for' requires an object with __aiter__ method, got {type(value).__name__}")
-    iterator = f.world.operate(method)
+    iterator = f.world.operators.apply(method)
     if not hasattr(type(iterator), "__anext__"):
         raise TypeError(
             f"'async for' received an object from __aiter__ that does not implement __anext__: "
@@ -149,17 +149,17 @@ def GET_AITER(f: Frame, _: Any) -> None:
 
 def GET_ANEXT(f: Frame, _: Any) -> None:
     iterator = f.stack[-1]
-    method = f.world.special(iterator, "__anext__")
+    method = f.world.classes.special(iterator, "__anext__")
     if method is MISSING:
         raise TypeError(
             f"'async for' requires an iterator with __anext__ method, got {type(iterator).__name__}"
         )
-    value = opened(f.world.operate(method))
+    value = opened(f.world.operators.apply(method))
     try:
         f.stack.append(awaitable(f, value, 0))
         return
     except BaseException as raised:
-        if not f.world.catchable(raised):
+        if not f.world.errors.catchable(raised):
             raise
         failure = clean_traceback(raised)
     kind = type(value).__name__

@@ -21,7 +21,7 @@ RESUME = NOP
 
 def POP_TOP(f: Frame, _: Any) -> None:
     if type(f.stack[-1]) is Pending:
-        f.world.dropping(f.stack[-1])
+        f.world.lifetimes.dropping(f.stack[-1])
     f.stack.pop()
 
 
@@ -81,7 +81,7 @@ def MAKE_CELL(f: Frame, slot: int) -> None:
 
 
 def COPY_FREE_VARS(f: Frame, n: int) -> None:
-    f.fast[len(f.fast) - n :] = f.world.cells(f.func)
+    f.fast[len(f.fast) - n :] = f.world.functions.cells(f.func)
 
 
 def LOAD_CLOSURE(f: Frame, slot: int) -> None:
@@ -125,25 +125,25 @@ def unbound_cell(f: Frame, slot: int) -> NameError:
 def LOAD_GLOBAL(f: Frame, name: str) -> None:
     value = f.names.get(name, MISSING)
     if value is MISSING:
-        value = f.world.load_global(f.globals, name)
+        value = f.world.scopes.load(f.globals, name)
     f.stack.append(value)
 
 
 def LOAD_GLOBAL_CALLABLE(f: Frame, name: str) -> None:
     value = f.names.get(name, MISSING)
     if value is MISSING:
-        value = f.world.load_global(f.globals, name)
+        value = f.world.scopes.load(f.globals, name)
     f.stack.append(NULL)
     f.stack.append(value)
 
 
 def STORE_GLOBAL(f: Frame, name: str) -> None:
-    f.world.store_global(f.globals, name, f.stack[-1])
+    f.world.scopes.store(f.globals, name, f.stack[-1])
     f.stack.pop()
 
 
 def DELETE_GLOBAL(f: Frame, name: str) -> None:
-    f.world.delete_global(f.globals, name)
+    f.world.scopes.delete(f.globals, name)
 
 
 # ---- the namespace of class bodies and exec
@@ -158,13 +158,15 @@ def LOAD_NAME(f: Frame, name: str) -> None:
 
 
 def STORE_NAME(f: Frame, name: str) -> None:
-    f.world.store_item(f.namespace, name, f.world.for_c(f.stack[-1]))  # C makes a class of it
+    f.world.containers.store(
+        f.namespace, name, f.world.materialize.for_c(f.stack[-1])
+    )  # C makes a class of it
     f.stack.pop()
 
 
 def DELETE_NAME(f: Frame, name: str) -> None:
     try:
-        f.world.delete_item(f.namespace, name)
+        f.world.containers.delete(f.namespace, name)
     except KeyError:
         found = False
     else:
@@ -203,13 +205,13 @@ def LOAD_FROM_MAPPING_OR_GLOBALS(f: Frame, name: str) -> None:
 
 def SETUP_ANNOTATIONS(f: Frame, _: Any) -> None:
     if from_namespace(f, f.namespace, "__annotations__") is MISSING:
-        f.world.store_item(f.namespace, "__annotations__", {})
+        f.world.containers.store(f.namespace, "__annotations__", {})
 
 
 def from_namespace(f: Frame, namespace: Any, name: str) -> Any:
     if type(namespace) is dict:
         return namespace.get(name, MISSING)
     try:
-        return f.world.load_item(namespace, name)
+        return f.world.containers.load(namespace, name)
     except KeyError:
         return MISSING

@@ -56,42 +56,42 @@ def BINARY_OP(f: Frame, n: int) -> None:
     left = stack[-2]
     if type(left) is Pending:
         left = left.open()
-    stack[-2] = f.world.operate(BINARY[n], left, right)
+    stack[-2] = f.world.operators.apply(BINARY[n], left, right)
     stack.pop()
 
 
 def UNARY_NEGATIVE(f: Frame, _: Any) -> None:
-    f.stack[-1] = f.world.operate(operator.neg, opened(f.stack[-1]))
+    f.stack[-1] = f.world.operators.apply(operator.neg, opened(f.stack[-1]))
 
 
 def UNARY_POSITIVE(f: Frame, _: Any) -> None:
-    f.stack[-1] = f.world.operate(operator.pos, opened(f.stack[-1]))
+    f.stack[-1] = f.world.operators.apply(operator.pos, opened(f.stack[-1]))
 
 
 def UNARY_INVERT(f: Frame, _: Any) -> None:
-    f.stack[-1] = f.world.operate(operator.invert, opened(f.stack[-1]))
+    f.stack[-1] = f.world.operators.apply(operator.invert, opened(f.stack[-1]))
 
 
 def UNARY_NOT(f: Frame, _: Any) -> None:
-    f.stack[-1] = not f.world.truth(f.stack[-1])
+    f.stack[-1] = not f.world.operators.truth(f.stack[-1])
 
 
 def COMPARE_OP(f: Frame, symbol: str) -> None:
     stack = f.stack
     right = opened(stack[-1])
-    stack[-2] = f.world.operate(COMPARISONS[symbol], opened(stack[-2]), right)
+    stack[-2] = f.world.operators.apply(COMPARISONS[symbol], opened(stack[-2]), right)
     stack.pop()
 
 
 def IS_OP(f: Frame, negated: int) -> None:
     stack = f.stack
-    stack[-2] = f.world.same(stack[-2], stack[-1]) is not bool(negated)
+    stack[-2] = f.world.identity.same(stack[-2], stack[-1]) is not bool(negated)
     stack.pop()
 
 
 def CONTAINS_OP(f: Frame, negated: int) -> None:
     stack = f.stack
-    stack[-2] = f.world.contains(stack[-1], stack[-2]) is not bool(negated)
+    stack[-2] = f.world.containers.contains(stack[-1], stack[-2]) is not bool(negated)
     stack.pop()
 
 
@@ -100,18 +100,18 @@ def CONTAINS_OP(f: Frame, negated: int) -> None:
 
 def BINARY_SUBSCR(f: Frame, _: Any) -> None:
     stack = f.stack
-    stack[-2] = f.world.load_item(stack[-2], stack[-1])
+    stack[-2] = f.world.containers.load(stack[-2], stack[-1])
     stack.pop()
 
 
 def STORE_SUBSCR(f: Frame, _: Any) -> None:
     stack = f.stack
-    f.world.store_item(stack[-2], stack[-1], stack[-3])
+    f.world.containers.store(stack[-2], stack[-1], stack[-3])
     del stack[-3:]
 
 
 def DELETE_SUBSCR(f: Frame, _: Any) -> None:
-    f.world.delete_item(f.stack[-2], f.stack[-1])
+    f.world.containers.delete(f.stack[-2], f.stack[-1])
     del f.stack[-2:]
 
 
@@ -122,12 +122,12 @@ def BUILD_SLICE(f: Frame, n: int) -> None:
 
 def BINARY_SLICE(f: Frame, _: Any) -> None:
     stack = f.stack
-    stack[-3:] = [f.world.load_item(stack[-3], slice(opened(stack[-2]), opened(stack[-1])))]
+    stack[-3:] = [f.world.containers.load(stack[-3], slice(opened(stack[-2]), opened(stack[-1])))]
 
 
 def STORE_SLICE(f: Frame, _: Any) -> None:
     stack = f.stack
-    f.world.store_item(stack[-3], slice(opened(stack[-2]), opened(stack[-1])), stack[-4])
+    f.world.containers.store(stack[-3], slice(opened(stack[-2]), opened(stack[-1])), stack[-4])
     del stack[-4:]
 
 
@@ -142,9 +142,9 @@ def FORMAT_VALUE(f: Frame, flags: int) -> None:
     value = opened(f.stack[at])
     conversion = CONVERSIONS[flags & 3]
     if conversion is not None:
-        value = f.world.operate(conversion, value)
+        value = f.world.operators.apply(conversion, value)
     if not (type(value) is str and spec == ""):
-        value = f.world.operate(format, value, spec)
+        value = f.world.operators.apply(format, value, spec)
     f.stack[at:] = [value]
 
 
@@ -154,5 +154,5 @@ def BUILD_STRING(f: Frame, n: int) -> None:
 
 
 def PRINT_EXPR(f: Frame, _: Any) -> None:
-    f.world.operate(sys.displayhook, opened(f.stack[-1]))
+    f.world.operators.apply(sys.displayhook, opened(f.stack[-1]))
     f.stack[-1:] = [None] if version.INTRINSICS_PUSH else []

@@ -15,7 +15,7 @@ SEQUENCE, MAPPING, SELF = 1 << 5, 1 << 6, 1 << 22
 
 
 def GET_LEN(f: Frame, _: Any) -> None:
-    f.stack.append(f.world.operate(len, opened(f.stack[-1])))
+    f.stack.append(f.world.operators.apply(len, opened(f.stack[-1])))
 
 
 def MATCH_SEQUENCE(f: Frame, _: Any) -> None:
@@ -34,13 +34,13 @@ def MATCH_KEYS(f: Frame, _: Any) -> None:
     seen: set[Any] = set()
     values: list[Any] | None = []
     for key in keys:
-        key = f.world.key(key)
+        key = f.world.identity.key(key)
         if key in seen:
             raise ValueError(f"mapping pattern checks duplicate key ({key!r})")
         seen.add(key)
     getter = mapping_getter(f, subject) if keys else ()
     for key in keys:
-        value = f.world.operate(*getter, f.world.key(key), MISSING)
+        value = f.world.operators.apply(*getter, f.world.identity.key(key), MISSING)
         if value is MISSING:
             values = None
             break
@@ -50,10 +50,10 @@ def MATCH_KEYS(f: Frame, _: Any) -> None:
 
 def mapping_getter(f: Frame, subject: Any) -> tuple[Any, ...]:
     """What a key is looked up with: the method and its owner, or something that needs none."""
-    found = f.world.class_attribute(type(subject), "get")
+    found = f.world.classes.attribute(type(subject), "get")
     if type(found) in (FunctionType, MethodDescriptorType):
         return found, subject
-    return (f.world.load_attr(subject, "get"),)
+    return (f.world.attributes.load(subject, "get"),)
 
 
 def MATCH_CLASS(f: Frame, count: int) -> None:
@@ -67,7 +67,7 @@ def matched_attributes(
 ) -> tuple[Any, ...] | None:
     if not isinstance(cls, type):
         raise TypeError(version.NOT_A_CLASS_PATTERN)
-    if not f.world.is_instance(subject, cls):
+    if not f.world.operators.is_instance(subject, cls):
         return None
     values = []
     seen: set[str] = set()
@@ -77,12 +77,12 @@ def matched_attributes(
             raise TypeError(f"{cls.__name__}() got multiple sub-patterns for attribute {name!r}")
         seen.add(name)
         try:
-            return f.world.load_attr(subject, name)
+            return f.world.attributes.load(subject, name)
         except AttributeError:
             return MISSING
 
     if count:
-        f.world.class_attribute(cls, "__match_args__")
+        f.world.classes.attribute(cls, "__match_args__")
         match_args = getattr(cls, "__match_args__", MISSING)
         match_self = match_args is MISSING and bool(cls.__flags__ & SELF)
         if match_args is MISSING:

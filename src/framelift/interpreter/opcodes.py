@@ -15,7 +15,7 @@ from framelift.interpreter import (
 )
 from framelift.interpreter.machine import HANDLERS
 
-for module in (
+MODULES = (
     op_names,
     op_operators,
     op_attributes,
@@ -25,7 +25,9 @@ for module in (
     op_exceptions,
     op_generators,
     op_patterns,
-):
+)
+
+for module in MODULES:
     HANDLERS.update(
         {name: value for name, value in vars(module).items() if name.isupper() and callable(value)}
     )

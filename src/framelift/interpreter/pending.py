@@ -19,10 +19,10 @@ class Loads(Protocol):
 
 
 class Pending:
-    __slots__ = ("opened", "source", "value", "world")
+    __slots__ = ("inputs", "opened", "source", "value")
 
-    def __init__(self, world: Loads, source: Any, value: Any) -> None:
-        self.world = world
+    def __init__(self, inputs: Loads, source: Any, value: Any) -> None:
+        self.inputs = inputs
         self.source = source
         self.value = value
         self.opened: Any = MISSING
@@ -31,7 +31,7 @@ class Pending:
         """The real object, guarded; the same one each time."""
         opened = self.opened
         if opened is MISSING:
-            opened = self.opened = self.world.load(self.value, self.source)
+            opened = self.opened = self.inputs.load(self.value, self.source)
         return opened
 
     def __repr__(self) -> str:

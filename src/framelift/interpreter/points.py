@@ -63,14 +63,14 @@ def standing(frame: Frame, steps: bool) -> Standing:
         # the names belong to the call that follows, and are forgotten in between
         while body.name(at) != "KW_NAMES":
             at -= 1
-    takes_free = frame.world.made_inside(frame.func) if origin is None else origin.takes_free
+    takes_free = frame.world.functions.is_made_inside(frame.func) if origin is None else origin.takes_free
     return held(frame, body, at, takes_free, origin)
 
 
 def standing_generator(frame: Frame, started: bool) -> Standing:
     """A generator's frame, at the `yield` where it is suspended; if it has not started, where it begins."""
     at = frame.ip - 1 if started else frame.ip + 1
-    return held(frame, body_of(frame.code.code), at, frame.world.made_inside(frame.func), None)
+    return held(frame, body_of(frame.code.code), at, frame.world.functions.is_made_inside(frame.func), None)
 
 
 def held(frame: Frame, body: Body, at: int, takes_free: bool, origin: Origin | None) -> Standing:
@@ -78,7 +78,7 @@ def held(frame: Frame, body: Body, at: int, takes_free: bool, origin: Origin | N
     free = len(body.code.co_freevars)
     own = len(slot_names(body.code)) - free
     dead = dead_slots(body, at)
-    missed = frame.world.may_be_missed
+    missed = frame.world.lifetimes.may_be_missed
     unbound = frozenset(
         slot
         for slot in range(own)

@@ -1,260 +1,173 @@
-"""What operations do when nothing is abstract: what CPython does.
+"""What the interpreter asks about values: the protocol of a world.
 
-`PlainWorld` is the interpreter's whole view of values. Every operation that could run Python code
-goes through `native`, so that the frames it enters come back to the interpreter. The world of a
-trace (`framelift.trace.world`) overrides the operations that can meet something from outside.
+A handler of an opcode does nothing to a value by itself: it asks a part of its frame's world. Where nothing
+is abstract that is `PlainWorld` (`interpreter/plain.py`), which does what CPython does. In a trace it is
+`TraceWorld` (`trace/world.py`), which can meet values from outside.
 """
 
 from __future__ import annotations
 
-import builtins
-import decimal
-import operator
-from collections.abc import Callable
-from types import CellType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from framelift import _frame
-from framelift.core.policy import interprets
-from framelift.core.sentinels import MISSING, NULL
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultedTypeVar
 
-native = _frame.native
-T = TypeVar("T")
+    from framelift.interpreter.frame import Frame
 
-STAND_INS: dict[type, type] = {}
-"""A class of Framelift's -> the builtin class that its instances are taken for."""
+    W = DefaultedTypeVar("W", bound="World", default="World", covariant=True)
+else:
+    W = TypeVar("W")
+"""The world of a frame or machine: any, unless it is said which."""
 
-
-def stands_for(builtin: type) -> Callable[[type[T]], type[T]]:
-    """The class gets the builtin's name too: it is in the messages of errors that C raises."""
-
-    def register(cls: type[T]) -> type[T]:
-        STAND_INS[cls] = builtin
-        cls.__name__ = builtin.__name__
-        return cls
-
-    return register
+Scope = dict[str, Any]
+Keywords = dict[str, Any]
 
 
-def is_ours(cls: type) -> bool:
-    """A class of Framelift's, such as what stands for a generator: no part of the program."""
-    module: Any = cls.__module__  # what stands for a frame has none that is text
-    return module.partition(".")[0] == "framelift" if isinstance(module, str) else cls in STAND_INS
+class Scopes(Protocol):
+    """Global names."""
 
-
-def is_watched(cls: type) -> bool:
-    """Whether programs hold weak references to instances of a class."""
-    return cls.__weakrefoffset__ != 0 and not issubclass(cls, UNWATCHED) and not is_ours(cls)
-
-
-UNWATCHED: tuple[type, ...] = (type, FunctionType, ModuleType)
-"""They are weakly referenced anyway; it is seldom a variable that keeps one alive."""
-
-
-def leave_unwatched(cls: type) -> None:
-    global UNWATCHED
-    UNWATCHED += (cls,)
-
-
-RELIED_ON: tuple[type, ...] = (decimal.Context,)
-"""Classes of C's that give out parts of their instances which don't keep them alive: `flags`, `traps`."""
-
-
-class PlainWorld:
-    runs_finalisers = True
-    """Whether a suspended generator that dies runs its `finally` blocks."""
-
-    def finalise(self, generator: Any) -> None:
-        """A suspended generator dies."""
-        generator.close()
-
-    # ---- names
-
-    def names(self, scope: dict[str, Any], fn: FunctionType | None = None) -> dict[str, Any]:
+    def names(self, scope: Scope, fn: FunctionType | None = None) -> Scope:
         """Where LOAD_GLOBAL looks first."""
-        return scope
 
-    def load_global(self, scope: dict[str, Any], name: str) -> Any:
+    def load(self, scope: Scope, name: str) -> Any:
         """A name that `names(scope)` does not have."""
-        value = self.builtin(scope, name)
-        if value is MISSING:
-            raise NameError(f"name '{name}' is not defined", name=name)
-        return value
 
-    def builtin(self, scope: dict[str, Any], name: str) -> Any:
-        found = scope.get("__builtins__", builtins)
-        namespace = found if isinstance(found, dict) else vars(found)
-        if type(namespace) is dict:
-            return namespace.get(name, MISSING)
-        try:
-            return native(operator.getitem, namespace, name)
-        except KeyError:
-            return MISSING
+    def store(self, scope: Scope, name: str, value: Any) -> None: ...
 
-    def store_global(self, scope: dict[str, Any], name: str, value: Any) -> None:
-        scope[name] = value
+    def delete(self, scope: Scope, name: str) -> None: ...
 
-    def delete_global(self, scope: dict[str, Any], name: str) -> None:
-        if name not in scope:
-            raise NameError(f"name '{name}' is not defined", name=name)
-        del scope[name]
+    def as_value(self, scope: Scope) -> Any:
+        """What `globals()` gives."""
 
-    def globals_value(self, scope: dict[str, Any]) -> Any:
-        return scope
+    def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any: ...
 
-    def cells(self, fn: FunctionType) -> tuple[CellType, ...]:
-        return fn.__closure__ or ()
 
-    # ---- attributes
+class Functions(Protocol):
+    """Functions, their cells and defaults."""
 
-    def load_attr(self, obj: Any, name: str) -> Any:
-        return native(getattr, obj, name)
+    def cells(self, fn: FunctionType) -> tuple[CellType, ...]: ...
 
-    def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
-        return NULL, native(getattr, obj, name)
+    def defaults(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
+        """Bound arguments, where a default came from outside told so."""
 
-    def store_attr(self, obj: Any, name: str, value: Any) -> None:
-        native(setattr, obj, name, value)
+    def made(self, fn: FunctionType) -> None:
+        """The program has made a function."""
 
-    def delete_attr(self, obj: Any, name: str) -> None:
-        native(delattr, obj, name)
+    def is_made_inside(self, fn: FunctionType) -> bool:
+        """Whether the program has made the function, so that another run has another one."""
 
-    def class_attribute(self, cls: type, name: str) -> Any:
+    def entered(self, fn: FunctionType) -> None:
+        """A function is about to be interpreted."""
+
+
+class Classes(Protocol):
+    """What classes say."""
+
+    def attribute(self, cls: type, name: str) -> Any:
         """What the class itself says of a name, descriptors not bound; MISSING if nothing."""
-        for base in cls.__mro__:
-            namespace = base.__dict__
-            if name in namespace:
-                return namespace[name]
-        return MISSING
 
     def guard_bases(self, cls: type) -> None:
         """What happens now depends on what a class is derived from."""
 
     def special(self, obj: Any, name: str) -> Any:
         """A special method, bound: looked up on the type, as CPython does; MISSING if there is none."""
-        found = self.class_attribute(type(obj), name)
-        if found is MISSING:
-            return MISSING
-        if type(found) is FunctionType:
-            return MethodType(found, obj)
-        getter = getattr(type(found), "__get__", None)
-        return found if getter is None else self.got(getter, found, obj, type(obj))
-
-    def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:
-        """What a descriptor's `__get__` gives."""
-        return native(getter, found, obj, cls)
 
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""
-        cls = type(obj)
-        return STAND_INS.get(cls, cls) if type(cls) is type else cls  # a metaclass may have an odd hash
 
-    def frame_object(self, frame: Any) -> Any:
-        """What the program sees of a frame that is being interpreted."""
-        return frame.view()
 
-    def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return self.call_native(frame, builtins.vars, args, kwargs)
+class Attributes(Protocol):
+    """Attributes read."""
 
-    def names_of(self, frame: Any, obj: Any) -> Any:
-        return self.call_native(frame, builtins.dir, [obj], {})
+    def load(self, obj: Any, name: str) -> Any: ...
 
-    def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
-        importer = self.builtin(scope, "__import__")
-        if importer is MISSING:
-            raise ImportError("__import__ not found")
-        return native(importer, name, scope, namespace, from_list, level)
+    def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
+        """The pair (function, self), or (NULL, attribute)."""
 
-    # ---- items
+    def vars_of(self, frame: Frame, args: list[Any], kwargs: Keywords) -> Any: ...
 
-    def load_item(self, container: Any, key: Any) -> Any:
-        return native(operator.getitem, container, key)
+    def names_of(self, frame: Frame, obj: Any) -> Iterable[Any]:
+        """What `dir` lists, not sorted."""
 
-    def store_item(self, container: Any, key: Any, value: Any) -> None:
-        native(operator.setitem, container, key, value)
 
-    def delete_item(self, container: Any, key: Any) -> None:
-        native(operator.delitem, container, key)
+class AttributeWrites(Protocol):
+    """Attributes set and deleted."""
 
-    def contains(self, container: Any, value: Any) -> bool:
-        return native(operator.contains, container, value)
+    def store(self, obj: Any, name: str, value: Any) -> None: ...
+
+    def delete(self, obj: Any, name: str) -> None: ...
+
+
+class Containers(Protocol):
+    """Items and iteration."""
+
+    def load(self, container: Any, key: Any) -> Any: ...
+
+    def store(self, container: Any, key: Any, value: Any) -> None: ...
+
+    def delete(self, container: Any, key: Any) -> None: ...
+
+    def contains(self, container: Any, value: Any) -> bool: ...
 
     def append(self, target: Any, value: Any) -> None:
-        """What a comprehension does; so are the next two."""
-        target.append(value)
+        """What a comprehension does to a list."""
 
     def add(self, target: Any, value: Any) -> None:
-        self.operate(set.add, target, self.key(value))
+        """What a comprehension does to a set."""
 
     def put(self, target: Any, key: Any, value: Any) -> None:
-        self.store_item(target, key, value)
+        """What a comprehension does to a dictionary."""
 
-    def key(self, value: Any) -> Any:
-        """A value about to be hashed."""
-        return value
-
-    # ---- iteration
-
-    def iterate(self, value: Any) -> Any:
-        return native(iter, value)
+    def iterate(self, value: Any) -> Any: ...
 
     def advance(self, iterator: Any) -> Any:
         """The next item; MISSING at the end."""
-        return native(next, iterator, MISSING)
 
-    def elements(self, iterable: Any) -> list[Any]:
-        return native(list, iterable)
+    def elements(self, iterable: Any) -> list[Any]: ...
 
-    # ---- operators, truth, identity
 
-    def operate(self, fn: Any, *operands: Any) -> Any:
+class Operators(Protocol):
+    """Operators and questions about values."""
+
+    def apply(self, fn: Any, *operands: Any) -> Any:
         """An operation that C implements, on operands that are already open."""
-        return native(fn, *operands)
 
-    def truth(self, value: Any) -> bool:
-        return native(bool, value)
+    def truth(self, value: Any) -> bool: ...
 
+    def is_instance(self, value: Any, cls: Any) -> bool: ...
+
+
+class Identity(Protocol):
     def same(self, left: Any, right: Any) -> bool:
-        return left is right
+        """The operator `is`."""
 
-    def is_instance(self, value: Any, cls: Any) -> bool:
-        return native(isinstance, value, cls)
+    def key(self, value: Any) -> Any:
+        """A value about to be hashed."""
 
-    # ---- calls
 
-    def interprets(self, fn: FunctionType) -> bool:
-        return interprets(fn)
-
-    def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-        return native(fn, *args, **kwargs) if kwargs else native(fn, *args)
-
-    def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-        """A call of a `functools.lru_cache` wrapper."""
-        return self.call_native(frame, fn, args, kwargs)
-
-    def defaults_of(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
-        """Bound arguments, where a default came from outside told so."""
-        return bound
-
-    def made_function(self, fn: FunctionType) -> None:
-        """The program has made a function."""
-
-    def made_inside(self, fn: FunctionType) -> bool:
-        """Whether the program has made the function, so that another run has another one."""
-        return False
-
-    def entered(self, fn: FunctionType) -> None:
-        """A function is about to be interpreted."""
-
+class Materialize(Protocol):
     def for_c(self, value: Any) -> Any:
         """A value about to be seen by C code."""
-        return value
+
+
+class Calls(Protocol):
+    """Calls of what is not interpreted."""
+
+    def interprets(self, fn: FunctionType) -> bool: ...
+
+    def native(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any: ...
+
+    def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
+        """A call of a `functools.lru_cache` wrapper."""
 
     def creating(self, cls: type) -> None:
         """The program is about to make an instance."""
 
-    def dropping(self, value: Any) -> None:
-        """The program lets go of a value from outside, such as the iterator of a loop that it leaves."""
+
+class Errors(Protocol):
+    """Exceptions on their way to the program's handlers."""
 
     def raising(self, error: BaseException) -> None:
         """The program is about to raise an exception, perhaps not for the first time."""
@@ -262,10 +175,62 @@ class PlainWorld:
     def catching(self, error: BaseException) -> None:
         """A handler of the program's is about to see the exception."""
 
-    def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
-        """Whether a variable that is not read again is handed over all the same, for what it holds."""
-        return False
-
     def catchable(self, error: BaseException) -> bool:
         """Whether the program's own handlers may see the exception."""
-        return True
+
+
+class Lifetimes(Protocol):
+    """Objects that the program lets go of."""
+
+    @property
+    def runs_finalisers(self) -> bool:
+        """Whether a suspended generator that dies runs its `finally` blocks."""
+
+    def finalise(self, generator: Any) -> None:
+        """A suspended generator dies."""
+
+    def dropping(self, value: Any) -> None:
+        """The program lets go of a value from outside, such as the iterator of a loop that it leaves."""
+
+    def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
+        """Whether a variable that is not read again is handed over all the same, for what it holds."""
+
+
+class World(Protocol):
+    """The interpreter's whole view of values, in parts."""
+
+    @property
+    def scopes(self) -> Scopes: ...
+
+    @property
+    def functions(self) -> Functions: ...
+
+    @property
+    def classes(self) -> Classes: ...
+
+    @property
+    def attributes(self) -> Attributes: ...
+
+    @property
+    def attribute_writes(self) -> AttributeWrites: ...
+
+    @property
+    def containers(self) -> Containers: ...
+
+    @property
+    def operators(self) -> Operators: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def materialize(self) -> Materialize: ...
+
+    @property
+    def calls(self) -> Calls: ...
+
+    @property
+    def errors(self) -> Errors: ...
+
+    @property
+    def lifetimes(self) -> Lifetimes: ...

@@ -1,11 +1,12 @@
 // The whole extension as one translation unit: torch's headers take far longer to read than this code.
 #include "cache.cpp"
-#include "doubts.cpp"
+#include "failure.cpp"
 #include "fakes.cpp"
 #include "global_state.cpp"
 #include "guards.cpp"
 #include "operations.cpp"
 #include "program.cpp"
+#include "recent_failures.cpp"
 #include "shapes.cpp"
 #include "steps.cpp"
 #include "tensor_spec.cpp"

@@ -89,22 +89,18 @@ Program& program_of(PyObject* entry) {
   return ProgramBox::of(EntryBox::of(entry).program.get());
 }
 
-bool has_lapsed(PyObject* entry) {
-  return ProgramBox::of(EntryBox::of(entry).program.get()).has_lapsed();
-}
-
 // Takes out the entries that never hold again. They die when it returns: that may run code.
-std::vector<PyRef> take_lapsed(Cache& cache) {
-  std::vector<PyRef> lapsed;
+std::vector<PyRef> take_invalidated(Cache& cache) {
+  std::vector<PyRef> invalidated;
   for (size_t i = 0; i < cache.entries.size();) {
-    if (has_lapsed(cache.entries[i].get())) {
-      lapsed.push_back(std::move(cache.entries[i]));
+    if (program_of(cache.entries[i].get()).is_invalidated()) {
+      invalidated.push_back(std::move(cache.entries[i]));
       cache.entries.erase(cache.entries.begin() + i);
     } else {
       ++i;
     }
   }
-  return lapsed;
+  return invalidated;
 }
 
 // Whether the entry's program held; if so *result is what its region returned.
@@ -130,15 +126,15 @@ PyObject* dispatch(PyObject* self, PyObject* func, PyObject* const* locals, Py_s
   Cache& cache = CacheBox::of(self);
   PyRef held_cache = PyRef::borrow(self);
   func = func == nullptr ? Py_None : func;
-  // By index and held one by one: a region, a callback or a finalizer may change the cache.
+  // By index and held one by one: a region or a finalizer may change the cache.
   for (size_t i = 0; i < cache.entries.size(); ++i) {
     PyRef entry = PyRef::borrow(cache.entries[i].get());
     Program& program = program_of(entry.get());
-    if (program.has_lapsed()) {
+    if (program.is_invalidated()) {
       cache.entries.erase(cache.entries.begin() + i--);
       continue;
     }
-    if (program.doubts.confirmed(program, func, locals, n_locals)) {
+    if (program.recent_failures.any_recurs(program, func, locals, n_locals)) {
       continue;
     }
     PyObject* result = nullptr;
@@ -264,7 +260,7 @@ void cache_dealloc(PyObject* self) {
 }
 
 PyObject* cache_entries(PyObject* self, PyObject*) {
-  take_lapsed(CacheBox::of(self));
+  take_invalidated(CacheBox::of(self));
   PyRef list = PyRef::steal(PyList_New(0));
   for (const PyRef& entry : CacheBox::of(self).entries) {
     if (!list || PyList_Append(list.get(), entry.get()) != 0) {
@@ -290,7 +286,7 @@ PyObject* cache_dispatch(PyObject* self, PyObject* arguments) {
 }
 
 Py_ssize_t cache_length(PyObject* self) {
-  take_lapsed(CacheBox::of(self));
+  take_invalidated(CacheBox::of(self));
   return static_cast<Py_ssize_t>(CacheBox::of(self).entries.size());
 }
 

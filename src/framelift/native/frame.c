@@ -761,6 +761,29 @@ static inline void leave_hook(void)
 
 /* ---- Python functions: calls in a mode ---- */
 
+/* The traceback that an error gets which C has raised without any Python code: what was called here was called
+   on behalf of the program, so the error is the program's and not Framelift's (framelift/core/blame.py). */
+static PyObject *program_mark;
+
+static void mark_error(void)
+{
+    if (program_mark == NULL) {
+        return;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (traceback == NULL) {
+        traceback = Py_NewRef(program_mark);
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *frame_set_program_mark(PyObject *module, PyObject *traceback)
+{
+    Py_XSETREF(program_mark, Py_NewRef(traceback));
+    Py_RETURN_NONE;
+}
+
 static inline PyObject *call_in_mode(enum Mode mode, PyObject *const *args, Py_ssize_t nargs,
                                      PyObject *kwnames)
 {
@@ -773,6 +796,9 @@ static inline PyObject *call_in_mode(enum Mode mode, PyObject *const *args, Py_s
     thread->mode = mode;
     PyObject *result = PyObject_Vectorcall(args[0], args + 1, nargs - 1, kwnames);
     thread->mode = outer;
+    if (result == NULL) {
+        mark_error();
+    }
     return result;
 }
 
@@ -1059,6 +1085,7 @@ static PyObject *frame_unraisable(PyObject *module, PyObject *const *args, Py_ss
 static PyMethodDef methods[] = {
     {"call", FASTCALL_KEYWORDS(frame_call), "Call a function in mode RUN."},
     {"call_in", FASTCALL_KEYWORDS(frame_call_in), "Call a function in mode RUN and in a context."},
+    {"set_program_mark", frame_set_program_mark, METH_O, "Set the traceback of errors that C raises in calls."},
     {"native", FASTCALL_KEYWORDS(frame_native), "Call a function in mode INTERCEPT."},
     {"dict_of", frame_dict_of, METH_O,
      "dict_of(object, /)\n--\n\nThe dictionary of an instance, or None, past what its class makes of `__dict__`."},

@@ -14,6 +14,7 @@
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
+#include "failure.h"
 #include "values.h"
 
 namespace framelift {
@@ -23,31 +24,33 @@ namespace {
 using at::Context;
 using c10::DeviceType;
 
-std::string show_bool(int64_t value) {
-  return value != 0 ? "True" : "False";
+// What is kept as a number, as the Python value that it stands for.
+
+PyObject* to_bool(int64_t value) {
+  return PyBool_FromLong(value != 0);
 }
 
-std::string show_number(int64_t value) {
-  return std::to_string(value);
+PyObject* to_number(int64_t value) {
+  return PyLong_FromLongLong(value);
 }
 
-std::string show_dtype(int64_t value) {
-  return std::string("torch.") + torch::getTHPDtype(static_cast<c10::ScalarType>(value))->name;
+PyObject* to_dtype(int64_t value) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<c10::ScalarType>(value))));
 }
 
-std::string show_torch_function(int64_t value) {
+PyObject* to_torch_function(int64_t value) {
   static const char* const NAMES[] = {"enabled", "disabled for subclasses", "disabled"};
-  return NAMES[value];
+  return PyUnicode_FromString(NAMES[value]);
 }
 
-std::string show_precision(int64_t value) {
+PyObject* to_precision(int64_t value) {
   static const char* const NAMES[] = {"none", "ieee", "tf32", "bf16", "default"};
-  return NAMES[value];
+  return PyUnicode_FromString(NAMES[value]);
 }
 
-std::string show_keys(int64_t value) {
-  return c10::toString(
-      c10::DispatchKeySet(c10::DispatchKeySet::RAW, static_cast<uint64_t>(value)));
+PyObject* to_keys(int64_t value) {
+  c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, static_cast<uint64_t>(value));
+  return PyUnicode_FromString(c10::toString(keys).c_str());
 }
 
 template <DeviceType device>
@@ -81,80 +84,80 @@ int64_t float32_precision() {
   return static_cast<int64_t>(at::globalContext().float32Precision(backend, op));
 }
 
-// Modes of every kind show in the local dispatch keys. So these are checked instead of what they
-// imply, and reported only when there is nothing better to report.
+// Every kind of mode shows in the local dispatch keys. So the keys are checked instead of what shows in them,
+// and are reported only when nothing else differs.
 enum class Role { PLAIN, SHOWS_IN_KEYS, KEYS };
 
 struct Item {
   const char* name;
   int64_t (*read)();
-  std::string (*show)(int64_t);
+  PyObject* (*to_python)(int64_t);
   Role role = Role::PLAIN;
 };
 
 // The likeliest to change come first, the keys last.
 const Item ITEMS[] = {
     {"grad mode", [] { return int64_t(c10::AutogradState::get_tls_state().get_grad_mode()); },
-     show_bool},
+     to_bool},
     {"inference mode",
-     [] { return int64_t(c10::AutogradState::get_tls_state().get_inference_mode()); }, show_bool},
+     [] { return int64_t(c10::AutogradState::get_tls_state().get_inference_mode()); }, to_bool},
     {"forward grad mode",
-     [] { return int64_t(c10::AutogradState::get_tls_state().get_fw_grad_mode()); }, show_bool},
+     [] { return int64_t(c10::AutogradState::get_tls_state().get_fw_grad_mode()); }, to_bool},
     {"multithreaded backward",
      [] { return int64_t(c10::AutogradState::get_tls_state().get_multithreading_enabled()); },
-     show_bool},
+     to_bool},
     {"view replay", [] { return int64_t(c10::AutogradState::get_tls_state().get_view_replay_enabled()); },
-     show_bool},
-    {"autocast enabled (cpu)", autocast_enabled<at::kCPU>, show_bool, Role::SHOWS_IN_KEYS},
-    {"autocast enabled (cuda)", autocast_enabled<at::kCUDA>, show_bool, Role::SHOWS_IN_KEYS},
-    {"autocast enabled (xpu)", autocast_enabled<at::kXPU>, show_bool, Role::SHOWS_IN_KEYS},
-    {"autocast enabled (mps)", autocast_enabled<at::kMPS>, show_bool, Role::SHOWS_IN_KEYS},
-    {"autocast dtype (cpu)", autocast_dtype<at::kCPU>, show_dtype},
-    {"autocast dtype (cuda)", autocast_dtype<at::kCUDA>, show_dtype},
-    {"autocast dtype (xpu)", autocast_dtype<at::kXPU>, show_dtype},
-    {"autocast dtype (mps)", autocast_dtype<at::kMPS>, show_dtype},
+     to_bool},
+    {"autocast enabled (cpu)", autocast_enabled<at::kCPU>, to_bool, Role::SHOWS_IN_KEYS},
+    {"autocast enabled (cuda)", autocast_enabled<at::kCUDA>, to_bool, Role::SHOWS_IN_KEYS},
+    {"autocast enabled (xpu)", autocast_enabled<at::kXPU>, to_bool, Role::SHOWS_IN_KEYS},
+    {"autocast enabled (mps)", autocast_enabled<at::kMPS>, to_bool, Role::SHOWS_IN_KEYS},
+    {"autocast dtype (cpu)", autocast_dtype<at::kCPU>, to_dtype},
+    {"autocast dtype (cuda)", autocast_dtype<at::kCUDA>, to_dtype},
+    {"autocast dtype (xpu)", autocast_dtype<at::kXPU>, to_dtype},
+    {"autocast dtype (mps)", autocast_dtype<at::kMPS>, to_dtype},
     {"autocast cache enabled", [] { return int64_t(at::autocast::is_autocast_cache_enabled()); },
-     show_bool},
-    {"default dtype", [] { return int64_t(c10::get_default_dtype_as_scalartype()); }, show_dtype},
+     to_bool},
+    {"default dtype", [] { return int64_t(c10::get_default_dtype_as_scalartype()); }, to_dtype},
     {"torch function", [] { return int64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); },
-     show_torch_function},
+     to_torch_function},
     {"torch dispatch modes", [] { return c10::impl::TorchDispatchModeTLS::stack_len(); },
-     show_number},
-    {"deterministic algorithms", context_flag<&Context::deterministicAlgorithms>, show_bool},
+     to_number},
+    {"deterministic algorithms", context_flag<&Context::deterministicAlgorithms>, to_bool},
     {"deterministic algorithms warn only", context_flag<&Context::deterministicAlgorithmsWarnOnly>,
-     show_bool},
-    {"deterministic fill", context_flag<&Context::deterministicFillUninitializedMemory>, show_bool},
+     to_bool},
+    {"deterministic fill", context_flag<&Context::deterministicFillUninitializedMemory>, to_bool},
     {"float32 matmul precision (cuda)",
-     float32_precision<at::Float32Backend::CUDA, at::Float32Op::MATMUL>, show_precision},
+     float32_precision<at::Float32Backend::CUDA, at::Float32Op::MATMUL>, to_precision},
     {"float32 conv precision (cuda)",
-     float32_precision<at::Float32Backend::CUDA, at::Float32Op::CONV>, show_precision},
+     float32_precision<at::Float32Backend::CUDA, at::Float32Op::CONV>, to_precision},
     {"float32 matmul precision (mkldnn)",
-     float32_precision<at::Float32Backend::MKLDNN, at::Float32Op::MATMUL>, show_precision},
-    {"flash sdp", context_flag<&Context::userEnabledFlashSDP>, show_bool},
-    {"memory efficient sdp", context_flag<&Context::userEnabledMemEfficientSDP>, show_bool},
-    {"math sdp", context_flag<&Context::userEnabledMathSDP>, show_bool},
-    {"cudnn sdp", context_flag<&Context::userEnabledCuDNNSDP>, show_bool},
-    {"overrideable sdp", context_flag<&Context::userEnabledOverrideableSDP>, show_bool},
-    {"sdp priorities", sdp_priorities, show_number},
-    {"cudnn", context_flag<&Context::userEnabledCuDNN>, show_bool},
-    {"cudnn benchmark", context_flag<&Context::benchmarkCuDNN>, show_bool},
-    {"cudnn deterministic", context_flag<&Context::deterministicCuDNN>, show_bool},
-    {"mkldnn", context_flag<&Context::userEnabledMkldnn>, show_bool},
+     float32_precision<at::Float32Backend::MKLDNN, at::Float32Op::MATMUL>, to_precision},
+    {"flash sdp", context_flag<&Context::userEnabledFlashSDP>, to_bool},
+    {"memory efficient sdp", context_flag<&Context::userEnabledMemEfficientSDP>, to_bool},
+    {"math sdp", context_flag<&Context::userEnabledMathSDP>, to_bool},
+    {"cudnn sdp", context_flag<&Context::userEnabledCuDNNSDP>, to_bool},
+    {"overrideable sdp", context_flag<&Context::userEnabledOverrideableSDP>, to_bool},
+    {"sdp priorities", sdp_priorities, to_number},
+    {"cudnn", context_flag<&Context::userEnabledCuDNN>, to_bool},
+    {"cudnn benchmark", context_flag<&Context::benchmarkCuDNN>, to_bool},
+    {"cudnn deterministic", context_flag<&Context::deterministicCuDNN>, to_bool},
+    {"mkldnn", context_flag<&Context::userEnabledMkldnn>, to_bool},
     {"anomaly detection", [] { return int64_t(torch::autograd::AnomalyMode::is_enabled()); },
-     show_bool},
+     to_bool},
     {"anomaly detection checks for NaN",
-     [] { return int64_t(torch::autograd::AnomalyMode::should_check_nan()); }, show_bool},
-    {"warn always", [] { return int64_t(c10::WarningUtils::get_warnAlways()); }, show_bool},
+     [] { return int64_t(torch::autograd::AnomalyMode::should_check_nan()); }, to_bool},
+    {"warn always", [] { return int64_t(c10::WarningUtils::get_warnAlways()); }, to_bool},
     {"included dispatch keys",
      [] {
        return int64_t(c10::impl::tls_local_dispatch_key_set().included_.raw_repr());
      },
-     show_keys, Role::KEYS},
+     to_keys, Role::KEYS},
     {"excluded dispatch keys",
      [] {
        return int64_t(c10::impl::tls_local_dispatch_key_set().excluded_.raw_repr());
      },
-     show_keys, Role::KEYS},
+     to_keys, Role::KEYS},
 };
 
 constexpr size_t ITEM_COUNT = sizeof(ITEMS) / sizeof(ITEMS[0]);
@@ -181,10 +184,7 @@ std::optional<c10::Device> device_of(PyObject* mode) {
   return reinterpret_cast<THPDevice*>(device)->device;
 }
 
-std::string show_mode(PyObject* mode) {
-  std::optional<c10::Device> device = device_of(mode);
-  return device ? "device " + device->str() : Py_TYPE(mode)->tp_name;
-}
+constexpr const char* MODES = "torch function modes";
 
 }  // namespace
 
@@ -197,7 +197,7 @@ GlobalState::GlobalState() {
     values_.push_back(item.read());
   }
   for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
-    modes_.push_back({show_mode(mode_at(i)), device_of(mode_at(i))});
+    modes_.push_back({Py_TYPE(mode_at(i))->tp_name, device_of(mode_at(i))});
   }
 }
 
@@ -210,15 +210,17 @@ bool GlobalState::modes_hold() const {
   return same;
 }
 
-std::string GlobalState::modes_diff() const {
-  std::string expected, found;
-  for (const Mode& each : modes_) {
-    expected += (expected.empty() ? "" : ", ") + each.name;
+PyObject* GlobalState::modes_to_python() const {
+  PyRef tuple = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(modes_.size())));
+  for (size_t i = 0; tuple && i < modes_.size(); ++i) {
+    const Mode& mode = modes_[i];
+    PyObject* item = mode.device ? THPDevice_New(*mode.device) : PyUnicode_FromString(mode.name.c_str());
+    if (item == nullptr) {
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item);
   }
-  for (int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
-    found += (found.empty() ? "" : ", ") + show_mode(mode_at(i));
-  }
-  return "torch function modes: expected [" + expected + "], found [" + found + "]";
+  return tuple.release();
 }
 
 bool GlobalState::holds() const {
@@ -233,41 +235,35 @@ bool GlobalState::holds() const {
   return true;
 }
 
-std::vector<std::string> GlobalState::texts() const {
-  std::vector<std::string> lines = {"modes: " + std::to_string(modes_.size())};
-  for (size_t i = 0; i < ITEM_COUNT; ++i) {
-    lines.push_back(std::string(ITEMS[i].name) + ": " + std::to_string(values_[i]));
+PyObject* GlobalState::values() const {
+  PyRef dict = PyRef::steal(PyDict_New());
+  auto add = [&](const char* name, PyObject* value) {
+    PyRef owned = PyRef::steal(value);
+    return owned && PyDict_SetItemString(dict.get(), name, value) == 0;
+  };
+  bool ok = dict && add(MODES, modes_to_python());
+  for (size_t i = 0; ok && i < ITEM_COUNT; ++i) {
+    ok = add(ITEMS[i].name, ITEMS[i].to_python(values_[i]));
   }
-  return lines;
+  return ok ? dict.release() : nullptr;
 }
 
-std::vector<std::string> GlobalState::diff() const {
-  std::vector<std::string> lines;
-  if (!modes_hold()) {
-    lines.push_back(modes_diff());
-  }
-  for (size_t i = 0; i < ITEM_COUNT; ++i) {
-    const Item& item = ITEMS[i];
-    int64_t found = item.read();
-    bool said_otherwise = item.role == Role::KEYS && !lines.empty();
-    if (found != values_[i] && !said_otherwise) {
-      lines.push_back(
-          std::string(item.name) + ": expected " + item.show(values_[i]) + ", found " +
-          item.show(found));
-    }
-  }
-  return lines;
-}
-
-PyObject* text_list(const std::vector<std::string>& lines) {
+PyObject* GlobalState::diff() const {
   PyRef list = PyRef::steal(PyList_New(0));
-  for (const std::string& line : lines) {
-    PyRef text = PyRef::steal(PyUnicode_FromString(line.c_str()));
-    if (!list || !text || PyList_Append(list.get(), text.get()) != 0) {
-      return nullptr;
+  auto add = [&](const char* name, PyObject* expected, PyObject* found) {
+    PyRef difference = PyRef::steal(state_difference(name, expected, found));
+    return difference && PyList_Append(list.get(), difference.get()) == 0;
+  };
+  GlobalState now;
+  bool ok = list && (modes_hold() || add(MODES, modes_to_python(), now.modes_to_python()));
+  for (size_t i = 0; ok && i < ITEM_COUNT; ++i) {
+    const Item& item = ITEMS[i];
+    bool shows_already = item.role == Role::KEYS && PyList_GET_SIZE(list.get()) > 0;
+    if (now.values_[i] != values_[i] && !shows_already) {
+      ok = add(item.name, item.to_python(values_[i]), item.to_python(now.values_[i]));
     }
   }
-  return list.release();
+  return ok ? list.release() : nullptr;
 }
 
 namespace {
@@ -283,16 +279,16 @@ PyObject* state_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* state_diff(PyObject* self, PyObject*) {
-  return text_list(StateBox::of(self).diff());
+  return StateBox::of(self).diff();
 }
 
-PyObject* state_texts(PyObject* self, PyObject*) {
-  return text_list(StateBox::of(self).texts());
+PyObject* state_values(PyObject* self, PyObject*) {
+  return StateBox::of(self).values();
 }
 
 PyMethodDef state_methods[] = {
-    {"texts", state_texts, METH_NOARGS, "What it is, line by line; of torch function modes, how many."},
-    {"diff", state_diff, METH_NOARGS, "\"name: expected X, found Y\" for each item that changed."},
+    {"values", state_values, METH_NOARGS, "All of it, by name."},
+    {"diff", state_diff, METH_NOARGS, "A StateDifference for each item that has another value now."},
     {nullptr, nullptr, 0, nullptr},
 };
 

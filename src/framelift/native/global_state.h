@@ -18,32 +18,31 @@ class GlobalState {
   GlobalState();
 
   bool holds() const;
-  // "name: expected X, found Y" for each item that changed.
-  std::vector<std::string> diff() const;
+  // A new list with a StateDifference for each item that has another value now, or null with an exception set.
+  PyObject* diff() const;
 
-  // All of it as text, to compare with another process's.
-  std::vector<std::string> texts() const;
+  // A new dict of all of it by name, to compare with another process's, or null with an exception set.
+  PyObject* values() const;
 
   int traverse(visitproc, void*) { return 0; }
 
  private:
-  // One torch function mode: a default device by its device. What any other one is has guards of its own.
+  // One torch function mode. A default device is known by its device; any other mode has guards of its own.
   struct Mode {
     std::string name;
     std::optional<c10::Device> device;
   };
 
   bool modes_hold() const;
-  std::string modes_diff() const;
+  PyObject* modes_to_python() const;
 
   std::vector<int64_t> values_;
   std::vector<Mode> modes_;
 };
 
-// The torch function mode that was entered so manieth, borrowed; nullptr where there are fewer.
+// The torch function mode with this index, the outermost being 0. Borrowed; null where there are fewer.
 PyObject* torch_function_mode(int64_t index);
 
 bool add_global_state_type(PyObject* module);
-PyObject* text_list(const std::vector<std::string>& lines);
 
 }  // namespace framelift

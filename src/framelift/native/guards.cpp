@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "cache.h"
+#include "failure.h"
 #include "fakes.h"
 #include "global_state.h"
 #include "program.h"
@@ -17,7 +18,7 @@ namespace framelift {
 
 namespace {
 
-// ---- histories that can't be gone back ----
+// ---- autograd histories that have no backward ----
 
 struct CapturedBackward : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
@@ -110,10 +111,6 @@ bool add_sentinel(PyObject* module, const char* name, PyObject** place) {
 
 // ---- module ----
 
-PyObject* get_python_checks(PyObject*, PyObject*) {
-  return PyLong_FromLongLong(python_checks());
-}
-
 PyMethodDef module_methods[] = {
     {"empty_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_meta)), METH_FASTCALL,
      "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
@@ -128,7 +125,6 @@ PyMethodDef module_methods[] = {
     {"lost_history", with_history<LostBackward>, METH_O,
      "Makes a tensor look like one whose gradients go nowhere."},
     {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},
-    {"python_checks", get_python_checks, METH_NOARGS, "How often a check ran Python code."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -154,7 +150,8 @@ PyMODINIT_FUNC PyInit__guards() {
   bool ok = torch_module && module && init_values() &&
       Box<Sentinel>::add_type(module.get(), sentinel_spec) &&
       add_sentinel(module.get(), "MISSING", &missing) &&
-      add_sentinel(module.get(), "MISS", &miss) && add_tensor_spec_type(module.get()) &&
+      add_sentinel(module.get(), "MISS", &miss) && add_failure_types(module.get()) &&
+      add_tensor_spec_type(module.get()) &&
       add_global_state_type(module.get()) && add_program_type(module.get()) &&
       add_cache_types(module.get()) && add_dispatch_capsule(module.get());
   return ok ? module.release() : nullptr;

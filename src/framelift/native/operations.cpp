@@ -9,8 +9,6 @@ namespace framelift {
 
 namespace {
 
-long long python_check_count = 0;
-
 // ---- accesses ----
 
 PyObject* access_arg(Operand& operand, Walk& walk, PyObject*) {
@@ -104,10 +102,6 @@ PyObject* access_contents(Operand&, Walk&, PyObject* parent) {
 PyObject* access_cell(Operand& operand, Walk& walk, PyObject* parent) {
   PyObject* cell = access_cell_object(operand, walk, parent);
   return cell == nullptr ? nullptr : access_contents(operand, walk, cell);
-}
-
-PyObject* access_type(Operand&, Walk&, PyObject* parent) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(parent));
 }
 
 PyObject* access_default(Operand& operand, Walk&, PyObject* parent) {
@@ -239,7 +233,6 @@ const AccessKind ACCESSES[] = {
     {"CELL", access_cell, OperandKind::INDEX, false},
     {"CELL_OBJECT", access_cell_object, OperandKind::INDEX, false},
     {"CONTENTS", access_contents, OperandKind::NOTHING, false},
-    {"TYPE", access_type, OperandKind::NOTHING, false},
     {"DEFAULT", access_default, OperandKind::INDEX, false},
     {"KWDEFAULT", access_kwdefault, OperandKind::NAME, false},
     {"SELF", access_self, OperandKind::NOTHING, false},
@@ -296,10 +289,6 @@ bool check_keys(Operand& operand, Walk& walk, PyObject* value) {
   return holds;
 }
 
-bool check_has_key(Operand& operand, Walk&, PyObject* value) {
-  return PyDict_Check(value) && find(operand, value) == Found::PRESENT;
-}
-
 bool check_no_key(Operand& operand, Walk&, PyObject* value) {
   return PyDict_Check(value) && find(operand, value) == Found::ABSENT;
 }
@@ -311,10 +300,6 @@ bool check_no_attr(Operand& operand, Walk& walk, PyObject* value) {
 
 bool check_no_slot(Operand& operand, Walk&, PyObject* value) {
   return has_member(operand, value) && member_value(operand, value) == nullptr;
-}
-
-bool check_elements(Operand& operand, Walk& walk, PyObject* value) {
-  return PyAnySet_Check(value) && walk.program.element_sets[operand.number].equals(value);
 }
 
 // Two equal sets may be iterated in different orders.
@@ -367,38 +352,26 @@ bool check_not_same_as(Operand& operand, Walk& walk, PyObject* value) {
   return value != walk.values[operand.number];
 }
 
-bool check_callback(Operand& operand, Walk& walk, PyObject* value) {
-  ++python_check_count;
-  walk.pause.end();
-  PyRef result = PyRef::steal(PyObject_CallOneArg(operand.object.get(), value));
-  bool truth = result && PyObject_IsTrue(result.get()) == 1;
-  walk.pause.begin();
-  return truth;
-}
-
 const CheckKind CHECKS[] = {
-    {"IS", check_is, OperandKind::OBJECT, false, Lasts::WITH_VALUE},
-    {"IS_NOT", check_is_not, OperandKind::OBJECT, false, Lasts::WITH_VALUE},
-    {"TYPE", check_type, OperandKind::TYPE, false, Lasts::WITH_VALUE},
-    {"EQUAL", check_equal, OperandKind::VALUE, false, Lasts::WITH_VALUE},
-    {"LEN", check_len, OperandKind::INDEX, false, Lasts::WITH_KEYS},
-    {"NONEMPTY", check_nonempty, OperandKind::FLAG, false, Lasts::WITH_KEYS},
-    {"KEYS", check_keys, OperandKind::TUPLE, false},
-    {"HAS_KEY", check_has_key, OperandKind::KEY, false, Lasts::WITH_KEYS},
-    {"NO_KEY", check_no_key, OperandKind::KEY, false, Lasts::WITH_KEYS},
-    {"NO_ATTR", check_no_attr, OperandKind::NAME, false, Lasts::WITH_ATTRIBUTES},
-    {"NO_SLOT", check_no_slot, OperandKind::MEMBER, false},
-    {"ELEMENTS", check_elements, OperandKind::FROZENSET, false},
-    {"ELEMENTS_IN_ORDER", check_elements_in_order, OperandKind::TUPLE, false},
-    {"CODE", check_code, OperandKind::OBJECT, false},
-    {"EMPTY_CELL", check_empty_cell, OperandKind::NOTHING, false},
-    {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC, false},
-    {"LEAF", check_leaf, OperandKind::FLAG, false},
-    {"NO_HOOKS", check_no_hooks, OperandKind::NOTHING, false},
-    {"OFFSET", check_offset, OperandKind::INDEX, false},
-    {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE, false},
-    {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE, false},
-    {"CALLBACK", check_callback, OperandKind::CALLABLE, true},
+    {"IS", check_is, OperandKind::OBJECT, Lasts::WITH_VALUE},
+    {"IS_NOT", check_is_not, OperandKind::OBJECT, Lasts::WITH_VALUE},
+    {"TYPE", check_type, OperandKind::TYPE, Lasts::WITH_VALUE},
+    {"EQUAL", check_equal, OperandKind::VALUE, Lasts::WITH_VALUE},
+    {"LEN", check_len, OperandKind::INDEX, Lasts::WITH_KEYS},
+    {"NONEMPTY", check_nonempty, OperandKind::FLAG, Lasts::WITH_KEYS},
+    {"KEYS", check_keys, OperandKind::TUPLE},
+    {"NO_KEY", check_no_key, OperandKind::KEY, Lasts::WITH_KEYS},
+    {"NO_ATTR", check_no_attr, OperandKind::NAME, Lasts::WITH_ATTRIBUTES},
+    {"NO_SLOT", check_no_slot, OperandKind::MEMBER},
+    {"ELEMENTS_IN_ORDER", check_elements_in_order, OperandKind::TUPLE},
+    {"CODE", check_code, OperandKind::OBJECT},
+    {"EMPTY_CELL", check_empty_cell, OperandKind::NOTHING},
+    {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC},
+    {"LEAF", check_leaf, OperandKind::FLAG},
+    {"NO_HOOKS", check_no_hooks, OperandKind::NOTHING},
+    {"OFFSET", check_offset, OperandKind::INDEX},
+    {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE},
+    {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE},
 };
 
 template <class Kind, size_t N>
@@ -416,8 +389,8 @@ const CheckKind* check_kind(int number) {
   return kind_at(CHECKS, number);
 }
 
-long long python_checks() {
-  return python_check_count;
+bool add_operation_constants(PyObject* module) {
+  return add_constants(module, "ACCESS_", ACCESSES) && add_constants(module, "CHECK_", CHECKS);
 }
 
 }  // namespace framelift

@@ -17,10 +17,8 @@ enum class OperandKind {
   MEMBER,
   TYPE,
   TUPLE,
-  FROZENSET,
   TENSOR_SPEC,
   EARLIER_NODE,
-  CALLABLE,
 };
 
 // For how long what was found is known to stay so.
@@ -43,12 +41,12 @@ struct CheckKind {
   const char* name;
   CheckFunction run;
   OperandKind operand;
-  bool runs_python;
   Lasts lasts = Lasts::NO;
 };
 
-// The numbers that Python code uses are indices into these. Null when out of range.
+// By its number, which is what the module's constant ACCESS_<NAME> or CHECK_<NAME> says. Null when out of range.
 const AccessKind* access_kind(int number);
 const CheckKind* check_kind(int number);
+bool add_operation_constants(PyObject* module);
 
 }  // namespace framelift

@@ -13,37 +13,38 @@ namespace framelift {
 
 PyObject* missing = nullptr;
 
-// ---- the end of what is compared with ----
+// ---- objects that die ----
 
 namespace {
 
-struct Lapse {
+// Whether an object has died that a program compares with.
+struct Invalidation {
   bool happened = false;
   int traverse(visitproc, void*) { return 0; }
 };
 
-// The callback of weak references; its own object is the Lapse of a program.
-PyObject* note_lapse(PyObject* self, PyObject*) {
-  Box<Lapse>::of(self).happened = true;
+// The callback of a program's weak references; `self` is its Invalidation.
+PyObject* note_death(PyObject* self, PyObject*) {
+  Box<Invalidation>::of(self).happened = true;
   Py_RETURN_NONE;
 }
 
-PyMethodDef note_lapse_method = {"note_lapse", note_lapse, METH_O, nullptr};
+PyMethodDef note_death_method = {"note_death", note_death, METH_O, nullptr};
 
-PyType_Slot lapse_slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(Box<Lapse>::dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(Box<Lapse>::traverse)},
+PyType_Slot invalidation_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(Box<Invalidation>::dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(Box<Invalidation>::traverse)},
     {0, nullptr},
 };
 
-PyType_Spec lapse_spec = {
-    "framelift._guards.Lapse", sizeof(Box<Lapse>), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, lapse_slots};
+PyType_Spec invalidation_spec = {
+    "framelift._guards.Invalidation", sizeof(Box<Invalidation>), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, invalidation_slots};
 
 }  // namespace
 
-bool Program::has_lapsed() const {
-  return Box<Lapse>::of(lapse.get()).happened;
+bool Program::is_invalidated() const {
+  return Box<Invalidation>::of(invalidation.get()).happened;
 }
 
 // ---- evaluation ----
@@ -162,20 +163,13 @@ int StorageGroups::first_difference(PyObject* const* inputs) const {
 
 namespace {
 
-bool fail(Failure* failure, int node, int check, PyObject* found) {
-  if (failure != nullptr) {
-    *failure = {node, check, PyRef::borrow(found)};
-  }
-  return false;
-}
-
 bool state_holds(Program& program, Failure* failure) {
   if (!program.state || Box<GlobalState>::of(program.state.get()).holds()) {
     return true;
   }
   if (failure != nullptr) {
-    PyRef lines = PyRef::steal(text_list(Box<GlobalState>::of(program.state.get()).diff()));
-    fail(failure, Failure::STATE, -1, lines.get());
+    PyRef differences = PyRef::steal(Box<GlobalState>::of(program.state.get()).diff());
+    fail(failure, FailureKind::STATE, std::nullopt, differences.get());
   }
   return false;
 }
@@ -183,7 +177,7 @@ bool state_holds(Program& program, Failure* failure) {
 bool classes_hold(Program& program, Failure* failure) {
   for (size_t i = 0; i < program.classes.size(); ++i) {
     if (PyObject* name = program.classes[i].first_difference()) {
-      return fail(failure, Failure::CLASS, static_cast<int>(i), name);
+      return fail(failure, FailureKind::CLASS, static_cast<int>(i), name);
     }
   }
   return true;
@@ -195,7 +189,7 @@ bool storages_hold(Program& program, PyObject** inputs, Failure* failure) {
   }
   int position = program.storages.first_difference(inputs);
   return position < 0 ||
-      fail(failure, Failure::STORAGE, position, inputs[program.storages.slots[position]]);
+      fail(failure, FailureKind::STORAGE, position, inputs[program.storages.slots[position]]);
 }
 
 bool shapes_hold(Program& program, const Walk& walk, Failure* failure) {
@@ -205,7 +199,7 @@ bool shapes_hold(Program& program, const Walk& walk, Failure* failure) {
   int fact = program.shapes.first_difference(walk.values);
   if (fact >= 0 && failure != nullptr) {
     PyRef found = PyRef::steal(program.shapes.found(walk.values));
-    fail(failure, Failure::SHAPE, fact, found.get());
+    fail(failure, FailureKind::SHAPE, fact, found.get());
   }
   return fact < 0;
 }
@@ -229,7 +223,7 @@ bool Program::evaluate(
     for (int i = 0; holds && i < n_inputs; ++i) {
       Py_INCREF(inputs[i]);
     }
-    // Only now: the end of a value may run its finalizer.
+    // Only now, since dropping a value may run its finalizer.
     while (kept_count > 0) {
       Py_DECREF(kept[--kept_count]);
     }
@@ -261,7 +255,7 @@ int Program::traverse(visitproc visit, void* arg) {
       Py_VISIT(item.owned());
     }
   }
-  Py_VISIT(lapse.get());
+  Py_VISIT(invalidation.get());
   Py_VISIT(on_death.get());
   Py_VISIT(state.get());
   return 0;
@@ -356,7 +350,7 @@ PyObject* same_spec(Program& program, PyObject* object) {
   return object;
 }
 
-// Digests the operand of the node with this index.
+// Takes the operand of an access or a check of the node with this index.
 bool take_operand(
     Program& program, size_t node, OperandKind kind, PyObject* object, Operand& operand) {
   switch (kind) {
@@ -387,17 +381,6 @@ bool take_operand(
     case OperandKind::TENSOR_SPEC:
       operand.object = Held::strongly(PyRef::borrow(same_spec(program, object)));
       return expect(Box<TensorSpec>::is_exact(object), "a TensorSpec", object);
-    case OperandKind::CALLABLE:
-      operand.object = Held::strongly(PyRef::borrow(object));
-      return expect(PyCallable_Check(object), "a callable", object);
-    case OperandKind::FROZENSET:
-      operand.object = Held::strongly(PyRef::borrow(object));
-      if (!expect(PyFrozenSet_CheckExact(object), "a frozenset", object)) {
-        return false;
-      }
-      operand.number = static_cast<Py_ssize_t>(program.element_sets.size());
-      program.element_sets.emplace_back(object);
-      return true;
   }
   Py_UNREACHABLE();
 }
@@ -434,7 +417,6 @@ bool add_check(Program& program, PyObject* item) {
   if (!take_operand(program, node, kind->operand, object, check.operand)) {
     return false;
   }
-  program.runs_python |= kind->runs_python;
   program.checks.push_back(std::move(check));
   return true;
 }
@@ -447,7 +429,7 @@ bool add_node(Program& program, PyObject* item) {
     return false;
   }
   size_t index = program.nodes.size();
-  if (parent < -1 || parent >= static_cast<int>(index)) {
+  if (parent < FRAME || parent >= static_cast<int>(index)) {
     PyErr_Format(PyExc_ValueError, "node %zu: parent %d doesn't precede it", index, parent);
     return false;
   }
@@ -475,10 +457,10 @@ bool slots_are_filled(const Program& program) {
   std::vector<bool> filled(std::max(program.n_inputs, 0));
   int count = 0;
   for (const Node& node : program.nodes) {
-    if (node.slot < 0) {
+    if (node.slot == NO_INPUT) {
       continue;
     }
-    if (node.slot >= program.n_inputs || filled[node.slot]) {
+    if (node.slot < 0 || node.slot >= program.n_inputs || filled[node.slot]) {
       PyErr_Format(PyExc_ValueError, "input slot %d out of range or filled twice", node.slot);
       return false;
     }
@@ -601,9 +583,9 @@ PyObject* program_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
           &state, &types, &storages)) {
     return nullptr;
   }
-  program.lapse = PyRef::steal(Box<Lapse>::make({}));
+  program.invalidation = PyRef::steal(Box<Invalidation>::make({}));
   program.on_death = PyRef::steal(
-      program.lapse ? PyCFunction_New(&note_lapse_method, program.lapse.get()) : nullptr);
+      program.invalidation ? PyCFunction_New(&note_death_method, program.invalidation.get()) : nullptr);
   bool ok = program.on_death &&
       for_each(nodes, "a node (parent, access, operand, checks, slot)",
                [&](PyObject* item) { return add_node(program, item); }) &&
@@ -614,9 +596,6 @@ PyObject* program_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
                 [&](PyObject* item) { return add_class(program, item); }));
   if (!ok) {
     return nullptr;
-  }
-  if (program.runs_python) {
-    program.n_kept += static_cast<int>(program.nodes.size());
   }
   program.steps.prepare(program);
   return ProgramBox::make(std::move(program));
@@ -681,7 +660,7 @@ PyObject* program_check(PyObject* self, PyObject* arguments) {
   if (PyErr_Occurred()) {
     return nullptr;
   }
-  return Py_BuildValue("iiO", failure.node, failure.check, failure.found.get());
+  return failure.to_python();
 }
 
 PyObject* program_set_shapes(PyObject* self, PyObject* arguments) {
@@ -705,19 +684,19 @@ PyMethodDef program_methods[] = {
     {"collect", program_collect, METH_VARARGS,
      "collect(func, args): the inputs if everything holds, else None."},
     {"check", program_check, METH_VARARGS,
-     "check(func, args): None if everything holds, else (node, check, found)."},
+     "check(func, args): None if everything holds, else a GuardFailure."},
     {"set_shapes", program_set_shapes, METH_VARARGS,
      "set_shapes(reads, facts): what must hold of sizes and numbers."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyObject* program_has_lapsed(PyObject* self, void*) {
-  return PyBool_FromLong(ProgramBox::of(self).has_lapsed());
+PyObject* program_is_invalidated(PyObject* self, void*) {
+  return PyBool_FromLong(ProgramBox::of(self).is_invalidated());
 }
 
 PyGetSetDef program_properties[] = {
-    {"has_lapsed", program_has_lapsed, nullptr,
-     "Whether an object is no more that it would have to find: it never holds again.", nullptr},
+    {"is_invalidated", program_is_invalidated, nullptr,
+     "Whether an object that it compares with has died: then it never holds again.", nullptr},
     {"n_inputs", program_n_inputs, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -736,23 +715,14 @@ PyType_Spec program_spec = {
     "framelift._guards.Program", sizeof(ProgramBox), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, program_slots};
 
-// ACCESS_ARG, CHECK_IS, ...: the numbers of the kinds that `kind_of` lists.
-template <class KindOf>
-bool add_constants(PyObject* module, const char* prefix, KindOf kind_of) {
-  for (int number = 0; kind_of(number) != nullptr; ++number) {
-    std::string name = std::string(prefix) + kind_of(number)->name;
-    if (PyModule_AddIntConstant(module, name.c_str(), number) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 bool add_program_type(PyObject* module) {
-  return Box<Lapse>::add_type(module, lapse_spec) && ProgramBox::add_type(module, program_spec) &&
-      add_constants(module, "ACCESS_", access_kind) && add_constants(module, "CHECK_", check_kind);
+  return Box<Invalidation>::add_type(module, invalidation_spec) &&
+      ProgramBox::add_type(module, program_spec) && add_operation_constants(module) &&
+      add_constants(module, "READ_", ReadKindNames) &&
+      PyModule_AddIntConstant(module, "FRAME", FRAME) == 0 &&
+      PyModule_AddIntConstant(module, "NO_INPUT", NO_INPUT) == 0;
 }
 
 }  // namespace framelift

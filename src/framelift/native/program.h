@@ -1,9 +1,10 @@
 // Guard programs: a flat list of outside values, how each is reached, and what must hold of it.
 #pragma once
 
-#include "doubts.h"
+#include "failure.h"
 #include "global_state.h"
 #include "python_object.h"
+#include "recent_failures.h"
 #include "shapes.h"
 #include "steps.h"
 #include "values.h"
@@ -14,10 +15,14 @@
 
 namespace framelift {
 
-// What an access or a check was given, digested.
+// The parent of a node that is reached from the frame, and the slot of a node that is no input.
+constexpr int FRAME = -1;
+constexpr int NO_INPUT = -1;
+
+// What an access or a check was given, in the form that it is used in.
 struct Operand {
   Held object;
-  Py_ssize_t number = 0;  // an index, a length, a flag, a member's offset, a node, a set's or list's index
+  Py_ssize_t number = 0;  // an index, a length, a flag, a member's offset, a node, or a list's index
   DictLookup lookup;
   uint64_t keys_version = 0;  // of the dict whose keys were last found to be as expected
 };
@@ -26,32 +31,25 @@ struct AccessKind;
 struct CheckKind;
 struct Program;
 
-// No garbage collection while it lasts: a collection runs finalizers, so Python code. Only
+// There is no garbage collection while it lasts: a collection runs finalizers, which are Python code. Only
 // CPython 3.11 collects in the middle of an allocation.
-class CollectionPause {
- public:
-  CollectionPause() { begin(); }
-  ~CollectionPause() { end(); }
+struct CollectionPause {
+#if PY_VERSION_HEX < 0x030C0000
+  CollectionPause() = default;
   CollectionPause(const CollectionPause&) = delete;
   CollectionPause& operator=(const CollectionPause&) = delete;
-#if PY_VERSION_HEX < 0x030C0000
-  void begin() { was_enabled_ = PyGC_Disable(); }
-  void end() {
-    if (was_enabled_) {
+  ~CollectionPause() {
+    if (was_enabled) {
       PyGC_Enable();
     }
   }
 
- private:
-  int was_enabled_ = 0;
-#else
-  void begin() {}
-  void end() {}
+  const int was_enabled = PyGC_Disable();
 #endif
 };
 
-// One evaluation of a program. No Python code runs and the GIL is held, so values are borrowed;
-// the references that an access creates are kept until the end.
+// One evaluation of a program. No Python code runs and the GIL is held, so values are borrowed. References
+// that an access creates are kept until the end.
 struct Walk {
   Program& program;
   PyObject* func;
@@ -80,7 +78,7 @@ __attribute__((noinline)) bool with_pointers(size_t count, Use use) {
   if (count <= MAX_STACK_POINTERS) {
     return use(static_cast<PyObject**>(alloca(count * sizeof(PyObject*))));
   }
-  // Taken out of its place meanwhile: a callback or a finalizer may come here again.
+  // Taken out of its place meanwhile: a finalizer may come here again.
   std::vector<PyObject*> room = std::move(spare_pointers);
   if (room.size() < count) {
     room.resize(count);
@@ -137,36 +135,28 @@ struct StorageGroups {
   int first_difference(PyObject* const* inputs) const;
 };
 
-// Where a program failed. See _guards.pyi for the negative node numbers.
-struct Failure {
-  static constexpr int STATE = -1, CLASS = -2, STORAGE = -3, SHAPE = -4, ACCESS = -1;
-  int node = 0;
-  int check = ACCESS;
-  PyRef found;
-};
-
 struct Program {
   std::vector<Node> nodes;
   std::vector<Check> checks;
-  std::vector<ElementIndex> element_sets;
   std::vector<PyObject*> specs;  // borrowed from checks: some that differ
   std::vector<std::vector<Held>> lists;  // of keys or elements, in order
-  PyRef lapse;     // whether an object that something is compared with has died
-  PyRef on_death;  // what sets that
+  PyRef invalidation;  // whether an object that something is compared with has died
+  PyRef on_death;      // the callback that notes that
   std::vector<ClassLookups> classes;
   StorageGroups storages;
   ShapeFacts shapes;
   PyRef state;
   Steps steps;
-  Doubts doubts;
+  RecentFailures recent_failures;
   int n_inputs = 0;
-  bool has_lapsed() const;  // it will never hold again
   int n_kept = 0;  // how many references an evaluation may have to own
-  bool runs_python = false;
+
+  // Whether an object that it compares with has died: then it never holds again.
+  bool is_invalidated() const;
 
   // Whether everything holds; then `inputs` gets n_inputs new references. `failure` may be null.
-  // An exception may be set after false if the program has callbacks. Nothing of an evaluation
-  // is left on the C stack, so that regions can recurse as deeply as plain functions.
+  // An exception may be set after false, if there is no memory. Nothing of an evaluation is left on the
+  // C stack, so that regions can recurse as deeply as plain functions.
   bool evaluate(
       PyObject* func, PyObject* const* locals, Py_ssize_t n_locals, PyObject** inputs,
       Failure* failure);
@@ -176,12 +166,9 @@ struct Program {
 
 using ProgramBox = Box<Program>;
 
-// How often a check ran Python code.
-long long python_checks();
-
 extern PyObject* missing;  // stands for an absent class attribute
 
-// Adds Program and the ACCESS_* and CHECK_* constants.
+// Adds Program, the ACCESS_*, CHECK_* and READ_* constants, FRAME and NO_INPUT.
 bool add_program_type(PyObject* module);
 
 }  // namespace framelift

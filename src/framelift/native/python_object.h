@@ -51,8 +51,8 @@ class Held {
     held.bits_ = reinterpret_cast<uintptr_t>(object.release());
     return held;
   }
-  // `lapsed` is called when the object dies. Empty with an exception set when there is no memory.
-  static Held weakly(PyObject* object, PyObject* lapsed) {
+  // `on_death` is called when the object dies. Empty with an exception set when there is no memory.
+  static Held weakly(PyObject* object, PyObject* on_death) {
     // Functions of C are often made when they are asked for, the types of C stay, and frozensets are
     // compared by value.
     auto* as_type = reinterpret_cast<PyTypeObject*>(object);
@@ -61,7 +61,7 @@ class Held {
     if (stays || !PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
       return strongly(PyRef::borrow(object));
     }
-    Held held = strongly(PyRef::steal(PyWeakref_NewRef(object, lapsed)));
+    Held held = strongly(PyRef::steal(PyWeakref_NewRef(object, on_death)));
     held.bits_ |= held.bits_ == 0 ? 0 : WEAK;
     return held;
   }
@@ -83,7 +83,7 @@ class Held {
     PyObject* object = PyWeakref_GET_OBJECT(owned());
     return object == Py_None ? nullptr : object;
   }
-  // Whether it is this object; null is what nothing is held of.
+  // Whether it is this object. Where nothing is held, null is.
   bool is(PyObject* object) const {
     if ((bits_ & WEAK) == 0) {
       return owned() == object;

@@ -24,7 +24,7 @@ Number number(double value) {
   return {true, 0, value};
 }
 
-// ---- operations: two numbers become one, or nothing where 64 bits or mathematics end ----
+// ---- operations on two numbers; there is no result on overflow or outside of the domain ----
 
 using Result = std::optional<Number>;
 
@@ -295,7 +295,7 @@ Result of_python(PyObject* value) {
 }
 
 Result read(const ShapeRead& read, PyObject* value) {
-  if (read.kind == ShapeRead::NUMBER) {
+  if (read.kind == ReadKind::NUMBER) {
     return of_python(value);
   }
   if (!is_tensor(value)) {
@@ -306,7 +306,7 @@ Result read(const ShapeRead& read, PyObject* value) {
     return {};
   }
   c10::IntArrayRef numbers =
-      read.kind == ShapeRead::SIZE ? impl.sizes_default() : impl.strides_default();
+      read.kind == ReadKind::SIZE ? impl.sizes_default() : impl.strides_default();
   return static_cast<size_t>(read.dim) < numbers.size() ? number(numbers[read.dim]) : Result();
 }
 
@@ -335,11 +335,11 @@ bool take_read(ShapeFacts& facts, PyObject* item, size_t n_nodes) {
     return false;
   }
   bool known = node >= 0 && static_cast<size_t>(node) < n_nodes && dim >= 0 &&
-      kind >= ShapeRead::NUMBER && kind <= ShapeRead::STRIDE;
+      kind >= 0 && static_cast<size_t>(kind) < std::size(ReadKindNames);
   if (!known) {
     return wrong("no such thing to read", item);
   }
-  facts.reads.push_back({node, static_cast<ShapeRead::Kind>(kind), dim});
+  facts.reads.push_back({node, static_cast<ReadKind>(kind), dim});
   return true;
 }
 

@@ -1,7 +1,7 @@
 // Facts about sizes and numbers that a compiled graph relies on: expressions over what a walk has found.
 #pragma once
 
-#include <Python.h>
+#include "constants.h"
 
 #include <cstdint>
 #include <vector>
@@ -19,10 +19,12 @@ struct Number {
 };
 
 // The number itself, or a tensor's size or stride in one dimension.
+#define FRAMELIFT_READ_KINDS(X) X(NUMBER) X(SIZE) X(STRIDE)
+FRAMELIFT_ENUM(ReadKind, FRAMELIFT_READ_KINDS);
+
 struct ShapeRead {
-  enum Kind { NUMBER, SIZE, STRIDE };
   int node;
-  Kind kind;
+  ReadKind kind;
   int dim;
 };
 

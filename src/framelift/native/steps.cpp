@@ -36,17 +36,8 @@ bool is_about_dict(const Check& check) {
   return check.kind->lasts == Lasts::WITH_ATTRIBUTES || check.kind->lasts == Lasts::WITH_KEYS;
 }
 
-bool fail(Walk& walk, int node, int check, PyObject* found, Failure* failure) {
-  walk.program.doubts.note(walk.program, node, check);
-  if (failure != nullptr) {
-    int first = walk.program.nodes[node].first_check;
-    *failure = {node, check < 0 ? Failure::ACCESS : check - first, PyRef::borrow(found)};
-  }
-  return false;
-}
-
 PyObject* value_at(const Walk& walk, int node) {
-  return node < 0 ? walk.func : walk.values[node];
+  return node == FRAME ? walk.func : walk.values[node];
 }
 
 }  // namespace
@@ -57,14 +48,13 @@ void Steps::prepare(const Program& program) {
   int n_nodes = static_cast<int>(program.nodes.size());
   std::vector<bool> is_member(n_nodes);
   std::vector<bool> is_fact(program.checks.size());
-  // By the node that the dict belongs to, from -1 on.
+  // By the node that the dict belongs to, from FRAME on.
   std::vector<Contents> attributes(n_nodes + 1);
   std::vector<Contents> keys(n_nodes + 1);
   auto contents_of = [&](int node, Lasts lasts) -> Contents& {
     return (lasts == Lasts::WITH_ATTRIBUTES ? attributes : keys)[node + 1];
   };
-  // A callback may change any dict on the way: then everything is looked at each time.
-  for (int i = 0; !program.runs_python && i < n_nodes; ++i) {
+  for (int i = 0; i < n_nodes; ++i) {
     const Node& node = program.nodes[i];
     is_member[i] = node.kind->lasts != Lasts::NO;
     if (is_member[i]) {
@@ -81,8 +71,8 @@ void Steps::prepare(const Program& program) {
       }
     }
   }
-  for (int i = -1; i < n_nodes; ++i) {
-    if (i >= 0) {
+  for (int i = FRAME; i < n_nodes; ++i) {
+    if (i != FRAME) {
       const Node& node = program.nodes[i];
       if (!is_member[i]) {
         steps_.push_back({Kind::ACCESS, i, -1});
@@ -92,7 +82,7 @@ void Steps::prepare(const Program& program) {
           steps_.push_back({Kind::CHECK, i, c});
         }
       }
-      if (node.slot >= 0) {
+      if (node.slot != NO_INPUT) {
         inputs_.push_back({i, node.slot});
       }
     }
@@ -140,19 +130,21 @@ bool Steps::read(Walk& walk, int at, Failure* failure) {
   PyObject* parent = value_at(walk, node.parent);
   PyObject* value = node.access(node.operand, walk, parent);
   if (value == nullptr) {
-    return fail(walk, at, -1, parent, failure);
+    walk.program.recent_failures.add(walk.program, at, -1);
+    return fail(failure, FailureKind::ACCESS, at, parent);
   }
   walk.values[at] = value;
-  if (walk.program.runs_python) {
-    walk.keep(Py_NewRef(value));
-  }
   return true;
 }
 
 bool Steps::check(Walk& walk, int node, int at, Failure* failure) {
   Check& check = walk.program.checks[at];
-  return check.holds(check.operand, walk, walk.values[node]) ||
-      fail(walk, node, at, walk.values[node], failure);
+  if (check.holds(check.operand, walk, walk.values[node])) {
+    return true;
+  }
+  walk.program.recent_failures.add(walk.program, node, at);
+  int number = at - walk.program.nodes[node].first_check;
+  return fail(failure, FailureKind::CHECK, node, walk.values[node], number);
 }
 
 bool Steps::unchanged(Walk& walk, Dict& dict, Failure* failure) {
@@ -179,7 +171,7 @@ bool Steps::look_again(Walk& walk, Dict& dict, uint64_t version, Failure* failur
       return false;
     }
   }
-  // Having no __dict__ is something that stays; what is no dict, but a list, say, changes as it likes.
+  // A value without a __dict__ stays without one. A value that is no dict itself (a list, say) has no version.
   dict.version = version == NO_DICT && !dict.is_instances ? NEVER_SEEN : version;
   return true;
 }

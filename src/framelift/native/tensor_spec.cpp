@@ -1,5 +1,7 @@
 #include "tensor_spec.h"
 
+#include "failure.h"
+
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
@@ -64,45 +66,59 @@ std::string dtype_name(caffe2::TypeMeta dtype) {
 }
 
 // No streams here: they crash where torch's libraries bring another C++ runtime than the compiler's.
-template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
-std::string show(Integer value) {
-  return std::to_string(value);
-}
-
-std::string show(c10::Layout layout) {
+std::string layout_name(c10::Layout layout) {
   static const char* const names[] = {
       "Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc", "Jagged"};
   auto number = static_cast<size_t>(layout);
   return number < std::size(names) ? names[number] : "layout " + std::to_string(number);
 }
 
-std::string show(c10::DispatchKeySet keys) {
-  return c10::toString(keys);
-}
-
-std::string show(bool value) {
-  return value ? "True" : "False";
-}
-
-std::string show(const std::optional<c10::Device>& device) {
-  return device ? device->str() : "none";
-}
-
-std::string difference(
-    const std::string& what, const std::string& expected, const std::string& found) {
-  return what + ": expected " + expected + ", found " + found;
-}
-
-std::string at_index(const char* what, size_t index) {
-  return std::string(what) + " at index " + std::to_string(index);
-}
-
 bool size_is(const c10::SymInt& found, int64_t expected) {
   return !found.is_heap_allocated() && found.as_int_unchecked() == expected;
 }
 
-std::string show(const c10::SymInt& size) {
-  return size.is_heap_allocated() ? "a symbol" : std::to_string(size.as_int_unchecked());
+// ---- facts as Python values, for differences and properties ----
+
+PyObject* to_python(PyTypeObject* type) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(type));
+}
+
+PyObject* to_python(caffe2::TypeMeta dtype) {
+  c10::ScalarType scalar_type = dtype.toScalarType();
+  return Py_NewRef(
+      scalar_type == c10::ScalarType::Undefined
+          ? Py_None
+          : reinterpret_cast<PyObject*>(torch::getTHPDtype(scalar_type)));
+}
+
+PyObject* to_python(const std::optional<c10::Device>& device) {
+  return device ? THPDevice_New(*device) : Py_NewRef(Py_None);
+}
+
+PyObject* to_python(c10::Layout layout) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(torch::getTHPLayout(layout)));
+}
+
+PyObject* to_python(c10::DispatchKeySet keys) {
+  return PyUnicode_FromString(c10::toString(keys).c_str());
+}
+
+PyObject* to_python(bool value) {
+  return PyBool_FromLong(value);
+}
+
+PyObject* to_python(int64_t number) {
+  return PyLong_FromLongLong(number);
+}
+
+PyObject* to_python(const c10::SymInt& size) {
+  return size.is_heap_allocated() ? Py_NewRef(Py_None) : to_python(size.as_int_unchecked());
+}
+
+template <class Expected, class Found>
+PyObject* difference(
+    TensorFact fact, const Expected& expected, const Found& found, std::optional<int> dim = std::nullopt) {
+  return tensor_difference(fact, dim, to_python(expected), to_python(found));
 }
 
 // Where the next dimension outwards begins if this one is followed densely.
@@ -163,7 +179,7 @@ PyObject* grad_of(PyObject* tensor) {
   }
 }
 
-TensorSpec::TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic, bool check_offset)
+TensorSpec::TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic)
     : type_(PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(tensor)))) {
   const c10::TensorImpl& impl = impl_of(tensor);
   keys_ = impl.key_set();
@@ -175,12 +191,10 @@ TensorSpec::TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic, bool ch
   layout_ = raw_layout(impl);
   requires_grad_ = impl.requires_grad();
   symbolic_ = impl.has_symbolic_sizes_strides();
-  check_offset_ = check_offset && has_strides();
   note_sizes(impl, dynamic);
   if (has_strides()) {
     c10::IntArrayRef strides = impl.strides_default();
     strides_.assign(strides.begin(), strides.end());
-    offset_ = impl.storage_offset_default();
     if (!dynamic.empty()) {
       note_stride_order(impl.sizes_default());
     }
@@ -197,7 +211,8 @@ void TensorSpec::note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> 
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     bool free = std::find(dynamic.begin(), dynamic.end(), int64_t(dim)) != dynamic.end();
     if (!free && sizes[dim].is_heap_allocated()) {
-      throw std::invalid_argument(at_index("symbolic size", dim) + " must be dynamic");
+      throw std::invalid_argument(
+          "symbolic size at index " + std::to_string(dim) + " must be dynamic");
     }
     sizes_.push_back(free ? FREE : sizes[dim].as_int_unchecked());
   }
@@ -234,7 +249,7 @@ bool TensorSpec::operator==(const TensorSpec& other) const {
   auto facts = [](const TensorSpec& spec) {
     return std::tie(
         spec.keys_, spec.dtype_, spec.device_, spec.layout_, spec.requires_grad_, spec.symbolic_,
-        spec.check_offset_, spec.offset_, spec.sizes_, spec.strides_, spec.links_);
+        spec.sizes_, spec.strides_, spec.links_);
   };
   return type() == other.type() && facts(*this) == facts(other);
 }
@@ -245,9 +260,6 @@ bool TensorSpec::shape_matches(const c10::TensorImpl& impl) const {
   }
   if (!has_strides()) {
     return sizes_match(impl);
-  }
-  if (check_offset_ && impl.storage_offset_default() != offset_) {
-    return false;
   }
   if (links_.empty()) {
     return impl.sizes_default() == c10::IntArrayRef(sizes_) &&
@@ -296,55 +308,52 @@ bool TensorSpec::strides_match(c10::IntArrayRef sizes, c10::IntArrayRef strides)
   return match;
 }
 
-std::string TensorSpec::shape_diff(const c10::TensorImpl& impl) const {
+PyObject* TensorSpec::shape_diff(const c10::TensorImpl& impl) const {
   c10::SymIntArrayRef found = impl.sym_sizes_default();
   if (found.size() != sizes_.size()) {
-    return difference("number of dimensions", show(sizes_.size()), show(found.size()));
+    return difference(TensorFact::DIM, int64_t(sizes_.size()), int64_t(found.size()));
   }
   for (size_t dim = 0; dim < sizes_.size(); ++dim) {
     if (sizes_[dim] != FREE && !size_is(found[dim], sizes_[dim])) {
-      return difference(at_index("size", dim), show(sizes_[dim]), show(found[dim]));
+      return difference(TensorFact::SIZE, sizes_[dim], found[dim], dim);
     }
   }
   if (impl.has_symbolic_sizes_strides() != symbolic_) {
-    return difference("symbolic sizes", show(symbolic_), show(!symbolic_));
+    return difference(TensorFact::SYMBOLIC, symbolic_, !symbolic_);
   }
-  std::string text;
+  PyObject* first = nullptr;
   if (has_strides()) {
     c10::IntArrayRef strides = impl.strides_default();
     compare_strides(impl.sizes_default(), strides, [&](size_t dim, int64_t expected) {
-      text = difference(at_index("stride", dim), show(expected), show(strides[dim]));
+      first = difference(TensorFact::STRIDE, expected, strides[dim], dim);
       return false;
     });
   }
-  if (text.empty() && check_offset_ && impl.storage_offset_default() != offset_) {
-    text = difference("storage offset", show(offset_), show(impl.storage_offset_default()));
-  }
-  return text;
+  return first == nullptr && !PyErr_Occurred() ? Py_NewRef(Py_None) : first;
 }
 
-std::string TensorSpec::diff(PyObject* value) const {
+PyObject* TensorSpec::diff(PyObject* value) const {
   if (Py_TYPE(value) != type()) {
-    return difference("type", type_name(type()), type_name(Py_TYPE(value)));
+    return difference(TensorFact::TYPE, type(), Py_TYPE(value));
   }
   const c10::TensorImpl& impl = impl_of(value);
   if (impl.dtype() != dtype_) {
-    return difference("dtype", dtype_name(dtype_), dtype_name(impl.dtype()));
+    return difference(TensorFact::DTYPE, dtype_, impl.dtype());
   }
   if (raw_device(impl) != device_) {
-    return difference("device", show(device_), show(raw_device(impl)));
+    return difference(TensorFact::DEVICE, device_, raw_device(impl));
   }
   if (raw_layout(impl) != layout_) {
-    return difference("layout", show(layout_), show(raw_layout(impl)));
+    return difference(TensorFact::LAYOUT, layout_, raw_layout(impl));
   }
   if (impl.requires_grad() != requires_grad_) {
-    return difference("requires_grad", show(requires_grad_), show(impl.requires_grad()));
+    return difference(TensorFact::REQUIRES_GRAD, requires_grad_, impl.requires_grad());
   }
-  std::string text = shape_diff(impl);
-  if (text.empty() && impl.key_set() != keys_) {
-    text = difference("dispatch keys", show(keys_), show(impl.key_set()));
+  PyRef first = PyRef::steal(shape_diff(impl));
+  if (first.get() == Py_None && impl.key_set() != keys_) {
+    return difference(TensorFact::KEYS, keys_, impl.key_set());
   }
-  return text;
+  return first.release();
 }
 
 std::optional<int64_t> TensorSpec::size(size_t dim) const {
@@ -370,16 +379,13 @@ std::string TensorSpec::to_string() const {
     return text + ")";
   };
   std::string text = "TensorSpec(" + type_name(type()) + ", " + dtype_name(dtype_) + ", " +
-      show(device_) + ", sizes=" + list([&](size_t i) { return size(i); });
+      (device_ ? device_->str() : "none") + ", sizes=" + list([&](size_t i) { return size(i); });
   if (has_strides()) {
     text += ", strides=" + list([&](size_t i) { return stride(i); });
   } else {
-    text += ", layout=" + show(layout_);
+    text += ", layout=" + layout_name(layout_);
   }
-  if (check_offset_) {
-    text += ", offset=" + show(offset_);
-  }
-  return text + ", requires_grad=" + show(requires_grad_) + ")";
+  return text + ", requires_grad=" + (requires_grad_ ? "True" : "False") + ")";
 }
 
 namespace {
@@ -402,13 +408,11 @@ bool read_dims(PyObject* object, std::vector<int64_t>& dims) {
 }
 
 PyObject* spec_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"tensor", "dynamic", "check_offset", nullptr};
+  static const char* names[] = {"tensor", "dynamic", nullptr};
   PyObject* tensor;
   PyObject* dynamic = nullptr;
-  int check_offset = 0;
   if (!PyArg_ParseTupleAndKeywords(
-          args, kwargs, "O|Op:TensorSpec", const_cast<char**>(names), &tensor, &dynamic,
-          &check_offset)) {
+          args, kwargs, "O|O:TensorSpec", const_cast<char**>(names), &tensor, &dynamic)) {
     return nullptr;
   }
   if (!is_tensor(tensor)) {
@@ -419,7 +423,7 @@ PyObject* spec_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   try {
-    return SpecBox::make(TensorSpec(tensor, dims, check_offset != 0));
+    return SpecBox::make(TensorSpec(tensor, dims));
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
@@ -431,8 +435,7 @@ PyObject* spec_matches(PyObject* self, PyObject* value) {
 }
 
 PyObject* spec_diff(PyObject* self, PyObject* value) {
-  std::string text = SpecBox::of(self).diff(value);
-  return text.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(text.c_str());
+  return SpecBox::of(self).diff(value);
 }
 
 PyObject* spec_repr(PyObject* self) {
@@ -440,24 +443,19 @@ PyObject* spec_repr(PyObject* self) {
 }
 
 PyObject* spec_dtype(PyObject* self, void*) {
-  c10::ScalarType dtype = SpecBox::of(self).dtype();
-  return Py_NewRef(
-      dtype == c10::ScalarType::Undefined
-          ? Py_None
-          : reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype)));
+  return to_python(SpecBox::of(self).dtype());
 }
 
 PyObject* spec_device(PyObject* self, void*) {
-  auto device = SpecBox::of(self).device();
-  return device ? THPDevice_New(*device) : Py_NewRef(Py_None);
+  return to_python(SpecBox::of(self).device());
 }
 
 PyObject* spec_type(PyObject* self, void*) {
-  return Py_NewRef(reinterpret_cast<PyObject*>(SpecBox::of(self).type()));
+  return to_python(SpecBox::of(self).type());
 }
 
 PyObject* spec_requires_grad(PyObject* self, void*) {
-  return PyBool_FromLong(SpecBox::of(self).requires_grad());
+  return to_python(SpecBox::of(self).requires_grad());
 }
 
 // A tuple with None where `number` has nothing to say.
@@ -490,7 +488,7 @@ PyObject* spec_strides(PyObject* self, void*) {
 
 PyMethodDef spec_methods[] = {
     {"matches", spec_matches, METH_O, "Whether a value is a tensor as described."},
-    {"diff", spec_diff, METH_O, "The first difference in words, or None."},
+    {"diff", spec_diff, METH_O, "The first difference, a TensorDifference, or None."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -21,7 +21,7 @@ const void* storage_of(PyObject* tensor);
 // A tensor's .grad as an owned reference, None when there is none; null if it can't be had.
 PyObject* grad_of(PyObject* tensor);
 
-// What few programs ask for, and a TensorSpec leaves open. Hooks are called when a gradient is found.
+// Facts that a TensorSpec leaves open, since few programs rely on them. Hooks are called with a gradient.
 bool is_leaf(PyObject* tensor);
 bool has_hooks(PyObject* tensor);
 int64_t offset_of(PyObject* tensor);
@@ -31,15 +31,15 @@ int64_t offset_of(PyObject* tensor);
 class TensorSpec {
  public:
   // Throws std::invalid_argument when the tensor can't be described. `dynamic`: free dimensions.
-  TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic, bool check_offset);
+  TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic);
 
   bool matches(PyObject* value) const;
   bool operator==(const TensorSpec& other) const;
-  // The first difference in words; empty when the value matches.
-  std::string diff(PyObject* value) const;
+  // The first difference as a new TensorDifference, or None; null with an exception set.
+  PyObject* diff(PyObject* value) const;
 
   PyTypeObject* type() const { return reinterpret_cast<PyTypeObject*>(type_.get()); }
-  c10::ScalarType dtype() const { return dtype_.toScalarType(); }
+  caffe2::TypeMeta dtype() const { return dtype_; }
   std::optional<c10::Device> device() const { return device_; }
   bool requires_grad() const { return requires_grad_; }
   bool has_strides() const { return layout_ == c10::kStrided && !symbolic_; }
@@ -75,7 +75,7 @@ class TensorSpec {
   // Calls report(dim, expected) for each stride that is not as expected, until it returns false.
   template <class Report>
   void compare_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides, Report report) const;
-  std::string shape_diff(const c10::TensorImpl& impl) const;
+  PyObject* shape_diff(const c10::TensorImpl& impl) const;
 
   PyRef type_;
   c10::DispatchKeySet keys_;
@@ -84,8 +84,6 @@ class TensorSpec {
   c10::Layout layout_ = c10::kStrided;
   bool requires_grad_ = false;
   bool symbolic_ = false;  // has sizes that are SymInts
-  bool check_offset_ = false;
-  int64_t offset_ = 0;
   Numbers sizes_;
   Numbers strides_;
   c10::SmallVector<StrideLink, 5> links_;  // empty when no dimension is free

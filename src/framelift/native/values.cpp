@@ -30,7 +30,7 @@ bool same_complex(PyObject* a, PyObject* b) {
   return std::memcmp(&x, &y, sizeof x) == 0;
 }
 
-// For types whose == is C and tells all there is to tell.
+// For types whose == is C code and compares everything.
 bool same_by_equality(PyObject* a, PyObject* b) {
   int result = PyObject_RichCompareBool(a, b, Py_EQ);
   if (result < 0) {

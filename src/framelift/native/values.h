@@ -37,10 +37,9 @@ inline bool same_constant(PyObject* a, const Held& b) {
 // whatever their __len__ says; -1 for anything else.
 Py_ssize_t native_length(PyObject* value);
 
-// How often a class was registered with an abstract base class, as a new int; null if it can't be told.
+// How often a class was registered with an abstract base class, as a new int, or null.
 PyObject* count_registrations();
-// The text of the context of this thread's decimal numbers, but for what has happened in it: a new
-// reference, or null.
+// The text of this thread's context of decimal numbers, without its flags: a new reference, or null.
 PyObject* decimal_context();
 
 // The type collections.deque.
@@ -65,7 +64,7 @@ inline PyObject* instance_dict(PyObject* object) {
   return place == nullptr ? nullptr : *place;
 }
 
-// UNKNOWN: telling would take a Python __eq__.
+// UNKNOWN: only a Python __eq__ could tell.
 enum class Found { ABSENT, PRESENT, UNKNOWN };
 
 // A dict lookup that remembers its last result for as long as the dict stays as it was. The value

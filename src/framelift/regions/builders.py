@@ -19,7 +19,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from framelift.bytecode.resume import Like, TooLargeError, closure_of, generator_code
+from framelift.bytecode.extend import TooLargeError
+from framelift.bytecode.resume import Like, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
@@ -29,8 +30,8 @@ from framelift.guards.hashing import may_be_called_again
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator, Suspended
+from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.points import NoPointError, standing_generator
-from framelift.interpreter.world import is_ours
 from framelift.regions.building import (
     BUILDERS,
     Builder,
@@ -81,7 +82,7 @@ def build_cell(r: Rebuild, value: types.CellType) -> str:
 @builds(types.FunctionType)
 def build_function(r: Rebuild, fn: types.FunctionType) -> str:
     scope = fn.__globals__
-    where = r.input(r.world.root.top) if scope is r.world.frame_globals else r.constant(scope)
+    where = r.input(r.world.inputs.root.top) if scope is r.world.frame.globals else r.constant(scope)
     closure = "None" if fn.__closure__ is None else r.tuple_of(fn.__closure__)
     parts = [r.constant(fn.__code__), where, repr(fn.__name__), "None", closure]
     name = r.variable(f"{r.constant(types.FunctionType)}({', '.join(parts)})", fn)
@@ -333,7 +334,7 @@ def build_atom(r: Rebuild, value: Any) -> str:
 
 
 def build_exception(r: Rebuild, value: BaseException) -> str:
-    r.world.looking_at(value)
+    r.world.errors.looking_at(value)
     base = builtin_base(type(value))
     args = value.args
     if isinstance(value, BaseExceptionGroup):

@@ -30,7 +30,7 @@ from framelift.bytecode.resume import (
     step_code,
     waiting_step_code,
 )
-from framelift.interpreter.world import RELIED_ON, is_watched
+from framelift.interpreter.lookups import RELIED_ON, is_watched
 
 
 @dataclass(frozen=True)

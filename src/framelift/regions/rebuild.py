@@ -31,15 +31,15 @@ from framelift.graph.overrides import as_one_of
 from framelift.graph.symbols import is_symbolic
 from framelift.graph.terms import text_of
 from framelift.guards.sources import Access, Source, written
+from framelift.interpreter import coroutines, generators
+from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
-from framelift.interpreter.world import STAND_INS
 from framelift.regions.builders import builder_for
 from framelift.regions.building import BUILDERS, LITERALS, is_name
 from framelift.regions.containers import FILLABLE
-from framelift.trace.call_policy import GENERATORS
-from framelift.trace.materialize import Address
-from framelift.trace.runtime_calls import Draw
-from framelift.trace.world import World
+from framelift.trace.identity import Address
+from framelift.trace.runtime_calls import RuntimeCall
+from framelift.trace.world import TraceWorld
 
 CONSTANTS = op_memory.ATOMS | {
     *(range, torch.Size, types.CodeType, types.ModuleType, type(NotImplemented), torch.finfo, torch.iinfo),
@@ -62,7 +62,7 @@ class Cyclic(Exception):
 
 
 class Rebuild:
-    def __init__(self, world: World, late: frozenset[int] = frozenset()) -> None:
+    def __init__(self, world: TraceWorld, late: frozenset[int] = frozenset()) -> None:
         self.world = world
         self.late = late
         """Objects that are made empty, and filled when all else is there."""
@@ -83,7 +83,7 @@ class Rebuild:
         self.count = 0
         self.drawn: set[Source] = set()
         """The draws that are used."""
-        self.drawings: list[tuple[Draw, str]] = []
+        self.drawings: list[tuple[RuntimeCall, str]] = []
 
     # ---- what is there already
 
@@ -104,7 +104,7 @@ class Rebuild:
         """A function, a class, a constant of the program: the region gets it, and does not keep it alive."""
         if stays(value):
             return self.own(value)
-        return self.input(self.world.root.constant(value, written(value)))
+        return self.input(self.world.inputs.root.constant(value, written(value)))
 
     def own(self, value: Any) -> str:
         """What the region holds on to itself."""
@@ -138,11 +138,11 @@ class Rebuild:
             return repr(value) if math.isfinite(value) else self.constant(value)
         if cls is FakeTensor:
             return self.tensor(value)
-        if cls is types.FunctionType and value.__module__ in GENERATORS:
+        if cls is types.FunctionType and value.__module__ in (generators.__name__, coroutines.__name__):
             return self.constant(builtin_of(value))
         if is_symbolic(value):
             return self.symbolic(value)
-        source = self.world.source_of(value)
+        source = self.world.inputs.source_of(value)
         if source is not None:
             return self.input(source)
         if cls in CONSTANTS:
@@ -152,7 +152,7 @@ class Rebuild:
             return self.own(value)  # of which there is one: `typing` caches them
         if issubclass(type(value), enum.Enum) and is_member(value):
             return self.constant(value)
-        if issubclass(type(value), (type, types.FunctionType)) and not self.world.is_inside(value):
+        if issubclass(type(value), (type, types.FunctionType)) and not self.world.created.has(value):
             return self.constant(value)  # found on a class, and guarded there
         name = self.made.get(id(value))
         if name is not None:
@@ -165,16 +165,16 @@ class Rebuild:
         """What `List[...]` or a union is made of must be those very objects, if it is held as it is."""
         parts = getattr(value, "__args__", None)
         for part in parts if type(parts) is tuple else ():
-            if self.world.is_inside(part):
+            if self.world.created.has(part):
                 raise unrebuildable(value, f"a {type(value).__qualname__} of what the trace has made")
-            self.world.guard_identity(part)
+            self.world.identity.guard(part)
             self.fix_parts(part)
 
     def tensor(self, fake: FakeTensor) -> str:
         recorder = self.world.recorder
         at = recorder.input_of.get(id(fake))
         if at is not None:
-            return self.input(self.world.known[id(recorder.inputs[at][1])].source)
+            return self.input(self.world.inputs.known[id(recorder.inputs[at][1])].source)
         if id(fake) not in recorder.nodes:
             raise Break(breaks.UNKNOWN_TENSOR, "a result of the function")
         cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
@@ -198,7 +198,7 @@ class Rebuild:
         symbols = self.world.recorder.symbols
         assert symbols is not None
         for symbol in value.node.expr.free_symbols:
-            drawn = self.world.draws.symbols.get(symbol)
+            drawn = self.world.runtime_calls.symbols.get(symbol)
             if drawn is not None:
                 self.symbols[str(symbol)] = self.input(drawn)
                 continue
@@ -207,7 +207,7 @@ class Rebuild:
                 self.outputs.setdefault(symbol, (str(symbol), symbol))
                 continue
             entry = symbols.inputs[read.input]
-            name = self.input(self.world.input_source(entry.node, entry.real))
+            name = self.input(self.world.inputs.graph_input_source(entry.node, entry.real))
             self.symbols[str(symbol)] = READS[read.kind].format(name, read.dim)
         text = text_of(value.node.expr)
         for module in (math, torch):
@@ -219,7 +219,7 @@ class Rebuild:
         if cls is Address:
             raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
         builder = BUILDERS.get(cls) or builder_for(cls)
-        if builder is None or self.world.is_inside(cls):
+        if builder is None or self.world.created.has(cls):
             raise unrebuildable(value, f"a {cls.__module__}.{cls.__qualname__}")
         self.kept.append(value)
         self.making[id(value)] = value
@@ -248,9 +248,9 @@ class Rebuild:
 
     def write_draws(self) -> None:
         """While all that came in is still an input."""
-        self.drawings = [(draw, self.drawing(draw)) for draw in self.world.draws.made]
+        self.drawings = [(draw, self.drawing(draw)) for draw in self.world.runtime_calls.made]
 
-    def drawing(self, draw: Draw) -> str:
+    def drawing(self, draw: RuntimeCall) -> str:
         given = [self.drawn_argument(value) for value in draw.args]
         given += [f"{name}={self.drawn_argument(value)}" for name, value in draw.kwargs.items()]
         return f"{self.own(draw.fn)}({', '.join(given)})"

@@ -20,7 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
-from framelift.bytecode.resume import Like, NoStepError, Point, TooLargeError
+from framelift.bytecode.extend import TooLargeError
+from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
@@ -46,7 +47,8 @@ from framelift.regions.rerun import run_again
 from framelift.trace.decimals import raise_flags
 from framelift.trace.shadows import Change
 from framelift.trace.views import DELETED
-from framelift.trace.world import World, Writes
+from framelift.trace.world import TraceWorld
+from framelift.trace.writes import Writes
 
 _numbers = itertools.count()
 
@@ -103,9 +105,9 @@ class Stopping:
             for n, found in enumerate(self.standings)
         )
 
-    def written(self, world: World, r: Rebuild, states: str) -> str:
+    def written(self, world: TraceWorld, r: Rebuild, states: str) -> str:
         """What the region returns."""
-        function = r.input(world.root.function(self.frames[0].func.__name__))
+        function = r.input(world.inputs.root.function(self.frames[0].func.__name__))
         return f"{r.own(self.plan.stop)}({function}, {states})"
 
 
@@ -115,10 +117,10 @@ def surroundings(level: int, frame: Frame, point: Point) -> Like | None:
 
 
 def generate(
-    world: World, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
+    world: TraceWorld, name: str, result: Any, switches: TorchState, stopping: Stopping | None = None
 ) -> Region:
     """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
-    writes = world.writes()
+    writes = world.writes.collect()
     world.recorder.settle_modes()
     world.recorder.close_contexts()
     late: frozenset[int] = frozenset()
@@ -134,7 +136,7 @@ def generate(
 
 
 def write(
-    world: World,
+    world: TraceWorld,
     name: str,
     result: Any,
     writes: Writes,
@@ -167,7 +169,7 @@ def write(
     body = []
     has_graph = not recorder.empty or bool(outputs)
     if has_graph:
-        given = [r.input(world.input_source(node, value)) for node, value, _ in recorder.inputs]
+        given = [r.input(world.inputs.graph_input_source(node, value)) for node, value, _ in recorder.inputs]
         for n, (_, value, _) in enumerate(recorder.inputs):
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
@@ -207,7 +209,7 @@ def as_inference(tensor: torch.Tensor) -> torch.Tensor:
         return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild) -> list[str]:
+def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Rebuild) -> list[str]:
     """The statements that run the graph: without the modes around the call, which are in it already. One that
     raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone. Then the frame
     runs as it is, or the `with` statements that were open at the beginning are left."""
@@ -235,9 +237,9 @@ def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild)
         undo.insert(0, f"{r.constant(thrown)}(before)")
         after.insert(0, f"{r.constant(thrown)}(before)")
     left = {id(manager) for manager in recorder.left}
-    exits = [r.input(exit.source) for exit in world.exits if id(exit.value.__self__) not in left]
+    exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
     if again:
-        given = ["error", repr(name), repr(world.handles_errors), *exits]
+        given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
         undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
     else:
         undo += [f"{r.constant(leave_statements)}(error, {', '.join(exits)})"] if exits else []
@@ -251,7 +253,7 @@ def running(run: str, name: str, world: World, switches: TorchState, r: Rebuild)
 # ---- writes
 
 
-def replay(world: World, writes: Writes, r: Rebuild) -> None:
+def replay(world: TraceWorld, writes: Writes, r: Rebuild) -> None:
     """Statements that write to the outside. All new values are made before the first is written."""
     statements: list[str] = []
     for change in writes.containers:
@@ -266,7 +268,7 @@ def replay(world: World, writes: Writes, r: Rebuild) -> None:
             else:
                 statements.append(f"{target}[{name!r}] = {r.value(value)}")
     for cell, value in writes.cells:
-        target = r.input(world.cell_source(cell))
+        target = r.input(world.functions.cell_source(cell))
         if value is MISSING:
             statements.append(f"del {target}.cell_contents")
         else:

@@ -11,44 +11,49 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.core import breaks
+from framelift.core.blame import acts_for_program
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.features.numpy.arrays import Array
+from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.input_wrapping import IMMUTABLE_TYPE
-from framelift.trace.tensor_attributes import TensorAttributes
+from framelift.trace.part import Part
 from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
+
+
 SETTER = object.__setattr__
 
 
-class AttributeWrites(TensorAttributes):
-    def store_attr(self, obj: Any, name: str, value: Any) -> None:
+class AttributeWrites(Part):
+    def store(self, obj: Any, name: str, value: Any) -> None:
         obj = opened(obj)
-        view = self.views.get(id(obj))
+        view = self.world.attributes.views.get(id(obj))
         if view is None and not self.is_fixed(obj):
             cls = type(obj)
             if cls is FakeTensor:
-                return self.store_tensor_attr(obj, name, value)
+                return self.world.tensors.store(obj, name, value)
             if cls is Array:
-                self.refuse(breaks.NUMPY, f"assignment to {name} of an array")
-            self.class_attribute(cls, "__setattr__")
-            if isinstance(obj, type) or type(self.class_attribute(cls, name)) is GetSetDescriptorType:
-                value = self.for_c(value)  # C takes it: a function's name must be a string
+                refuse(breaks.NUMPY, f"assignment to {name} of an array")
+            self.world.classes.attribute(cls, "__setattr__")
+            if isinstance(obj, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
+                value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
             native(setattr, obj, name, value)
             return None
         if view is None:
             return self.store_fixed(obj, name, value)
         if issubclass(type(obj), (type, types.ModuleType)):
             if issubclass(type(obj), type):
-                return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
+                refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
             if obj is builtins:  # every namespace that lacks a name looks there
-                return self.refuse(breaks.EFFECT, f"{name!r} set in builtins")
+                refuse(breaks.EFFECT, f"{name!r} set in builtins")
             view.write(name, value)
             return None
-        setter = self.class_attribute(type(obj), "__setattr__")
+        setter = self.world.classes.attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
-            self.invoke(setter, obj, name, value)
+            self.world.calls.invoke(setter, obj, name, value)
         else:
             self.generic_store(view, obj, name, value)
         return None
@@ -56,32 +61,37 @@ class AttributeWrites(TensorAttributes):
     def store_fixed(self, obj: Any, name: str, value: Any) -> None:
         """An attribute of an outside function, class or descriptor: a metaclass may have its own way to set
         one, and what it is anyway may be set."""
-        setter = self.class_attribute(type(obj), "__setattr__")
+        setter = self.world.classes.attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
-            return self.invoke(setter, obj, name, value)
+            return self.world.calls.invoke(setter, obj, name, value)
         value = opened(value)
         if self.takes_no_attribute(obj, name):
-            native(setattr, obj, name, self.for_c(value))  # to be told so
+            native(setattr, obj, name, self.world.materialize.for_c(value))  # to be told so
         if (
             type(obj) is FunctionType
             and type(value) is str
-            and opened(self.function_attr(obj, name)) == value
+            and opened(self.world.functions.attribute(obj, name)) == value
         ):
             return None
-        return self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
+        refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
 
+    @acts_for_program
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
         """`object.__setattr__` on an outside instance."""
-        found = self.class_attribute(type(obj), name)
+        found = self.world.classes.attribute(type(obj), name)
         kind = type(found)
         if kind is property:
             if found.fset is None:
                 native(setattr, obj, name, value)
-            self.invoke(found.fset, obj, value)
+            self.world.calls.invoke(found.fset, obj, value)
         elif kind is GetSetDescriptorType:
-            self.refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
-        elif found is not MISSING and kind is not MemberDescriptorType and self.describes(kind, "__set__"):
-            self.invoke(kind.__set__, self.descriptor(found, type(obj)), obj, value)
+            refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
+        elif (
+            found is not MISSING
+            and kind is not MemberDescriptorType
+            and self.world.classes.describes(kind, "__set__")
+        ):
+            self.world.calls.invoke(kind.__set__, self.world.classes.descriptor(found, type(obj)), obj, value)
         elif kind is MemberDescriptorType or own_dictionary(obj) is not None:
             view.write(name, value)
         else:
@@ -89,41 +99,43 @@ class AttributeWrites(TensorAttributes):
                 f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
             )
 
-    def delete_attr(self, obj: Any, name: str) -> None:
+    def delete(self, obj: Any, name: str) -> None:
         obj = opened(obj)
-        view = self.views.get(id(obj))
+        view = self.world.attributes.views.get(id(obj))
         if type(obj) is Array:
-            self.refuse(breaks.NUMPY, f"deletion of {name} of an array")
+            refuse(breaks.NUMPY, f"deletion of {name} of an array")
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
-        deleter = self.class_attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
+        deleter = (
+            self.world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
+        )
         if type(deleter) is FunctionType:
-            self.invoke(deleter, obj, name)
+            self.world.calls.invoke(deleter, obj, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
             if self.takes_no_attribute(obj, name):
                 native(delattr, obj, name)  # to be told so
-            self.refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
-            return
-        deleter = self.class_attribute(type(obj), "__delattr__")
+            refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
+        deleter = self.world.classes.attribute(type(obj), "__delattr__")
         if type(deleter) is FunctionType:
-            self.invoke(deleter, obj, name)
+            self.world.calls.invoke(deleter, obj, name)
         else:
             self.generic_delete(view, obj, name)
 
+    @acts_for_program
     def generic_delete(self, view: View, obj: Any, name: str) -> None:
-        found = self.class_attribute(type(obj), name)
+        found = self.world.classes.attribute(type(obj), name)
         kind = type(found)
         if kind is MemberDescriptorType:
             try:
-                self.slot_attr(view, obj, found, name, hook=False)
+                self.world.attributes.slot(view, obj, found, name, hook=False)
             except AttributeError:
                 raise AttributeError(name) from None  # which is all that C says
-        elif found is not MISSING and self.describes(kind, "__delete__"):
-            self.invoke(kind.__delete__, self.descriptor(found, type(obj)), obj)
+        elif found is not MISSING and self.world.classes.describes(kind, "__delete__"):
+            self.world.calls.invoke(kind.__delete__, self.world.classes.descriptor(found, type(obj)), obj)
             return
-        elif self.own_attr(view, obj, name) is DELETED:
+        elif self.world.attributes.own(view, obj, name) is DELETED:
             raise AttributeError(
                 f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
             )
@@ -134,14 +146,16 @@ class AttributeWrites(TensorAttributes):
         cls = type(obj)
         if isinstance(obj, type):
             return bool(obj.__flags__ & IMMUTABLE_TYPE)
-        if not cls.__flags__ & IMMUTABLE_TYPE or self.plain_attribute(cls, "__setattr__") is not SETTER:
+        if not cls.__flags__ & IMMUTABLE_TYPE or class_attribute(cls, "__setattr__") is not SETTER:
             return False
-        stores = hasattr(type(self.plain_attribute(cls, name)), "__set__")
+        stores = hasattr(type(class_attribute(cls, name)), "__set__")
         return name == "__class__" or not (cls.__dictoffset__ or stores)
 
     def is_fixed(self, obj: Any) -> bool:
         """An outside object that is guarded by identity and has no view: functions, classes, descriptors."""
         if issubclass(type(obj), (type, FunctionType, types.ModuleType)):
-            return not self.is_inside(obj)  # even if it was not had through the door, but from a class, say
-        known = self.known.get(id(obj))
-        return known is not None and known.value is obj and id(obj) not in self.shadows
+            return not self.world.created.has(
+                obj
+            )  # even if it was not had through the door, but from a class, say
+        known = self.world.inputs.known.get(id(obj))
+        return known is not None and known.value is obj and id(obj) not in self.world.containers.shadows

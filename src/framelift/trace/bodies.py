@@ -25,9 +25,10 @@ from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, unchanged
-from framelift.trace.machine import TRACED, calls_back
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import calls_back
 from framelift.trace.shadows import change_of
-from framelift.trace.world import World
+from framelift.trace.world import TraceWorld
 
 
 @contextlib.contextmanager
@@ -42,7 +43,7 @@ def without_grad(recorder: Recorder) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_effects(world: World, what: str) -> Iterator[None]:
+def without_effects(world: TraceWorld, what: str) -> Iterator[None]:
     """What runs later, or never, or more than once, must not change anything outside now."""
     before = effects(world)
     yield
@@ -51,7 +52,7 @@ def without_effects(world: World, what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unchanged_inside(world: World, value: Any, what: str) -> Iterator[None]:
+def unchanged_inside(world: TraceWorld, value: Any, what: str) -> Iterator[None]:
     """The same for what was made while tracing, as far as it can be reached from a callable."""
     reached: dict[int, Any] = {}
     reach(world, value, reached)
@@ -67,18 +68,26 @@ def is_same(now: Any, before: Any) -> bool:
     return unchanged(now, before) or (type(now) is type(before) is str and now == before)
 
 
-UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending, World, Recorder)
+UNREACHED: tuple[type, ...] = (
+    torch.Tensor,
+    types.ModuleType,
+    types.CodeType,
+    type,
+    Pending,
+    TraceWorld,
+    Recorder,
+)
 UNREACHED += (torch.fx.Graph, torch.fx.Node, Body, *SYMBOLIC)
 """What is looked after elsewhere."""
 STATELY = (dict, bytearray)
 """What the collector may not know of, though it changes."""
 
 
-def reach(world: World, value: Any, reached: dict[int, Any]) -> None:
+def reach(world: TraceWorld, value: Any, reached: dict[int, Any]) -> None:
     left = [value]
     while left:
         value = left.pop()
-        if isinstance(value, UNREACHED) or id(value) in reached or id(value) in world.views:
+        if isinstance(value, UNREACHED) or id(value) in reached or id(value) in world.attributes.views:
             continue
         if gc.is_tracked(value) or isinstance(value, STATELY):
             reached[id(value)] = value
@@ -130,9 +139,9 @@ def at_line(place: Place | None) -> str:
     return f", in line {place.line}: {place.expression}" if place is not None else ""
 
 
-def effects(world: World) -> list[Any]:
+def effects(world: TraceWorld) -> list[Any]:
     """What would be written to the outside, by the identity of what is written."""
-    changes = [change for change in map(change_of, list(world.shadows.values())) if change]
+    changes = [change for change in map(change_of, list(world.containers.shadows.values())) if change]
     found: list[Any] = [
         (
             id(change.shadow),
@@ -141,10 +150,10 @@ def effects(world: World) -> list[Any]:
         )
         for change in changes
     ]
-    found += [(id(blind), len(blind.calls)) for blind in world.blind.values()]
-    views = (*world.views.values(), *world.scopes.values())
+    found += [(id(blind), len(blind.calls)) for blind in world.containers.blind.values()]
+    views = (*world.attributes.views.values(), *world.scopes.views.values())
     found += [(id(view), named(written)) for view in views if (written := view.changes())]
-    found += [(id(cell), id(now)) for cell, now in world.changed_cells()]
+    found += [(id(cell), id(now)) for cell, now in world.functions.changed_cells()]
     return found
 
 
@@ -168,9 +177,9 @@ def captures(*operators: Any) -> Any:
         for one in operators:
             OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
-                TRACED[type(one).__call__] = lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs)
+                serve(type(one).__call__)(lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs))
             else:
-                TRACED[one] = lambda f, args, kwargs: handler(f.world, *args, **kwargs)
+                serve(one)(lambda f, args, kwargs: handler(f.world, *args, **kwargs))
         return handler
 
     return register
@@ -254,7 +263,7 @@ def traced(
             for tensor in handed:
                 recorder.handed(tensor)
             with told(what):
-                out = world.for_torch(world.invoke(fn, *args))
+                out = world.materialize.for_torch(world.calls.invoke(fn, *args))
             leaves, spec = pytree.tree_flatten(out)
             found = Traced(operator, role, body, leaves, spec)
             outputs = recorder.argument(fn, tuple(found.leaves if numbers else found.tensors))

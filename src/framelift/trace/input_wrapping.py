@@ -25,6 +25,7 @@ import torch
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.core.breaks import refuse
 from framelift.core.per_code import PerCode
 from framelift.graph import op_memory
 from framelift.graph.symbols import SYMBOLIC, settled
@@ -35,7 +36,8 @@ from framelift.trace.shadows import container_base, shadow_of
 from framelift.trace.views import View
 
 if TYPE_CHECKING:
-    from framelift.trace.door import Door
+    from framelift.trace.world import TraceWorld
+
 
 IMMUTABLE_TYPE = 1 << 8
 HEAP_TYPE = 1 << 9
@@ -51,7 +53,7 @@ DICT_VIEWS: dict[type, str] = {
 }
 """What a dictionary gives of itself -> by which method."""
 
-Opener = Callable[["Door", Any, Source], Any]
+Opener = Callable[["TraceWorld", Any, Source], Any]
 OPENERS: dict[type, Opener] = {}
 """Exact type -> how the door opens its instances; other types are judged once by `opener_for`."""
 
@@ -70,42 +72,42 @@ MANY_NUMBERS = 32
 
 
 @opens(int, float)
-def open_number(world: Door, value: Any, source: Source) -> Any:
-    if len(world.numbers) < MANY_NUMBERS and world.dynamism.number(source, value):
-        return world.symbolic_number(value, source)
+def open_number(world: TraceWorld, value: Any, source: Source) -> Any:
+    if len(world.inputs.numbers) < MANY_NUMBERS and world.inputs.dynamism.number(source, value):
+        return world.inputs.symbolic_number(value, source)
     return open_constant(world, value, source)
 
 
 @opens(complex, str, bytes, range, torch.device, torch.Size)
 @opens(datetime.timedelta, decimal.Decimal)
 @opens(datetime.date, datetime.datetime, datetime.time, datetime.timezone)
-def open_constant(world: Door, value: Any, source: Source) -> Any:
+def open_constant(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
-        world.guard(source, Check.EQUAL, value)
+        world.guards.add(source, Check.EQUAL, value)
     return value
 
 
 @opens(slice)
-def open_slice(world: Door, value: Any, source: Source) -> Any:
-    world.guard(source, Check.TYPE, slice)
+def open_slice(world: TraceWorld, value: Any, source: Source) -> Any:
+    world.guards.add(source, Check.TYPE, slice)
     parts = [
-        world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
+        world.inputs.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
         for name in ("start", "stop", "step")
     ]
-    return world.stand_in(value, slice(*parts), source)
+    return world.inputs.stand_in(value, slice(*parts), source)
 
 
 @opens(*weakref.ProxyTypes)
-def open_proxy(world: Door, value: Any, source: Source) -> Any:
+def open_proxy(world: TraceWorld, value: Any, source: Source) -> Any:
     """C would look at what it stands for."""
-    return world.refuse(breaks.OPAQUE_OBJECT, "a weak proxy")
+    refuse(breaks.OPAQUE_OBJECT, "a weak proxy")
 
 
 @opens(type(None), bool, type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
 @opens(re.Pattern, types.CodeType, torch.finfo, torch.iinfo, torch._C._SDPBackend)
-def open_singleton(world: Door, value: Any, source: Source) -> Any:
+def open_singleton(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
+        world.guards.add(source, Check.IS, value)
     return value
 
 
@@ -119,86 +121,86 @@ if sys.version_info >= (3, 12):  # until then, instances of classes in Python
 @opens(classmethod, staticmethod, types.GenericAlias, types.UnionType, re.Match)
 @opens(functools._lru_cache_wrapper, operator.attrgetter, operator.itemgetter, operator.methodcaller)
 @opens(torch.jit.ScriptFunction, *PARAMETERS_OF_TYPES)
-def open_by_identity(world: Door, value: Any, source: Source) -> Any:
+def open_by_identity(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    return world.know(value, value, world.root.constant(value, str(source)))
+        world.guards.add(source, Check.IS, value)
+    return world.inputs.know(value, value, world.inputs.root.constant(value, str(source)))
 
 
 @opens(types.FunctionType)
-def open_function(world: Door, value: Any, source: Source) -> Any:
+def open_function(world: TraceWorld, value: Any, source: Source) -> Any:
     """One that was made by a function, and is had from there, is made anew for each call."""
     if "<locals>" not in value.__qualname__ or source.root.access is not Access.ARG or vars(value):
         return open_by_identity(world, value, source)
-    world.guard(source, Check.CODE, value.__code__)
+    world.guards.add(source, Check.CODE, value.__code__)
     scope = source.child(Access.NATIVE_ATTR, "__globals__")
-    if value.__globals__ is world.frame_globals:
-        world.guard(scope, Check.SAME_AS, world.root.top)
+    if value.__globals__ is world.frame.globals:
+        world.guards.add(scope, Check.SAME_AS, world.inputs.root.top)
     else:
-        world.guard(scope, Check.IS, value.__globals__)
+        world.guards.add(scope, Check.IS, value.__globals__)
     for name, facts in (("__defaults__", Check.LEN), ("__kwdefaults__", Check.KEYS)):
         held, place = getattr(value, name), source.child(Access.NATIVE_ATTR, name)
         if held is None:
-            world.guard(place, Check.IS, None)
+            world.guards.add(place, Check.IS, None)
         else:
-            world.guard(place, Check.TYPE, type(held))
-            world.guard(place, facts, len(held) if facts is Check.LEN else tuple(held))
-    return world.know(value, value, source)
+            world.guards.add(place, Check.TYPE, type(held))
+            world.guards.add(place, facts, len(held) if facts is Check.LEN else tuple(held))
+    return world.inputs.know(value, value, source)
 
 
 @opens(types.CellType)
-def open_cell(world: Door, value: Any, source: Source) -> Any:
-    return world.outside_cell(value, source, source.child(Access.CONTENTS))
+def open_cell(world: TraceWorld, value: Any, source: Source) -> Any:
+    return world.functions.outside_cell(value, source, source.child(Access.CONTENTS))
 
 
 @opens(types.ModuleType)
-def open_module(world: Door, value: Any, source: Source) -> Any:
+def open_module(world: TraceWorld, value: Any, source: Source) -> Any:
     if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    fixed = world.root.constant(value, value.__name__)
-    world.guard(fixed, Check.TYPE, type(value))
-    world.views[id(value)] = world.scope(vars(value))
-    return world.know(value, value, fixed)
+        world.guards.add(source, Check.IS, value)
+    fixed = world.inputs.root.constant(value, value.__name__)
+    world.guards.add(fixed, Check.TYPE, type(value))
+    world.attributes.views[id(value)] = world.scopes.view(vars(value))
+    return world.inputs.know(value, value, fixed)
 
 
 @opens(torch.Tensor, torch.nn.Parameter)
-def open_tensor(world: Door, value: Any, source: Source) -> Any:
+def open_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
     if is_wrapper_class(type(value)):
         return open_wrapper(world, value, source)
     with torch._C.DisableTorchFunction():
         if value.is_nested:
-            world.refuse(breaks.TENSOR_KIND, "a nested tensor of strided layout")
+            refuse(breaks.TENSOR_KIND, "a nested tensor of strided layout")
         if value.__dict__.get("_dynamo_static_input_type") == "guarded":
-            world.guard(source, Check.IS, value)
-        dims = world.dims_of(source, value)
+            world.guards.add(source, Check.IS, value)
+        dims = world.inputs.dims_of(source, value)
         if not dims:
-            world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-            return world.know(value, world.recorder.input(value), source)
+            world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+            return world.inputs.know(value, world.recorder.input(value), source)
         fake = world.recorder.input(value, dims)
         free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
-        world.guard(source, Check.TENSOR, _guards.TensorSpec(value, free))
-    return world.know(value, fake, source)
+        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
+    return world.inputs.know(value, fake, source)
 
 
-def open_wrapper(world: Door, value: Any, source: Source) -> Any:
+def open_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
-        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.know(value, world.recorder.input(value), source)
-    flatten = world.class_attribute(type(value), "__tensor_flatten__")
-    parts, context = world.for_c(world.invoke(flatten, face))
+        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+        face = world.inputs.know(value, world.recorder.input(value), source)
+    flatten = world.classes.attribute(type(value), "__tensor_flatten__")
+    parts, context = world.materialize.for_c(world.calls.invoke(flatten, face))
     with torch._C.DisableTorchFunction():
         for name in parts:
             inner, place = getattr(value, name), source.child(Access.ATTR, name)
             if is_wrapper_class(type(inner)):
-                world.load(inner, place)
+                world.inputs.load(inner, place)
             else:
-                world.guard(place, Check.TENSOR, _guards.TensorSpec(inner))
+                world.guards.add(place, Check.TENSOR, _guards.TensorSpec(inner))
     fix_context(world, context)
     return face
 
 
-def fix_context(world: Door, context: Any) -> None:
+def fix_context(world: TraceWorld, context: Any) -> None:
     """What a wrapper says beside its tensors must be as it was: numbers by value, other objects the same."""
     if type(context) in (tuple, list):
         for item in context:
@@ -206,85 +208,85 @@ def fix_context(world: Door, context: Any) -> None:
     elif type(context) is dict:
         fix_context(world, [*context.keys(), *context.values()])
     elif type(context) not in op_memory.ATOMS:
-        place = world.source_of(context)
+        place = world.inputs.source_of(context)
         if place is not None:
-            world.guard(place, Check.IS, context)
+            world.guards.add(place, Check.IS, context)
 
 
 @opens(types.MethodType)
-def open_method(world: Door, value: Any, source: Source) -> Any:
-    world.guard(source, Check.TYPE, types.MethodType)
-    fn = world.load(value.__func__, source.child(Access.METHOD_FUNC))
-    this = world.load(value.__self__, source.child(Access.SELF))
-    return world.stand_in(value, types.MethodType(fn, this), source)
+def open_method(world: TraceWorld, value: Any, source: Source) -> Any:
+    world.guards.add(source, Check.TYPE, types.MethodType)
+    fn = world.inputs.load(value.__func__, source.child(Access.METHOD_FUNC))
+    this = world.inputs.load(value.__self__, source.child(Access.SELF))
+    return world.inputs.stand_in(value, types.MethodType(fn, this), source)
 
 
 @opens(*BUILTINS, types.MethodWrapperType)
-def open_builtin(world: Door, value: Any, source: Source) -> Any:
+def open_builtin(world: TraceWorld, value: Any, source: Source) -> Any:
     """A function of C is itself; a method of C is had again from the object that it is bound to."""
     this = value.__self__
     if issubclass(type(this), (type, types.ModuleType)) or not hasattr(type(this), value.__name__):
         return open_by_identity(world, value, source)
-    world.guard(source, Check.TYPE, type(value))
-    world.guard(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
-    this = settled(world.load(this, source.child(Access.NATIVE_ATTR, "__self__")))
-    return world.stand_in(value, getattr(this, value.__name__), source)
+    world.guards.add(source, Check.TYPE, type(value))
+    world.guards.add(source.child(Access.NATIVE_ATTR, "__name__"), Check.EQUAL, value.__name__)
+    this = settled(world.inputs.load(this, source.child(Access.NATIVE_ATTR, "__self__")))
+    return world.inputs.stand_in(value, getattr(this, value.__name__), source)
 
 
 @opens(*DICT_VIEWS, types.MappingProxyType)
-def open_dict_view(world: Door, value: Any, source: Source) -> Any:
+def open_dict_view(world: TraceWorld, value: Any, source: Source) -> Any:
     """The same view of what stands for the mapping."""
     (held,) = gc.get_referents(value)
     if container_base(type(held)) is None:  # C would ask that itself
-        return world.refuse(breaks.OPAQUE_OBJECT, f"a proxy of a {type(held).__qualname__}")
-    world.guard(source, Check.TYPE, type(value))
-    shadow = world.load(held, source.child(Access.VIEWED))
+        refuse(breaks.OPAQUE_OBJECT, f"a proxy of a {type(held).__qualname__}")
+    world.guards.add(source, Check.TYPE, type(value))
+    shadow = world.inputs.load(held, source.child(Access.VIEWED))
     method = DICT_VIEWS.get(type(value))
     base = collections.OrderedDict if isinstance(held, collections.OrderedDict) else dict
     made = types.MappingProxyType(shadow) if method is None else getattr(base, method)(shadow)
-    return world.stand_in(value, made, source)
+    return world.inputs.stand_in(value, made, source)
 
 
 @opens(functools.partial)
-def open_partial(world: Door, value: Any, source: Source) -> Any:
+def open_partial(world: TraceWorld, value: Any, source: Source) -> Any:
     """With the very keywords of the outside one, or what stands for them: these may change."""
-    world.guard(source, Check.TYPE, functools.partial)
+    world.guards.add(source, Check.TYPE, functools.partial)
     parts = [
-        world.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
+        world.inputs.load(getattr(value, name), source.child(Access.NATIVE_ATTR, name))
         for name in ("func", "args", "keywords")
     ]
     made: Any = functools.partial(parts[0])
     made.__setstate__((*parts, None))
-    return world.stand_in(value, made, source)
+    return world.inputs.stand_in(value, made, source)
 
 
 def open_container(base: type) -> Opener:
-    def opener(world: Door, value: Any, source: Source) -> Any:
-        return shadow_of(world, value, source, base)  # type: ignore[arg-type]
+    def opener(world: TraceWorld, value: Any, source: Source) -> Any:
+        return shadow_of(world, value, source, base)
 
     return opener
 
 
-def open_instance(world: Door, value: Any, source: Source) -> Any:
+def open_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """An object whose state is its attributes: itself, seen through a view."""
-    world.guard(source, Check.TYPE, type(value))
-    world.views[id(value)] = View(source, value)
-    return world.know(value, value, source)
+    world.guards.add(source, Check.TYPE, type(value))
+    world.attributes.views[id(value)] = View(source, value)
+    return world.inputs.know(value, value, source)
 
 
-def open_fixed_instance(world: Door, value: Any, source: Source) -> Any:
+def open_fixed_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """A constant with attributes: an enum's member, a number or text of a user's class, an operator."""
     if source.access is not Access.CONST:
-        world.guard(source, Check.IS, value)
-    fixed = world.root.constant(value, str(source))
-    world.views[id(value)] = View(fixed, value)
-    return world.know(value, value, fixed)
+        world.guards.add(source, Check.IS, value)
+    fixed = world.inputs.root.constant(value, str(source))
+    world.attributes.views[id(value)] = View(fixed, value)
+    return world.inputs.know(value, value, fixed)
 
 
-def open_opaque(world: Door, value: Any, source: Source) -> Any:
+def open_opaque(world: TraceWorld, value: Any, source: Source) -> Any:
     """An object with state in C: it may be moved about, but nothing may look at it."""
-    world.guard(source, Check.TYPE, type(value))
-    return world.know(value, value, source)
+    world.guards.add(source, Check.TYPE, type(value))
+    return world.inputs.know(value, value, source)
 
 
 OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
@@ -304,8 +306,8 @@ def is_hashed_oddly(meta: type) -> bool:
     return any(getattr(meta, name) is not getattr(type, name) for name in ("__hash__", "__eq__"))
 
 
-def open_hashed_oddly(world: Door, value: Any, source: Source) -> Any:
-    return world.refuse(breaks.OPAQUE_OBJECT, f"{source}, a class, or of one, whose metaclass hashes it")
+def open_hashed_oddly(world: TraceWorld, value: Any, source: Source) -> Any:
+    refuse(breaks.OPAQUE_OBJECT, f"{source}, a class, or of one, whose metaclass hashes it")
 
 
 def opener_for(cls: type) -> Opener:

@@ -1,4 +1,4 @@
-"""Calls of what is not interpreted: licensed, its arguments shown as far as it looks, or refused.
+"""Calls of what is not interpreted: permitted, its arguments opened as far as it looks, or refused.
 
 What C code calls back is interpreted when it is a Python function, through the frame hook. Another C
 function that it calls would escape the trace: where that matters (`map(getattr, ...)`), C is given a
@@ -8,79 +8,62 @@ Python function that calls it instead (`through`).
 from __future__ import annotations
 
 import abc
-import collections
 import functools
-import itertools
-import json.scanner
-import math
 import operator
+import re
 import types
 import typing
 import weakref
 from collections.abc import Callable
-from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
-from typing import Any
+from types import (
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.fx
 
 from framelift import _frame
 from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks, policy
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import data_dependence, is_symbolic, simplest
 from framelift.guards.guard import Check
 from framelift.guards.sources import Access
+from framelift.interpreter.calls import unbind
+from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.call_policy import licence_of
-from framelift.trace.call_policy_tables import SPEAKING, Licence, Looks, Refusal
-from framelift.trace.controls import control_of
-from framelift.trace.input_wrapping import BUILTINS, IMMUTABLE_TYPE, is_ordinary
-from framelift.trace.materialize import ATOMS, Address, Seen, show_mapping
-from framelift.trace.operations import CHANGING, COMPARING, MAPPINGS, NUMBERS, TEXTS, Operations
+from framelift.trace.arithmetic import NUMBERS
+from framelift.trace.callable_rules import (
+    BY_CODE,
+    BY_TYPE,
+    CallableRule,
+    Looks,
+    control_of,
+    rule_of,
+    server_of,
+)
+from framelift.trace.containers import MAPPINGS
+from framelift.trace.identity import Address
+from framelift.trace.input_wrapping import (
+    BUILTINS,
+    IMMUTABLE_TYPE,
+    is_ordinary,
+)
+from framelift.trace.materialize import ATOMS, Seen, show_mapping
+from framelift.trace.part import Part
+
+if TYPE_CHECKING:
+    from framelift.trace.world import TraceWorld
+
 
 native = _frame.native
 
-CALLERS = frozenset(
-    {
-        *(map, filter, sorted, min, max, iter, list.sort, functools.reduce, functools.cmp_to_key),
-        *(itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile),
-        *(itertools.filterfalse, itertools.groupby),
-    }
-)
-"""Natives that call what they are given; those of `_bisect` take a key too."""
 
-GOES_OVER = frozenset({*CALLERS, sum, any, all, set, frozenset, str.join, bytes.join, set.update, set.union})
-"""Natives that iterate over their arguments: of a dictionary they see the keys."""
-
-FIRST = (sum, any, all, sorted, set, frozenset, bytes, bytearray, dict.fromkeys, math.prod, math.fsum)
-OF_SETS = {name for name in vars(frozenset) if name in vars(set) and not name.startswith("_")} - {"copy"}
-DRAINING: dict[Any, tuple[int, ...]] = {
-    **dict.fromkeys((*FIRST, itertools.groupby), (0,)),
-    **dict.fromkeys((str.join, bytes.join, functools.reduce, set.update), (1,)),
-    **{vars(cls)[name]: (1,) for cls in (set, frozenset) for name in OF_SETS},
-    itertools.compress: (0, 1),
-}
-"""Natives that look at the items of an iterator -> which arguments that may be."""
-LAZY_TESTS = frozenset({filter, itertools.filterfalse})
-"""The same, if they are given None for a function."""
-
-HASHERS = frozenset({set, frozenset, dict.fromkeys})
-HASHED = frozenset({dict, set, frozenset, collections.OrderedDict, collections.defaultdict})
-"""Constructors, and owners of methods, that hash what they are given."""
-
-ON_SYMBOLS: dict[Any, Callable[..., Any]] = {
-    **{fn: fn for fn in (abs, max, min, sum, math.prod, math.floor, math.ceil, math.trunc)},
-    **{fn: fn for fn in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not)},
-    int: torch.sym_int,
-    bool: lambda number: number != 0,
-    float: torch.sym_float,
-}
-"""Functions of numbers -> what does the same with symbols."""
-
-READING: frozenset[Any] = frozenset({json.scanner.make_scanner})
-"""Natives that read attributes of what they are given."""
-
-FORMATTERS = frozenset({str.format, str.format_map, str.__mod__, str.join})
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
 
@@ -92,16 +75,13 @@ def through(fn: Any) -> Any:
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
+"""Type of an argument -> whether it makes a function that is pure otherwise print something."""
+
+
 def speaks(arg: Any) -> bool:
     found = SPEAKING.get(type(arg))
     return found is not None and found(arg)
-
-
-def is_of_every_class(fn: Any) -> bool:
-    """Whether it is what every class has from its metaclass, bound to one."""
-    if type(fn) not in BUILTINS or type(vars(type).get(fn.__name__)) is not MethodDescriptorType:
-        return False
-    return issubclass(type(fn.__self__), type)
 
 
 def are_numbers(args: list[Any]) -> bool:
@@ -113,63 +93,85 @@ def are_numbers(args: list[Any]) -> bool:
     return numbers and (len(args) == 1 or not any(type(arg) is torch.SymFloat for arg in args))
 
 
-def is_drained(fn: Any, n: int, args: list[Any]) -> bool:
+def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
     """Whether a native goes over its nth argument and looks at the items."""
-    if fn in (min, max):
+    if rule.drains_alone:
         return len(args) == 1
-    return n in DRAINING.get(fn, ()) or (fn in LAZY_TESTS and n == 1 and opened(args[0]) is None)
+    return n in rule.drains or (rule.drains_unfiltered and n == 1 and opened(args[0]) is None)
 
 
-class NativeCalls(Operations):
+class NativeCalls(Part):
+    """Calls C functions, and Python functions that are not interpreted, on behalf of the program."""
+
+    def __init__(self, world: TraceWorld) -> None:
+        super().__init__(world)
+        self.memo: dict[Any, Any] = {}
+        """What memoising functions from outside have given in the trace."""
+        self.kept: list[Any] = []
+        """Functions that were made for C to call."""
+
+    def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls something as the traced program would; what it gives may be pending."""
+        return self.world.machine.invoke(fn, args, kwargs)
+
     def interprets(self, fn: types.FunctionType) -> bool:
         if control_of(fn) is not None:
             return False
-        return id(fn.__code__) not in SERVED_CODES and super().interprets(fn)
+        return id(fn.__code__) not in BY_CODE and policy.interprets(fn)
 
-    def call_native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    def creating(self, cls: type) -> None:
+        if cls.__flags__ & IMMUTABLE_TYPE:
+            return
+        for name in ("__new__", "__init__"):
+            self.world.classes.attribute(cls, name)
+        if self.world.classes.attribute(cls, "__del__") is not MISSING:
+            refuse(breaks.FINALISER, cls.__qualname__)
+
+    def native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         if type(fn) is FunctionType and "_framelift_target" in vars(fn):
             # a compiled function, called by a traced one, is part of that; of a module this is `__call__`
             compiled = vars(fn)["_framelift_target"]
-            target = Pending(self, self.root.constant(compiled, fn.__name__), compiled)
+            target = Pending(
+                self.world.inputs, self.world.inputs.root.constant(compiled, fn.__name__), compiled
+            )
             return self.invoke(target, *(args[1:] if fn.__name__ == "__call__" else args), **(kwargs or {}))
         controlled = control_of(fn)
         if controlled is not None:
-            return controlled(self, fn, args, kwargs or {})
+            return controlled(self.world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
             return self.invoke(original, *args, **(kwargs or {}))
-        served = SERVED_OBJECTS.get(type(fn)) or (
-            SERVED_CODES.get(id(fn.__code__)) if type(fn) is FunctionType else None
-        )
+        served = server_of(fn)
         if served is not None:
-            return served(self, fn, args, kwargs or {})
-        if type(fn) in BUILTINS and not issubclass(type(fn.__self__), (types.ModuleType, type, type(None))):
-            method = self.plain_attribute(type(fn.__self__), fn.__name__)
-            if method is not MISSING:
-                fn, args = method, [fn.__self__, *args]
-        elif is_of_every_class(fn):
-            fn, args = vars(type)[fn.__name__], [fn.__self__, *args]
+            return served(self.world, fn, args, kwargs or {})
+        unbound = unbind(fn)
+        if unbound is not None:
+            fn, args = unbound, [fn.__self__, *args]
         elif type(fn) in BUILTINS and fn.__name__ == "__new__" and args:
             cls = opened(args[0])  # had by an instance's own `__new__`, not by a call of its class
             if issubclass(type(cls), type):
                 self.creating(cls)
         if type(fn).__hash__ is None:  # no table has it, but one may have what calls it
-            method = self.plain_attribute(type(fn), "__call__")
+            method = class_attribute(type(fn), "__call__")
             if method is MISSING:
                 return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
             fn, args = method, [fn, *args]
-        return self.call_by_licence(fn, args, kwargs or {})
+        return self.by_policy(fn, args, kwargs or {})
 
-    def call_by_licence(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        licence = licence_of(fn)
-        if type(licence) is Refusal:
-            return self.refuse(licence.reason, licence.context)
-        return self.licensed(fn, licence, args, kwargs)  # type: ignore[arg-type]
+    def by_policy(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rule = rule_of(fn)
+        if rule.refused is not None:
+            refuse(rule.refused, rule.why)
+        return self.permitted(fn, rule, args, kwargs)
 
-    def call_cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
         args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
-        if id(fn) in self.made_here:
-            return native(fn, *map(self.key, args), **{k: self.key(v) for k, v in kwargs.items()})
+        if id(fn) in self.world.created.objects:
+            return native(
+                fn,
+                *map(self.world.identity.key, args),
+                **{k: self.world.identity.key(v) for k, v in kwargs.items()},
+            )
         for x in (*args, *kwargs.values()):
             if type(x).__hash__ is None:
                 hash(x)  # which raises what the memoising function would
@@ -187,65 +189,80 @@ class NativeCalls(Operations):
             return None
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
-    def licensed(self, fn: Any, licence: Licence, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.recorder.symbols is not None and fn in ON_SYMBOLS and not kwargs:
-            numbers = self.for_torch(args)
+    def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if self.world.recorder.symbols is not None and rule.on_symbols is not None and not kwargs:
+            numbers = self.world.materialize.for_torch(args)
             if are_numbers(numbers):
-                return self.compute_call(fn, numbers)
-        looks = licence.looks
+                return self.compute(rule.on_symbols, numbers)
+        looks = rule.looks
         if looks is Looks.MOVES:
-            args = self.moved(fn, licence, args)
+            args = self.moved(rule, args)
         elif looks is Looks.SHALLOW:
-            args = [self.glimpsed(x) for x in args]
-            kwargs = {k: self.glimpsed(v) for k, v in kwargs.items()}
+            args = [self.world.materialize.shallow(x) for x in args]
+            kwargs = {k: self.world.materialize.shallow(v) for k, v in kwargs.items()}
         elif looks is Looks.CLASS:
             args = [opened(x) for x in args]
         elif looks is Looks.PAIRS:
-            args = [x if n < licence.first else self.pairs(x) for n, x in enumerate(map(self.glimpsed, args))]
+            args = [
+                x if n < rule.first else self.pairs(x)
+                for n, x in enumerate(map(self.world.materialize.shallow, args))
+            ]
         elif looks is Looks.RECORDED:
             if "generator" in kwargs and type(generator := opened(kwargs["generator"])) is torch.Generator:
-                others = {name: self.for_torch(kwargs[name]) for name in kwargs if name != "generator"}
-                return self.draws.of_generator(fn, self.for_torch(args), {**others, "generator": generator})
-            return self.recorder.call(
+                others = {
+                    name: self.world.materialize.for_torch(kwargs[name])
+                    for name in kwargs
+                    if name != "generator"
+                }
+                return self.world.runtime_calls.of_generator(
+                    fn, self.world.materialize.for_torch(args), {**others, "generator": generator}
+                )
+            return self.world.recorder.call(
                 fn,
-                tuple([self.for_torch(x) for x in args]),
-                {k: self.for_torch(v) for k, v in kwargs.items()},
+                tuple([self.world.materialize.for_torch(x) for x in args]),
+                {k: self.world.materialize.for_torch(v) for k, v in kwargs.items()},
             )
         else:
-            args, kwargs = self.looked_into(fn, args, kwargs)
+            args, kwargs = self.looked_into(fn, rule, args, kwargs)
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
-                self.refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
-        if self.outside_sets:
-            self.keep_order(fn, args)
-        if fn in CALLERS or getattr(fn, "__module__", None) == "_bisect":
+                refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
+        if self.world.set_order.sources:
+            self.world.set_order.check(fn, args)
+        if rule.calls_back:
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
         if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
-            self.guard_bases(args[0])
-            self.guard_check(args[1], "__subclasscheck__")
+            self.world.classes.guard_bases(args[0])
+            self.world.classes.guard_check(args[1], "__subclasscheck__")
         elif fn is type.mro and len(args) == 1:
-            self.guard_bases(args[0])
-        of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not self.is_inside(args[0])
+            self.world.classes.guard_bases(args[0])
+        of_abc = (
+            getattr(fn, "__module__", None) == "_abc" and bool(args) and not self.world.created.has(args[0])
+        )
         if of_abc and fn.__name__ == "_abc_register":
-            self.refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
-        result = native(fn, *args, **kwargs) if kwargs else self.changing(fn, args)
+            refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
+        result = native(fn, *args, **kwargs) if kwargs else self.world.set_order.call(fn, args)
         if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
-            self.guard(self.root.registrations(), Check.EQUAL, abc.get_cache_token())
+            self.world.guards.add(self.world.inputs.root.registrations(), Check.EQUAL, abc.get_cache_token())
         return result
 
-    def compute_call(self, fn: Any, args: list[Any]) -> Any:
-        """A function of numbers, some of which are symbols."""
+    def compute(self, fn: Any, args: list[Any]) -> Any:
+        """A function of numbers, done with symbols."""
         with torch._C.DisableTorchFunction(), data_dependence():
-            return simplest(ON_SYMBOLS[fn](*args))
+            return simplest(fn(*args))
 
-    def moved(self, fn: Any, licence: Licence, args: list[Any]) -> list[Any]:
+    def moved(self, rule: CallableRule, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""
         args = list(args)
-        for n in range(min(licence.first, len(args))):
-            args[n] = self.index(args[0], args[n]) if n else self.glimpsed(args[n])
+        for n in range(min(rule.first, len(args))):
+            args[n] = (
+                self.world.containers.index(args[0], args[n])
+                if n
+                else self.world.materialize.shallow(args[n])
+            )
         if len(args) == 3 and type(args[1]) is slice:
-            args[2] = self.glimpsed(args[2])
+            args[2] = self.world.materialize.shallow(args[2])
         return args
 
     def pairs(self, value: Any) -> Any:
@@ -257,14 +274,16 @@ class NativeCalls(Operations):
         ):
             return value
         pairs = []
-        for item in self.elements(value):
+        for item in self.world.containers.elements(value):
             item = opened(item)
             pair = type(item) in (tuple, list) and len(item) == 2
-            pairs.append((self.key(item[0]), item[1]) if pair else self.for_c(item))
+            pairs.append(
+                (self.world.identity.key(item[0]), item[1]) if pair else self.world.materialize.for_c(item)
+            )
         return pairs
 
     def looked_into(
-        self, fn: Any, args: list[Any], kwargs: dict[str, Any]
+        self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         shown: list[Seen] = []
         prepared: list[Any] = []
@@ -272,44 +291,48 @@ class NativeCalls(Operations):
             value = opened(value)
             seen: Seen = {}
             cls = type(value)
-            if cls is torch.Size or (cls not in ATOMS and not (fn in GOES_OVER and cls in MAPPINGS)):
-                drained = is_drained(fn, len(prepared), args)
-                value = self.consumed(value, seen) if drained else self.shown(value, seen)
+            if cls is torch.Size or (cls not in ATOMS and not (rule.iterates and cls in MAPPINGS)):
+                drained = is_drained(rule, len(prepared), args)
+                value = (
+                    self.world.materialize.iterable(value, seen)
+                    if drained
+                    else self.world.materialize.value(value, seen)
+                )
             prepared.append(value)
             shown.append(seen)
-            if type(fn) is FunctionType or fn in READING:
+            if type(fn) is FunctionType or rule.reads_attributes:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: self.for_c(v) for k, v in kwargs.items()}
-        if fn in HASHERS or getattr(fn, "__objclass__", None) in HASHED:
+        kwargs = {k: self.world.materialize.for_c(v) for k, v in kwargs.items()}
+        if rule.hashes:
             for seen in shown:
-                self.fix(seen)
-        elif fn in COMPARING and len(shown) > 1:
-            self.keep_apart(shown[0], shown[1])
-        elif fn in TEXTS or fn in FORMATTERS:
+                self.world.identity.fix(seen)
+        elif rule.compares and len(shown) > 1:
+            self.world.identity.keep_apart(shown[0], shown[1])
+        elif rule.shows_text or rule.formats:
             formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
             for seen in shown:
                 if fn is not str.join:  # which takes nothing but texts
-                    self.refuse_addresses(seen, format if formats else fn)
-                self.refuse_disorder_in(seen)
-        elif any(type(value) is Address for value in prepared) and fn not in COMPARING:
+                    self.world.identity.refuse_addresses(seen, format if formats else fn)
+                self.world.set_order.refuse_in(seen)
+        elif any(type(value) is Address for value in prepared) and not rule.compares:
             prepared[0] = Address().leaks()  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
         """What is not interpreted reads the attributes of what it is given as it likes."""
-        view = self.views.get(id(value))
+        view = self.world.attributes.views.get(id(value))
         if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
-            show_mapping(self, vars(value), {})
+            show_mapping(self.world, vars(value), {})
         if (
             view is None
             or not hasattr(value, "__dict__")
             or issubclass(type(value), (type, types.ModuleType))
         ):
             return
-        self.guard(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
+        self.world.guards.add(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
         for name in list(vars(value)):
-            opened(self.own_attr(view, value, name))
+            opened(self.world.attributes.own(view, value, name))
 
     def callback(self, value: Any) -> Any:
         """Something that C may call: as it is where that can't escape the trace."""
@@ -317,12 +340,12 @@ class NativeCalls(Operations):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            if self.stays_inside(value, cls) and not self.disordered:
+            if self.stays_inside(value, cls) and not self.world.set_order.disordered:
                 return value
-        elif cls not in SERVED_OBJECTS and cls not in (functools.partial, MethodWrapperType):
+        elif cls not in BY_TYPE and cls not in (functools.partial, MethodWrapperType):
             return value
         made = through(value)
-        self.made_function(made)
+        self.world.functions.made(made)
         self.kept.append(made)
         return made
 
@@ -332,99 +355,107 @@ class NativeCalls(Operations):
             return False  # what it is bound to may hold something pending
         if cls is type and not fn.__flags__ & IMMUTABLE_TYPE:
             return False
-        served = self.machine.served if self.machine is not None else {}
-        return fn not in served and fn not in CHANGING and type(licence_of(fn)) is Licence
+        served = self.world.machine.served if self.world.machine is not None else {}
+        rule = rule_of(fn)
+        return fn not in served and rule.changes is None and rule.refused is None
 
 
 # ---- objects that read others' attributes when they are called
 
 
-def call_attrgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_attrgetter(world: TraceWorld, getter: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs:
         return native(getter, *args, **kwargs)  # to be told what is wrong
     found = []
     for path in getter.__reduce__()[1]:
         value = args[0]
         for name in path.split("."):
-            value = world.load_attr(value, name)
+            value = world.attributes.load(value, name)
         found.append(value)
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def call_methodcaller(world: NativeCalls, caller: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_methodcaller(world: TraceWorld, caller: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs:
         return native(caller, *args, **kwargs)
     made, given = caller.__reduce__()
     name, *given = (*made.args, *given) if type(made) is functools.partial else given
     keywords = made.keywords if type(made) is functools.partial else {}
-    return world.invoke(world.load_attr(args[0], name), *given, **keywords)
+    return world.calls.invoke(world.attributes.load(args[0], name), *given, **keywords)
 
 
-def call_itemgetter(world: NativeCalls, getter: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_itemgetter(world: TraceWorld, getter: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs:
         return native(getter, *args, **kwargs)
-    found = [world.load_item(args[0], key) for key in getter.__reduce__()[1]]
+    found = [world.containers.load(args[0], key) for key in getter.__reduce__()[1]]
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def call_reference(world: NativeCalls, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_reference(world: TraceWorld, reference: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What it refers to, unless the program may have let go of that meanwhile, so that it is no more."""
-    source = world.source_of(reference)
+    source = world.inputs.source_of(reference)
     if source is None or args or kwargs:
         return native(reference, *args, **kwargs)
-    resumed = world.frame_function is not None and origin_of(world.frame_function.__code__) is not None
-    if resumed or world.has_written():  # type: ignore[attr-defined]
-        world.refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
-    return world.found_at(source.child(Access.REFERENT), reference())
+    resumed = world.frame.function is not None and origin_of(world.frame.function.__code__) is not None
+    if resumed or world.writes.any_so_far():
+        refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
+    return world.guards.found(source.child(Access.REFERENT), reference())
 
 
-def call_torchs_class(world: NativeCalls, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_torchs_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if cls is torch.Generator:
-        return world.draws.new_generator(world.for_c(args), world.for_c(kwargs))
-    return world.call_by_licence(cls, args, kwargs)
+        return world.runtime_calls.new_generator(
+            world.materialize.for_c(args), world.materialize.for_c(kwargs)
+        )
+    return world.calls.by_policy(cls, args, kwargs)
 
 
-def call_scripted(world: NativeCalls, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The function that TorchScript compiled. One that it traced goes the way that was seen."""
     function = vars(scripted).get("_torchdynamo_inline")
     compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
     if compiled is None or compiled.qualified_name != scripted.qualified_name:
-        return world.refuse(breaks.UNLICENSED_CALL, "a function of TorchScript's whose source is not known")
-    target = Pending(world, world.root.constant(function, function.__name__), function)
-    return world.invoke(target, *args, **kwargs)
+        refuse(breaks.UNLICENSED_CALL, "a function of TorchScript's whose source is not known")
+    target = Pending(world.inputs, world.inputs.root.constant(function, function.__name__), function)
+    return world.calls.invoke(target, *args, **kwargs)
 
 
 # ---- functions with a cache that is none of the trace's business
 
 
+FIND_IMPL: Any = vars(functools)["_find_impl"]
+
+
 def find_implementation(cls: type, registry: dict[type, Any]) -> Any:
-    return registry[cls] if cls in registry else functools._find_impl(cls, registry)  # type: ignore[attr-defined]
+    return registry[cls] if cls in registry else FIND_IMPL(cls, registry)
 
 
 _frame.set_decision(find_implementation.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
 DISPATCH = functools.singledispatch(find_implementation).dispatch.__code__
 
 
-def call_dispatch(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_dispatch(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The function that `functools.singledispatch` finds."""
-    registry = world.cells(fn)[DISPATCH.co_freevars.index("registry")].cell_contents
-    return world.invoke(find_implementation, *args, registry)
+    registry = world.functions.cells(fn)[DISPATCH.co_freevars.index("registry")].cell_contents
+    return world.calls.invoke(find_implementation, *args, registry)
 
 
-Server = Callable[[NativeCalls, Any, list[Any], dict[str, Any]], Any]
-SERVED_CODES: dict[int, Server] = {id(DISPATCH): call_dispatch}
-"""id of a code object -> what is done instead of interpreting a function that has it."""
+BY_CODE[id(DISPATCH)] = call_dispatch
+BY_TYPE.update(
+    {
+        operator.attrgetter: call_attrgetter,
+        operator.methodcaller: call_methodcaller,
+        operator.itemgetter: call_itemgetter,
+        weakref.ref: call_reference,
+        weakref.KeyedRef: call_reference,
+        typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
+        torch.jit.ScriptFunction: call_scripted,
+        Callee: lambda world, fn, args, kwargs: fn(),
+    }
+)
 
 
-SERVED_OBJECTS: dict[type, Server] = {
-    operator.attrgetter: call_attrgetter,
-    operator.methodcaller: call_methodcaller,
-    operator.itemgetter: call_itemgetter,
-    weakref.ref: call_reference,
-    weakref.KeyedRef: call_reference,
-    typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
-    torch.jit.ScriptFunction: call_scripted,
-    Callee: lambda world, fn, args, kwargs: fn(),
-}
 if type(torch.Generator) is not type:  # as in some versions of torch
-    SERVED_OBJECTS[type(torch.Generator)] = call_torchs_class
+    BY_TYPE[type(torch.Generator)] = call_torchs_class

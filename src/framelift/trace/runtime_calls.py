@@ -1,4 +1,4 @@
-"""Draws: what a program does with generators of random numbers, done again each time the region runs.
+"""RuntimeCalls: what a program does with generators of random numbers, done again each time the region runs.
 
 A generator of the program's own - of Python, of NumPy, a `torch.Generator` - is a stream that the graph knows
 nothing of. What is asked of one is noted with constants for arguments, in the order of the program, and the
@@ -32,7 +32,8 @@ from framelift.guards.guard import Check
 from framelift.guards.sources import Access, Source
 
 if TYPE_CHECKING:
-    from framelift.trace.door import Door
+    from framelift.trace.world import TraceWorld
+
 
 DEFAULT = torch.default_generator
 WIDE = 1 << 62
@@ -40,7 +41,7 @@ WIDE = 1 << 62
 
 
 @dataclass(eq=False)
-class Draw:
+class RuntimeCall:
     """A call that the region makes; its arguments are constants, what came in, or other draws."""
 
     source: Source
@@ -69,10 +70,10 @@ EXACT |= {operator.iadd, operator.isub, operator.imul}
 QUOTIENTS = frozenset({operator.truediv, operator.itruediv})
 
 
-class Draws:
-    def __init__(self, world: Door) -> None:
+class RuntimeCalls:
+    def __init__(self, world: TraceWorld) -> None:
         self.world = world
-        self.made: list[Draw] = []
+        self.made: list[RuntimeCall] = []
         self.twins: dict[int, Any] = {}
         self.symbols: dict[Any, Source] = {}
         """Symbol of a number that was drawn -> the draw."""
@@ -110,18 +111,18 @@ class Draws:
 
     def note(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **how: bool) -> Source:
         """The region will make this call."""
-        source = self.world.root.drawn(len(self.made))
-        self.made.append(Draw(source, fn, args, kwargs, **how))
+        source = self.world.inputs.root.drawn(len(self.made))
+        self.made.append(RuntimeCall(source, fn, args, kwargs, **how))
         return source
 
     def made_generator(self, made: Any, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A generator that the program makes; while tracing it is its own twin."""
         self.check_place()
         self.twins[id(made)] = made
-        return self.world.know(made, made, self.note(fn, args, kwargs))
+        return self.world.inputs.know(made, made, self.note(fn, args, kwargs))
 
     def tensor(self, example: torch.Tensor, source: Source) -> Any:
-        return self.world.know(example, self.world.recorder.input(example), source)
+        return self.world.inputs.know(example, self.world.recorder.input(example), source)
 
     def number(self, example: int | float, source: Source) -> Any:
         """A number that may be any other the next time, so nothing can be decided by it."""
@@ -185,10 +186,10 @@ class Draws:
         """Whether it is torch's own; and that it stays that, or another one, and for which device."""
         if generator is not DEFAULT and generator.device.type != "cpu":
             raise Break(breaks.RANDOM, f"a torch.Generator of {generator.device}")
-        source = self.world.known[id(generator)].source
+        source = self.world.inputs.known[id(generator)].source
         if source.access is not Access.CONST:
-            self.world.guard(source, Check.IS if generator is DEFAULT else Check.IS_NOT, DEFAULT)
-            self.world.guard(source.child(Access.NATIVE_ATTR, "device"), Check.EQUAL, generator.device)
+            self.world.guards.add(source, Check.IS if generator is DEFAULT else Check.IS_NOT, DEFAULT)
+            self.world.guards.add(source.child(Access.NATIVE_ATTR, "device"), Check.EQUAL, generator.device)
         return generator is DEFAULT
 
     # ---- a torch.Generator of the program's

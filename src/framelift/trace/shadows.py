@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
 from framelift.guards.guard import Check
@@ -25,7 +26,7 @@ from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.views import DELETED, namespace_changes, own_dictionary
 
 if TYPE_CHECKING:
-    from framelift.trace.world import World
+    from framelift.trace.world import TraceWorld
 
 
 MAXLEN: Any = vars(collections.deque)["maxlen"]
@@ -64,22 +65,22 @@ class Blind:
         return Change(made, calls, [])
 
 
-def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
+def shadow_of(world: TraceWorld, value: Any, source: Source, base: type) -> Any:
     """The shadow of an outside container, guarded as far as any use of it needs."""
     cls = type(value)
-    world.guard(source, Check.TYPE, cls)
-    if cls is not base and world.class_attribute(cls, "__del__") is not MISSING:
-        world.refuse(breaks.FINALISER, f"{cls.__qualname__}, as what stands for one would be finalised too")
+    world.guards.add(source, Check.TYPE, cls)
+    if cls is not base and world.classes.attribute(cls, "__del__") is not MISSING:
+        refuse(breaks.FINALISER, f"{cls.__qualname__}, as what stands for one would be finalised too")
     shadow, original = SHADOWED[base](world, value, source, cls)
     made = Shadow(source, value, shadow, base, original)
-    world.know(value, shadow, source)
-    world.shadows[id(shadow)] = made
-    if id(value) in world.blind:
-        for method, (first, *rest) in world.blind.pop(id(value)).calls:
-            first = first if base is list else world.key(first)
+    world.inputs.know(value, shadow, source)
+    world.containers.shadows[id(shadow)] = made
+    if id(value) in world.containers.blind:
+        for method, (first, *rest) in world.containers.blind.pop(id(value)).calls:
+            first = first if base is list else world.identity.key(first)
             if base is set:
                 made.calls.append((method, (first,)))
-                world.disordered.add(id(shadow))
+                world.set_order.disordered.add(id(shadow))
             getattr(base, method)(shadow, first, *rest)
     if cls is not base or base is collections.OrderedDict:
         shadow_attributes(world, value, source, shadow)
@@ -88,25 +89,25 @@ def shadow_of(world: World, value: Any, source: Source, base: type) -> Any:
     return shadow
 
 
-def shadow_attributes(world: World, value: Any, source: Source, shadow: Any) -> None:
+def shadow_attributes(world: TraceWorld, value: Any, source: Source, shadow: Any) -> None:
     """A subclass's own state, beside what it contains."""
     attributes = own_dictionary(value)
     if attributes is not None:
         place = source.child(Access.DICT)
         if attributes:
-            world.guard(place, Check.KEYS, tuple(attributes))
+            world.guards.add(place, Check.KEYS, tuple(attributes))
         else:
-            world.guard(place, Check.LEN, 0)
+            world.guards.add(place, Check.LEN, 0)
         own: Any = own_dictionary(shadow)
         for name, item in attributes.items():
-            own[name] = Pending(world, source.child(Access.ATTR, name), item)
+            own[name] = Pending(world.inputs, source.child(Access.ATTR, name), item)
     for slot in slots_of(type(value)):
         try:
             item = slot.__get__(value)
         except AttributeError:
-            world.guard(source, Check.NO_SLOT, slot)
+            world.guards.add(source, Check.NO_SLOT, slot)
         else:
-            slot.__set__(shadow, Pending(world, source.child(Access.SLOT, slot), item))
+            slot.__set__(shadow, Pending(world.inputs, source.child(Access.SLOT, slot), item))
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
@@ -133,12 +134,12 @@ def slots_of(cls: type) -> tuple[Any, ...]:
     )
 
 
-def items_of(world: World, value: Any, source: Source, access: Access) -> list[Pending]:
-    return [Pending(world, source.child(access, n), item) for n, item in enumerate(value)]
+def items_of(world: TraceWorld, value: Any, source: Source, access: Access) -> list[Pending]:
+    return [Pending(world.inputs, source.child(access, n), item) for n, item in enumerate(value)]
 
 
-def shadow_tuple(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, tuple.__len__(value))
+def shadow_tuple(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+    world.guards.add(source, Check.LEN, tuple.__len__(value))
     items = items_of(world, tuple.__iter__(value), source, Access.ITEM)
     if hasattr(cls, "n_sequence_fields"):
         return record_of(cls, items, unlisted(world, value, source)), None
@@ -150,81 +151,85 @@ def record_of(cls: Any, items: list[Any], others: dict[str, Any]) -> Any:
     return cls(items, others) if others else cls(items)
 
 
-def unlisted(world: World, value: Any, source: Source) -> dict[str, Any]:
+def unlisted(world: TraceWorld, value: Any, source: Source) -> dict[str, Any]:
     """The fields of such a record that are not among its items."""
     others = value.__reduce__()[1][1] if value.n_fields > value.n_sequence_fields else {}
-    return {name: world.load(item, source.child(Access.NATIVE_ATTR, name)) for name, item in others.items()}
+    return {
+        name: world.inputs.load(item, source.child(Access.NATIVE_ATTR, name)) for name, item in others.items()
+    }
 
 
-def shadow_list(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, list.__len__(value))
+def shadow_list(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+    world.guards.add(source, Check.LEN, list.__len__(value))
     items = items_of(world, list.__iter__(value), source, Access.ITEM)
     shadow: list[Any] = list.__new__(cls)
     list.extend(shadow, items)
     return shadow, items
 
 
-def shadow_deque(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
-    world.guard(source, Check.LEN, collections.deque.__len__(value))
-    world.guard(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, MAXLEN.__get__(value))
+def shadow_deque(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+    world.guards.add(source, Check.LEN, collections.deque.__len__(value))
+    world.guards.add(source.child(Access.NATIVE_ATTR, "maxlen"), Check.EQUAL, MAXLEN.__get__(value))
     items = items_of(world, collections.deque.__iter__(value), source, Access.DEQUE_ITEM)
     shadow: collections.deque[Any] = collections.deque.__new__(cls)
     collections.deque.__init__(shadow, items, MAXLEN.__get__(value))
     return shadow, items
 
 
-def shadow_dict(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_dict(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = dict.__new__(cls)
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def shadow_ordered(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_ordered(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = collections.OrderedDict.__new__(cls)
     return shadow, fill_mapping(world, collections.OrderedDict, shadow, value, source)
 
 
-def shadow_default(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_default(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     shadow: Any = collections.defaultdict.__new__(cls)
     factory = source.child(Access.NATIVE_ATTR, "default_factory")
-    collections.defaultdict.__init__(shadow, world.load(FACTORY.__get__(value), factory))
+    collections.defaultdict.__init__(shadow, world.inputs.load(FACTORY.__get__(value), factory))
     return shadow, fill_mapping(world, dict, shadow, value, source)
 
 
-def fill_mapping(world: World, base: Any, shadow: Any, value: Any, source: Source) -> list[tuple[Any, Any]]:
+def fill_mapping(
+    world: TraceWorld, base: Any, shadow: Any, value: Any, source: Source
+) -> list[tuple[Any, Any]]:
     keys = tuple(base.__iter__(value))
     if keys:
-        world.guard(source, Check.KEYS, keys)
+        world.guards.add(source, Check.KEYS, keys)
     else:
-        world.guard(source, Check.LEN, 0)
+        world.guards.add(source, Check.LEN, 0)
     held = {id(key): item for key, item in dict.items(value)}
     for key in keys:
-        world.check_hash(key)
-        item = Pending(world, source.child(Access.KEY, key), held[id(key)])
+        world.identity.check_hash(key)
+        item = Pending(world.inputs, source.child(Access.KEY, key), held[id(key)])
         if type(key) not in COMMON_KEYS and dict.get(value, key, MISSING) is not item.value:
-            world.refuse(breaks.OPAQUE_OBJECT, f"a key of {source} whose hash is not what it was")
-        base.__setitem__(shadow, world.fixed(key, source), item)
+            refuse(breaks.OPAQUE_OBJECT, f"a key of {source} whose hash is not what it was")
+        base.__setitem__(shadow, world.inputs.fixed(key, source), item)
     return items_in_order(base, shadow)
 
 
-def shadow_set(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_set(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     base: Any = frozenset if issubclass(cls, frozenset) else set
     items = list(base.__iter__(value))
-    world.guard(source, Check.ELEMENTS_IN_ORDER, tuple(items))
+    world.guards.add(source, Check.ELEMENTS_IN_ORDER, tuple(items))
     for item in items:
-        world.check_hash(item)
-        world.fixed(item, source)
+        world.identity.check_hash(item)
+        world.inputs.fixed(item, source)
     shadow = base.__new__(cls, set().union(value))  # a copy of the table is most likely to have its order
     if base is set:
         set.update(shadow, value)
-    world.outside_sets[id(shadow)] = source
+    world.set_order.sources[id(shadow)] = source
     if not all(map(operator.is_, base.__iter__(shadow), items)):
-        world.disordered.add(id(shadow))
+        world.set_order.disordered.add(id(shadow))
     return shadow, items
 
 
-def shadow_bytes(world: World, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
+def shadow_bytes(world: TraceWorld, value: Any, source: Source, cls: type) -> tuple[Any, Any]:
     held = bytes(memoryview(value))
-    world.guard(source.child(Access.BYTES), Check.EQUAL, held)
+    world.guards.add(source.child(Access.BYTES), Check.EQUAL, held)
     shadow: Any = bytearray.__new__(cls)
     bytearray.extend(shadow, held)
     return shadow, list(held)
@@ -278,7 +283,8 @@ def change_of(made: Shadow) -> Change:
 
 
 def sequence_calls(made: Shadow) -> list[tuple[str, tuple[Any, ...]]]:
-    now, before = list(made.base.__iter__(made.shadow)), made.original  # type: ignore[attr-defined]
+    base: Any = made.base
+    now, before = list(base.__iter__(made.shadow)), made.original
     start = 0
     while start < len(now) and start < len(before) and unchanged(now[start], before[start]):
         start += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -9,25 +10,36 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.core import breaks
+from framelift.core.blame import acts_for_program
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.features.collectives.values import DESCRIBED, IDENTICAL
+from framelift.features.numpy.arrays import is_array
 from framelift.graph import op_memory
 from framelift.graph.data_reassignment import set_data
 from framelift.graph.overrides import PLAIN as TENSORS
 from framelift.graph.overrides import overrides
 from framelift.graph.recorder import METADATA
+from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.guard import Check
 from framelift.guards.sources import Access
+from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
-from framelift.trace.attributes import Attributes
+from framelift.trace.part import Part
 from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
+
+
 Tensor = torch.Tensor
 
+
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
+
+
 UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 """Attributes of a tensor from outside that its fake does not have, or that no guard is about."""
+
 
 OF_THE_REAL_ONE = {
     **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.INTERNAL),
@@ -38,165 +50,166 @@ OF_THE_REAL_ONE = {
 """Attributes of which a fake has its own -> why they are not told."""
 
 
-class TensorAttributes(Attributes):
-    # ---- reading
-
-    def tensor_attr(self, fake: Any, name: str) -> Any:
-        cls = self.recorder.class_of(fake)
+class TensorAttributes(Part):
+    @acts_for_program
+    def attribute(self, fake: Any, name: str) -> Any:
+        cls = self.world.recorder.class_of(fake)
         if cls not in TENSORS:
-            own = self.subclass_attr(fake, cls, name)
+            own = self.subclass_attribute(fake, cls, name)
             if own is not MISSING:
                 return own
-        if name in METADATA and self.recorder.in_modes:
+        if name in METADATA and self.world.recorder.in_modes:
             return native(getattr, fake, name)  # torch asks these
         if name in METADATA:
-            self.recorder.note_fact(name, fake)
+            self.world.recorder.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
                 if name == "nbytes":  # which torch does not compute of symbols
                     return fake.numel() * fake.element_size()
                 return getattr(fake, name)
         if name == "__class__":
-            return self.recorder.class_of(fake)
-        found = super().class_attribute(torch.Tensor, name)
-        at = self.recorder.input_of.get(id(fake))
+            return self.world.recorder.class_of(fake)
+        found = class_attribute(torch.Tensor, name)
+        at = self.world.recorder.input_of.get(id(fake))
         if found is not MISSING:
-            if name == "grad_fn" and self.tensor_attr(fake, "is_leaf"):
+            if name == "grad_fn" and self.attribute(fake, "is_leaf"):
                 return None
-            if name == "retains_grad" and self.tensor_attr(fake, "is_leaf"):
+            if name == "retains_grad" and self.attribute(fake, "is_leaf"):
                 return False
             if at is not None and name in UNGUARDED_OF_INPUTS:
-                return self.input_tensor_attr(fake, at, name)
+                return self.input_attribute(fake, at, name)
             if name == "grad":
-                return self.recorder.attributes.get(id(fake), {}).get(name)
+                return self.world.recorder.attributes.get(id(fake), {}).get(name)
             if name == "retains_grad":
-                return id(fake) in self.recorder.retained
-            if name == "output_nr" and self.tensor_attr(fake, "is_leaf"):
+                return id(fake) in self.world.recorder.retained
+            if name == "output_nr" and self.attribute(fake, "is_leaf"):
                 return 0
             if name in OF_THE_REAL_ONE:
-                return self.refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
+                refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
             return native(getattr, fake, name)
-        own = self.tensor_dict_attr(fake, name)
+        own = self.own(fake, name)
         if own is not MISSING:
             return own
-        if id(fake) in self.recorder.behind and at is None:
-            return self.wrapper_attr(fake, name)
-        text = f"'{self.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
+        if id(fake) in self.world.recorder.behind and at is None:
+            return self.wrapper_attribute(fake, name)
+        text = f"'{self.world.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
 
-    def tensor_dict_attr(self, fake: Any, name: str) -> Any:
+    def own(self, fake: Any, name: str) -> Any:
         """What the program has set on a tensor; MISSING if nothing."""
-        at = self.recorder.input_of.get(id(fake))
+        at = self.world.recorder.input_of.get(id(fake))
         if at is None:
-            return self.recorder.attributes.get(id(fake), {}).get(name, MISSING)
-        view = self.tensor_view(at)
-        own = self.own_attr(view, view.outside, name)
+            return self.world.recorder.attributes.get(id(fake), {}).get(name, MISSING)
+        view = self.view(at)
+        own = self.world.attributes.own(view, view.outside, name)
         return MISSING if own is DELETED else own
 
-    def wrapper_attr(self, face: Any, name: str) -> Any:
+    def wrapper_attribute(self, face: Any, name: str) -> Any:
         """What the class of a tensor around others has set on a result of its own. Only what it says beside
         its tensors is sure to be there: that is what the wrappers of a trace were made of."""
-        found = self.recorder.told_by_wrapper(face, name)
+        found = self.world.recorder.told_by_wrapper(face, name)
         if type(found) not in op_memory.ATOMS:
-            self.refuse(breaks.INTERNAL, f"attribute {name!r} of a tensor that wraps others")
+            refuse(breaks.INTERNAL, f"attribute {name!r} of a tensor that wraps others")
         return found
 
     def has_no_attributes(self, fake: Any) -> bool:
         """Whether the program has set nothing on a tensor."""
-        at = self.recorder.input_of.get(id(fake))
+        at = self.world.recorder.input_of.get(id(fake))
         if at is None:
-            return not self.recorder.attributes.get(id(fake))
-        view = self.tensor_view(at)
+            return not self.world.recorder.attributes.get(id(fake))
+        view = self.view(at)
         if own_dictionary(view.outside) or view.changes():
             return False
-        self.guard(view.source.child(Access.DICT), Check.KEYS, ())
+        self.world.guards.add(view.source.child(Access.DICT), Check.KEYS, ())
         return True
 
     def is_bare(self, fake: Any) -> bool:
         """Whether all that there is to a tensor is its data."""
-        if self.recorder.class_of(fake) is not Tensor or not self.tensor_attr(fake, "is_leaf"):
+        if self.world.recorder.class_of(fake) is not Tensor or not self.attribute(fake, "is_leaf"):
             return False
         plain = not fake.requires_grad and fake.layout is torch.strided and not fake.is_inference()
-        return plain and opened(self.tensor_attr(fake, "grad")) is None and self.has_no_attributes(fake)
+        return plain and opened(self.attribute(fake, "grad")) is None and self.has_no_attributes(fake)
 
-    def tensor_view(self, at: int) -> View:
+    def view(self, at: int) -> View:
         """What the trace has read of, or set on, a tensor that came in."""
-        tensor = self.recorder.inputs[at][1]
-        view = self.views.get(id(tensor))
+        tensor = self.world.recorder.inputs[at][1]
+        view = self.world.attributes.views.get(id(tensor))
         if view is None:
-            view = self.views[id(tensor)] = View(self.known[id(tensor)].source, tensor)
+            view = self.world.attributes.views[id(tensor)] = View(
+                self.world.inputs.known[id(tensor)].source, tensor
+            )
         return view
 
-    def subclass_attr(self, fake: Any, cls: type, name: str) -> Any:
+    def subclass_attribute(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
-        if id(fake) in self.recorder.behind and name in DESCRIBED.get(cls, ()):
+        if id(fake) in self.world.recorder.behind and name in DESCRIBED.get(cls, ()):
             return self.description(fake, name)
-        if id(fake) in self.recorder.behind and name in self.recorder.parts_of(fake):
-            return self.recorder.part(fake, name)
-        found = self.class_attribute(cls, name)
-        if found is super().class_attribute(torch.Tensor, name):
+        if id(fake) in self.world.recorder.behind and name in self.world.recorder.parts_of(fake):
+            return self.world.recorder.part(fake, name)
+        found = self.world.classes.attribute(cls, name)
+        if found is class_attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
                 return native(getattr, fake, name)  # torch asks the class
             return MISSING
-        if not self.describes(type(found), "__set__"):
-            own = self.tensor_dict_attr(fake, name)
+        if not self.world.classes.describes(type(found), "__set__"):
+            own = self.own(fake, name)
             if own is not MISSING:
                 return own
-        return self.bound(found, fake, cls, name)
+        return self.world.attributes.bound(found, fake, cls, name)
 
     def description(self, fake: Any, name: str) -> Any:
         """What a tensor around others says of itself, which is guarded where that one comes from outside."""
         with torch._C.DisableTorchFunction():
-            found = getattr(self.recorder.behind[id(fake)], name)
+            found = getattr(self.world.recorder.behind[id(fake)], name)
         if type(found) in IDENTICAL:
-            return self.load(found, self.root.constant(found, name))
+            return self.world.inputs.load(found, self.world.inputs.root.constant(found, name))
         return found
 
-    def input_tensor_attr(self, fake: Any, at: int, name: str) -> Any:
+    def input_attribute(self, fake: Any, at: int, name: str) -> Any:
         if name == "grad":
-            if self.recorder.later:
-                self.refuse(breaks.EFFECT, "Tensor.grad, read while gradients are computed")
-            view = self.tensor_view(at)
+            if self.world.recorder.later:
+                refuse(breaks.EFFECT, "Tensor.grad, read while gradients are computed")
+            view = self.view(at)
             if "grad" not in view.values:
                 with torch._C.DisableTorchFunction():
                     grad = view.outside.grad
-                view.values["grad"] = self.found_at(view.source.child(Access.GRAD), grad)
+                view.values["grad"] = self.world.guards.found(view.source.child(Access.GRAD), grad)
             return view.values["grad"]
-        return self.refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
+        refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
 
-    # ---- writing
-
-    def store_tensor_attr(self, fake: Any, name: str, value: Any) -> None:
-        found = super().class_attribute(torch.Tensor, name)
-        if id(fake) in self.recorder.behind and found is MISSING:
-            self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor that wraps others")
+    def store(self, fake: Any, name: str, value: Any) -> None:
+        found = class_attribute(torch.Tensor, name)
+        if id(fake) in self.world.recorder.behind and found is MISSING:
+            refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
-            self.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
+            self.world.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
         if name == "data":
-            value = self.recorder.displace(fake, opened(value), "Tensor.data = ...", set_data)
-            if id(fake) not in self.recorder.input_of:
+            value = self.world.recorder.displace(fake, opened(value), "Tensor.data = ...", set_data)
+            if id(fake) not in self.world.recorder.input_of:
                 return
         elif name in ("real", "imag") and type(opened(value)) is FakeTensor:
-            self.recorder.call(Tensor.copy_, (self.tensor_attr(fake, name), opened(value)), {})
+            self.world.recorder.call(Tensor.copy_, (self.attribute(fake, name), opened(value)), {})
             return
         elif name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:
-            self.refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        elif self.describes(type(self.class_attribute(self.recorder.class_of(fake), name)), "__set__"):
-            self.refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
-        at = self.recorder.input_of.get(id(fake))
+            refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
+        elif self.world.classes.describes(
+            type(self.world.classes.attribute(self.world.recorder.class_of(fake), name)), "__set__"
+        ):
+            refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+        at = self.world.recorder.input_of.get(id(fake))
         if at is None:
-            self.recorder.attributes.setdefault(id(fake), {})[name] = value
+            self.world.recorder.attributes.setdefault(id(fake), {})[name] = value
         else:
-            self.tensor_view(at).write(name, value)
+            self.view(at).write(name, value)
 
-    def set_tensor(self, fake: Any, other: Any) -> Any:
+    def set_data(self, fake: Any, other: Any) -> Any:
         """`Tensor.set_`."""
-        at = self.recorder.input_of.get(id(fake))
-        alias = self.recorder.displace(fake, other, "Tensor.set_", Tensor.set_)
+        at = self.world.recorder.input_of.get(id(fake))
+        alias = self.world.recorder.displace(fake, other, "Tensor.set_", Tensor.set_)
         if at is not None:
-            self.tensor_view(at).write("set_", alias)
+            self.view(at).write("set_", alias)
         return fake
 
     def check_grad(self, fake: Any, value: Any) -> None:
@@ -204,8 +217,26 @@ class TensorAttributes(Attributes):
         if value is None:
             return
         if type(value) is not FakeTensor or value is fake:
-            self.refuse(breaks.EFFECT, "assignment to Tensor.grad")
+            refuse(breaks.EFFECT, "assignment to Tensor.grad")
         alike = ("shape", "dtype", "device", "layout")
         with torch._C.DisableTorchFunction():
             if any(getattr(fake, name) != getattr(value, name) for name in alike):
-                self.refuse(breaks.EFFECT, "assignment to Tensor.grad of something unlike the tensor")
+                refuse(breaks.EFFECT, "assignment to Tensor.grad of something unlike the tensor")
+
+    def is_instance(self, fake: Any, cls: Any) -> bool:
+        if isinstance(cls, tuple):
+            return any(self.is_instance(fake, item) for item in cls)
+        if cls is FakeTensor:
+            return False
+        return issubclass(self.world.recorder.class_of(fake), cls) or isinstance(fake, cls)
+
+    def index(self, key: Any) -> Any:
+        """What a tensor is indexed with; objects of the program say themselves which number they are."""
+        key = opened(key)
+        if type(key) is tuple:
+            return tuple(map(self.index, key))
+        if is_array(key):
+            return self.world.arrays.as_tensor(key)
+        abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
+        method = None if abstract else self.world.classes.own_method(key, type(key), "__index__")
+        return self.world.materialize.for_torch(key if method is None else native(operator.index, key))

@@ -17,11 +17,11 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.builder import Body
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import without_effects, without_grad
-from framelift.trace.machine import calls_back, serve
-from framelift.trace.world import World
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
+from framelift.trace.world import TraceWorld
 
 
 class Context(FunctionCtx):
@@ -35,8 +35,11 @@ class Context(FunctionCtx):
         return self.to_save
 
 
-@serve(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
-def serve_apply(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+APPLY: Any = torch.autograd.Function.apply
+
+
+@serve(APPLY.__func__)
+def serve_apply(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     cls: Any = opened(args[0])
     world: Any = f.world
     if kwargs or torch._C._are_functorch_transforms_active():
@@ -49,7 +52,7 @@ def serve_apply(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 class Application:
     """One call of `apply`."""
 
-    def __init__(self, world: World, cls: Any, args: list[Any]) -> None:
+    def __init__(self, world: TraceWorld, cls: Any, args: list[Any]) -> None:
         self.world, self.recorder, self.cls, self.args = world, world.recorder, cls, args
         self.ctx = Context()
         self.ctx.needs_input_grad = tuple(is_tensor(arg) and arg.requires_grad for arg in args)
@@ -76,13 +79,13 @@ class Application:
     def forward(self) -> Any:
         cls, ctx, world = self.cls, self.ctx, self.world
         if not _is_setup_context_defined(cls.setup_context):
-            return self.checked(world.invoke(world.load_attr(cls, "forward"), ctx, *self.args))
-        out = world.invoke(world.load_attr(cls, "forward"), *self.args)
-        world.invoke(world.load_attr(cls, "setup_context"), ctx, tuple(self.args), out)
+            return self.checked(world.calls.invoke(world.attributes.load(cls, "forward"), ctx, *self.args))
+        out = world.calls.invoke(world.attributes.load(cls, "forward"), *self.args)
+        world.calls.invoke(world.attributes.load(cls, "setup_context"), ctx, tuple(self.args), out)
         return self.checked(out)
 
     def checked(self, out: Any) -> Any:
-        out = self.world.for_torch(out)
+        out = self.world.materialize.for_torch(out)
         if not all(map(is_tensor, as_tuple(out))):
             raise Break(breaks.INTERNAL, f"{self.cls.__qualname__}.forward gives more than tensors")
         if not getattr(self.ctx, "materialize_grads", True):
@@ -112,8 +115,10 @@ class Application:
         recorder = self.recorder
         given = [recorder.handed(recorder.call(torch.empty_like, (out,), {})) for out in outputs]
         with without_effects(self.world, what):
-            found = self.world.invoke(self.world.load_attr(self.cls, "backward"), self.ctx, *given)
-        found = list(as_tuple(self.world.for_torch(found)))
+            found = self.world.calls.invoke(
+                self.world.attributes.load(self.cls, "backward"), self.ctx, *given
+            )
+        found = list(as_tuple(self.world.materialize.for_torch(found)))
         while len(found) > len(self.args) and found[-1] is None:
             found.pop()  # as torch does
         if len(found) != len(self.args):

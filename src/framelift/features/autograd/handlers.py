@@ -10,9 +10,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 
 Tensor = torch.Tensor
 GRAD = inspect.signature(torch.autograd.grad)
@@ -22,7 +22,7 @@ OF_TENSOR = inspect.signature(Tensor.backward)
 
 @serve(torch.autograd.grad)
 @calls_back
-def serve_grad(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     given = bound(GRAD, args, kwargs)
     if given.pop("is_grads_batched"):
@@ -35,14 +35,14 @@ def serve_grad(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(Tensor.backward)
 @calls_back
-def serve_tensor_backward(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_tensor_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(OF_TENSOR, args, kwargs)
     return backward(f.world, [given["self"]], given, listed(f.world, given["gradient"]))
 
 
 @serve(torch.autograd.backward)
 @calls_back
-def serve_backward(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(BACKWARD, args, kwargs)
     if given["grad_variables"] is not None:
         raise Break(breaks.INTERNAL, "torch.autograd.backward with grad_variables")
@@ -59,7 +59,7 @@ def backward(world: Any, roots: list[Any], given: dict[str, Any], gradients: lis
         if not wanted <= set(map(id, leaves)):
             raise Break(breaks.INTERNAL, "backward() with inputs that are no leaves, or not reached")
         leaves = [leaf for leaf in leaves if id(leaf) in wanted]
-    elif not all(world.load_attr(leaf, "is_leaf") for leaf in leaves if id(leaf) in recorder.input_of):
+    elif not all(world.attributes.load(leaf, "is_leaf") for leaf in leaves if id(leaf) in recorder.input_of):
         raise Break(breaks.INTERNAL, "backward() into what was computed before the function")
     settings = {name: given[name] for name in ("retain_graph", "create_graph")}
     settings |= {"grad_outputs": gradients, "allow_unused": True}
@@ -72,11 +72,11 @@ def backward(world: Any, roots: list[Any], given: dict[str, Any], gradients: lis
 def accumulate(world: Any, leaf: Any, grad: Any, differentiable: bool) -> None:
     """What autograd does with a gradient that has come to a leaf."""
     recorder = world.recorder
-    before = opened(world.load_attr(leaf, "grad"))
+    before = opened(world.attributes.load(leaf, "grad"))
     if before is not None:
         if differentiable or id(leaf) in recorder.retained:
-            world.store_attr(leaf, "grad", recorder.call(torch.add, (before, grad), {}))
-        elif world.load_attr(before, "requires_grad"):
+            world.attribute_writes.store(leaf, "grad", recorder.call(torch.add, (before, grad), {}))
+        elif world.attributes.load(before, "requires_grad"):
             raise Break(breaks.INTERNAL, "a gradient added to one that requires grad")
         else:
             recorder.call(Tensor.add_, (before, grad), {})
@@ -89,16 +89,16 @@ def accumulate(world: Any, leaf: Any, grad: Any, differentiable: bool) -> None:
         grad = recorder.call(Tensor.copy_, (made, grad), {})
     elif id(grad) in recorder.viewing:
         grad = recorder.call(Tensor.detach, (grad,), {})
-    world.store_attr(leaf, "grad", grad)
+    world.attribute_writes.store(leaf, "grad", grad)
 
 
 @serve(Tensor.retain_grad)
-def serve_retain_grad(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_retain_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     tensor = opened(args[0])
-    if not world.load_attr(tensor, "requires_grad"):
+    if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if world.load_attr(tensor, "is_leaf"):
+    if world.attributes.load(tensor, "is_leaf"):
         return None
     if id(tensor) in world.recorder.input_of:
         raise Break(breaks.EFFECT, "Tensor.retain_grad on a tensor from outside")
@@ -117,7 +117,9 @@ def listed(world: Any, value: Any) -> Any:
     value = opened(value)
     if value is None:
         return None
-    found = [value] if isinstance(value, Tensor) else [opened(item) for item in world.elements(value)]
+    found = (
+        [value] if isinstance(value, Tensor) else [opened(item) for item in world.containers.elements(value)]
+    )
     if not all(x is None or type(x) is FakeTensor for x in found):
         raise Break(breaks.INTERNAL, "gradients of something that is no tensor")
     return found

@@ -20,8 +20,8 @@ from framelift.core.breaks import Break
 from framelift.features.autograd.handlers import bound
 from framelift.features.collectives.groups import for_facts, getters, serve_facts
 from framelift.features.collectives.values import know_distributed, know_placements
-from framelift.interpreter.frame import Frame
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 QUESTIONS = ("is_shard", "is_replicate", "is_partial", "__eq__", "__hash__")
 
@@ -36,7 +36,7 @@ def serve_method(method: Any, tensor: str) -> None:
     signature = inspect.signature(method)
 
     @serve(method)
-    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
         given = {name: for_facts(world, value) for name, value in bound(signature, args, kwargs).items()}
         fake = given.pop(tensor)
@@ -47,7 +47,7 @@ def serve_method(method: Any, tensor: str) -> None:
         if given.get("device_mesh", fake) is None and method not in OF_ITS_MESH:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__} with the mesh that is current")
         mesh = given.get("device_mesh")
-        if mesh is not None and world.source_of(mesh) is not None and world.recorder.take(mesh):
+        if mesh is not None and world.inputs.source_of(mesh) is not None and world.recorder.take(mesh):
             del given["device_mesh"]
             return world.recorder.call_opaque(with_given(method, given), (fake, mesh), {})
         return world.recorder.call_opaque(with_given(method, given), (fake,), {})
@@ -72,7 +72,7 @@ for _method in (DTensor.to_local, DTensor.redistribute, DTensor.full_tensor):
 
 def serve_as_refused(function: Any) -> None:
     @serve(function)
-    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise Break(breaks.DISTRIBUTED, f"{function.__module__}.{function.__qualname__}")
 
 

@@ -15,10 +15,10 @@ from torch.distributed import _functional_collectives as functional
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.collectives.groups import fact, interpret, own_functions, serve_facts
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.call_policy_tables import TORCH_TOP
-from framelift.trace.machine import serve
+from framelift.rules.torch_modules import NO_EFFECT
+from framelift.trace.callable_rules import Looks, rule, serve
+from framelift.trace.machine import TraceFrame
 
 RESOLVING = "_resolve_group" if hasattr(functional, "_resolve_group") else "_resolve_group_name"
 """What finds a group: torch 2.11 goes by names."""
@@ -36,12 +36,16 @@ interpret(
     )
 )
 
-TORCH_TOP.update(own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"))
+rule(
+    *own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
+    looks=Looks.DEEP,
+    why=NO_EFFECT,
+)
 serve_facts(*own_functions(functional, "_group_or_group_name"))  # torch 2.13's
 
 
 @serve(getattr(functional, RESOLVING))
-def serve_resolve_group(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_resolve_group(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The group, or its name, of what stands for one."""
     if type(opened(args[0] if args else kwargs["group"])) is list:
         raise Break(breaks.DISTRIBUTED, "a list of ranks for a group, which may have to be made")

@@ -18,9 +18,9 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.collectives.values import IDENTICAL
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 native = _frame.native
 
@@ -28,10 +28,10 @@ native = _frame.native
 def for_facts(world: Any, value: Any) -> Any:
     """An argument as C would be shown it; a group or mesh is itself."""
     value = opened(value)
-    return value if type(value) in IDENTICAL else world.for_c(value)
+    return value if type(value) in IDENTICAL else world.materialize.for_c(value)
 
 
-def fact(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def fact(f: TraceFrame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What a group or mesh says of itself, which it always will."""
     world: Any = f.world
     given = [for_facts(world, value) for value in args]
@@ -45,7 +45,7 @@ def known(world: Any, value: Any) -> Any:
     if type(value) is list:
         return [known(world, item) for item in value]
     if type(value) in IDENTICAL:
-        return world.load(value, world.root.constant(value, f"a {type(value).__name__}"))
+        return world.inputs.load(value, world.inputs.root.constant(value, f"a {type(value).__name__}"))
     return value
 
 
@@ -115,23 +115,25 @@ if dist.is_available():
     )
 
     @serve(DeviceMesh.__getitem__)
-    def serve_part(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_part(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A part of a mesh is made anew each time: where one is needed, the region makes it."""
         world: Any = f.world
         mesh, names = (for_facts(world, value) for value in args)
         with torch._C.DisableTorchFunction():
             part = native(DeviceMesh.__getitem__, mesh, names)
-        whole = world.source_of(mesh)
+        whole = world.inputs.source_of(mesh)
         if part is mesh or whole is None:
             return part
-        return world.know(part, part, world.draws.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True))
+        return world.inputs.know(
+            part, part, world.runtime_calls.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True)
+        )
 
     serve_facts(*getters(DeviceMesh, "ndim", "shape", "device_type", "mesh_dim_names"))
     interpret(*own_functions(DeviceMesh, "get_rank", "get_local_rank"))
     interpret(not_none)
 
     @serve(DeviceMesh._flatten)
-    def serve_flatten(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_flatten(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Where the flattened mesh is there already: making one makes a group."""
         mesh: Any = for_facts(f.world, args[0])
         name = for_facts(f.world, args[1] if len(args) > 1 else kwargs.get("mesh_dim_name"))

@@ -20,9 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.autograd.handlers import bound, listed
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 Tensor = torch.Tensor
 Given = dict[str, Any]
@@ -31,7 +31,7 @@ Given = dict[str, Any]
 class Collective:
     """One call: its arguments, the group that it is in, and how its parts are recorded."""
 
-    def __init__(self, f: Frame, name: str, given: Given) -> None:
+    def __init__(self, f: TraceFrame, name: str, given: Given) -> None:
         self.world: Any = f.world
         self.name = name
         self.given = given
@@ -45,7 +45,7 @@ class Collective:
 
     def ask(self, question: Any, *args: Any, **kwargs: Any) -> Any:
         """What torch's registry of groups says, guarded."""
-        return opened(self.world.invoke(question, *args, **kwargs))
+        return opened(self.world.calls.invoke(question, *args, **kwargs))
 
     def refused(self, why: str) -> Break:
         return Break(breaks.DISTRIBUTED, f"{self.name}: {why}")
@@ -164,7 +164,7 @@ def all_to_all_single(c: Collective) -> None:
 
 def splits(c: Collective, name: str, tensor: FakeTensor) -> list[Any]:
     """How much of a tensor is of each rank."""
-    sizes = c.world.for_torch(c.given[name])
+    sizes = c.world.materialize.for_torch(c.given[name])
     if sizes:
         return list(sizes)
     if tensor.shape[0] % c.size:
@@ -187,7 +187,7 @@ def rewrite(function: Any, collective: Callable[[Collective], None]) -> None:
     signature = inspect.signature(function)
 
     @serve(function)
-    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
         collective(Collective(f, function.__name__, bound(signature, args, kwargs)))
 
 

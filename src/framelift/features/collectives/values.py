@@ -16,7 +16,7 @@ from framelift import _guards
 from framelift.graph.wrappers import is_wrapper_class
 from framelift.guards.guard import Check
 from framelift.guards.sources import Access, Source
-from framelift.trace.call_policy_tables import PURE_TYPES
+from framelift.trace.callable_rules import methods_of
 from framelift.trace.input_wrapping import OPENERS, Opener, open_by_identity, opens
 
 PLACEMENTS: dict[str, tuple[str, ...]] = {
@@ -31,10 +31,10 @@ PLACEMENTS: dict[str, tuple[str, ...]] = {
 def open_placement(attributes: tuple[str, ...]) -> Opener:
     def opener(world: Any, value: Any, source: Source) -> Any:
         if source.access is not Access.CONST:
-            world.guard(source, Check.TYPE, type(value))
+            world.guards.add(source, Check.TYPE, type(value))
             for name in attributes:
-                world.guard(source.child(Access.NATIVE_ATTR, name), Check.EQUAL, getattr(value, name))
-        return world.stand_in(value, value, source)
+                world.guards.add(source.child(Access.NATIVE_ATTR, name), Check.EQUAL, getattr(value, name))
+        return world.inputs.stand_in(value, value, source)
 
     return opener
 
@@ -44,7 +44,7 @@ def know_placements(module: Any) -> list[Any]:
     classes = [getattr(module, name) for name in PLACEMENTS if hasattr(module, name)]
     for cls in classes:
         OPENERS[cls] = open_placement(PLACEMENTS[cls.__name__])
-        PURE_TYPES.add(cls)
+        methods_of(cls, why="a placement, which never changes")
     HELD.update(classes)
     return classes
 
@@ -54,19 +54,21 @@ def open_distributed(world: Any, value: Any, source: Source) -> Any:
     is compared by value, since each tensor has a description of its own."""
     cls = type(value)
     with torch._C.DisableTorchFunction():
-        world.guard(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.know(value, world.recorder.input(value), source)
+        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+        face = world.inputs.know(value, world.recorder.input(value), source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
         if not is_wrapper_class(type(local)):
-            world.guard(place, Check.TENSOR, _guards.TensorSpec(local))
+            world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))
     if is_wrapper_class(type(local)):
-        world.load(local, place)
+        world.inputs.load(local, place)
     spec, described = value._spec, source.child(Access.SLOT, cls._spec)
-    world.guard(described, Check.TYPE, type(spec))
-    world.guard(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
+    world.guards.add(described, Check.TYPE, type(spec))
+    world.guards.add(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
     for name in ("placements", "shard_order", "use_strided_shard_as_shard_order"):
         if hasattr(spec, name):
-            world.for_c(world.load(getattr(spec, name), described.child(Access.ATTR, name)))
+            world.materialize.for_c(
+                world.inputs.load(getattr(spec, name), described.child(Access.ATTR, name))
+            )
     return face
 
 

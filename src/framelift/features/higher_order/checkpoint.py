@@ -22,10 +22,10 @@ from framelift.core.breaks import Break
 from framelift.graph import op_memory
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import OPERATORS, told, unchanged_operands, without_effects
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.runtime_calls import tensors_in
 
 SETTINGS = {
@@ -52,7 +52,7 @@ def checkpointed(body: Any, *operands: Any) -> Any:
 
 @serve(checkpoints.checkpoint)
 @calls_back
-def serve_checkpoint(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_checkpoint(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     function, *given = args
     settings = {name: opened(kwargs.pop(name)) for name in list(kwargs) if name in SETTINGS}
@@ -82,7 +82,7 @@ def standing(world: Any, value: Any) -> Any:
         )
     if type(value) in (list, tuple):
         return type(value)([standing(world, item) for item in value])
-    if type(value) is FunctionType and id(value) in world.inside_functions:
+    if type(value) is FunctionType and id(value) in world.functions.inside:
         cells = tuple([CellType(standing(world, cell.cell_contents)) for cell in value.__closure__ or ()])
         made = FunctionType(value.__code__, value.__globals__, value.__name__, closure=cells)
         made.__defaults__ = standing(world, value.__defaults__)
@@ -102,8 +102,8 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
         without_effects(world, what),
     ):
         with told(what):
-            out = world.invoke(function, *args, **kwargs)
-        tensors = list({id(value): value for value in tensors_in(world.for_torch(out))}.values())
+            out = world.calls.invoke(function, *args, **kwargs)
+        tensors = list({id(value): value for value in tensors_in(world.materialize.for_torch(out))}.values())
         outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)
         if calls_operators(body.graph, body.modules):
             raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")

@@ -38,7 +38,7 @@ interpret(utils._maybe_compile_and_run_fn)
 
 def given(world: Any, operator: str, value: Any) -> list[Any]:
     """What an operator takes as a flat sequence."""
-    found = world.for_torch(value)
+    found = world.materialize.for_torch(value)
     if not isinstance(found, (tuple, list)):
         kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
         raise Break(breaks.BODIES, f"{operator}: a {kind} instead of a tuple of operands")
@@ -63,7 +63,7 @@ def tensors_only(operator: str, what: str, values: list[Any]) -> None:
 def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     pred, args = opened(pred), given(world, "torch.cond", operands)
     if isinstance(pred, (bool, int, float)):
-        return world.invoke(true_fn if pred else false_fn, *args)
+        return world.calls.invoke(true_fn if pred else false_fn, *args)
     if isinstance(pred, torch.Tensor):
         if pred.numel() != 1:
             raise Break(breaks.BODIES, f"torch.cond: a condition of shape {tuple(pred.shape)}")

@@ -8,6 +8,7 @@ compiler's, which a program enters to make a mask.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -21,11 +22,11 @@ from framelift.graph.functions import element
 from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
-from framelift.trace.controls import NAMED
-from framelift.trace.machine import TRACED
+from framelift.trace.callable_rules import BY_NAME, serve
 
-interpret(torch.fx.traceback.annotate.__wrapped__)  # type: ignore[attr-defined]
-TRACED[torchs._warn_once] = lambda f, args, kwargs: None  # it says nothing where something is compiled
+interpret(inspect.unwrap(torch.fx.traceback.annotate))
+# it says nothing where something is compiled
+serve(torchs._warn_once)(lambda f, args, kwargs: None)
 
 NAME = "flex_attention"
 
@@ -44,9 +45,13 @@ def serve_flex_attention(
     mask_mod_other_buffers: Any = (),
 ) -> Any:
     recorder = world.recorder
-    query, key, value, scale, options = map(world.for_torch, (query, key, value, scale, kernel_options))
-    *blocks, mask_mod = world.for_torch(block_mask)
-    buffers = [world.for_torch(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)]
+    query, key, value, scale, options = map(
+        world.materialize.for_torch, (query, key, value, scale, kernel_options)
+    )
+    *blocks, mask_mod = world.materialize.for_torch(block_mask)
+    buffers = [
+        world.materialize.for_torch(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)
+    ]
     score = fresh(recorder, query, ())
     changed = modification(world, "score_mod", score_mod, [score, *indices(recorder, query)], buffers[0])
     masked = modification(world, "mask_mod", mask_mod, indices(recorder, query), buffers[1])
@@ -89,8 +94,8 @@ def modification(world: Any, role: str, fn: Any, handed: list[Any], buffers: Any
 
 def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     """`mark_static` while tracing: the sizes are relied on."""
-    given = dict(zip(("t", "index"), map(world.for_torch, args), strict=False))
-    given |= {name: world.for_torch(value) for name, value in kwargs.items()}
+    given = dict(zip(("t", "index"), map(world.materialize.for_torch, args), strict=False))
+    given |= {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
     index = given.get("index")
     sizes = given["t"].shape
     for dim in range(len(sizes)) if index is None else [index] if isinstance(index, int) else index:
@@ -98,7 +103,7 @@ def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) ->
 
 
 MARKING = ("torch._dynamo.decorators", "mark_static")  # by its name: torch's flex_attention calls it
-NAMED[MARKING] = keep_static
+BY_NAME[MARKING] = keep_static
 
 
 class Elements:
@@ -129,4 +134,4 @@ def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
 
 # by its name: torch's flex_attention enters it
 MODE = ("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex")
-NAMED[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)
+BY_NAME[MODE] = lambda world, cls, args, kwargs: Elements(world.recorder)

@@ -51,7 +51,7 @@ def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any
             checks.enter_context(unchanged_operands(recorder, body, NAME))
             checks.enter_context(without_effects(world, NAME))
             checks.enter_context(unchanged_inside(world, (func, args, kwargs), NAME))
-            out = world.invoke(func, *args, **kwargs)
+            out = world.calls.invoke(func, *args, **kwargs)
             checks = checks.pop_all()
         region = Traced(NAME, "fn", body, *pytree.tree_flatten(out))
         outputs = recorder.argument(func, tuple(region.tensors))

@@ -30,15 +30,15 @@ def refuse_gradients(name: str, given: Any) -> None:
 
 @captures(out_dtype)
 def serve_out_dtype(world: Any, op: Any, output_dtype: Any, *args: Any) -> Any:
-    given = tuple(map(world.for_torch, (op, output_dtype, *args)))
+    given = tuple(map(world.materialize.for_torch, (op, output_dtype, *args)))
     refuse_gradients("out_dtype", given)
     return world.recorder.call_with_bodies(out_dtype, {}, given, {})
 
 
 @captures(run_with_rng_state)
 def serve_run_with_rng_state(world: Any, *args: Any, **kwargs: Any) -> Any:
-    given = tuple(map(world.for_torch, args))
-    settings = {name: world.for_torch(value) for name, value in kwargs.items()}
+    given = tuple(map(world.materialize.for_torch, args))
+    settings = {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
     refuse_gradients("run_with_rng_state", (given, settings))
     return world.recorder.call_with_bodies(run_with_rng_state, {}, given, settings)
 
@@ -47,9 +47,9 @@ def serve_run_with_rng_state(world: Any, *args: Any, **kwargs: Any) -> Any:
 def serve_tracepoint(world: Any, *args: Any, **kwargs: Any) -> Any:
     """It gives what it is given: that it stands there is all that it says."""
     recorder = world.recorder
-    given = tuple(map(world.for_torch, args))
+    given = tuple(map(world.materialize.for_torch, args))
     refuse_gradients("_export_tracepoint", given)
-    settings = {name: world.for_torch(value) for name, value in kwargs.items()}
+    settings = {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
     recorder.record(_export_tracepoint, given, settings, given, pure=False)
     return given
 

@@ -112,7 +112,7 @@ def differentiable(
     has_aux: bool,
     requires_grad: bool | None = True,
 ) -> Differentiable:
-    given = tuple(world.for_torch(list(args)))
+    given = tuple(world.materialize.for_torch(list(args)))
     chosen = given if argnums is None else chosen_of(name, given, argnums)
     primals, shape = pytree.tree_flatten(chosen)
     if not primals or not all(isinstance(primal, torch.Tensor) for primal in primals):
@@ -154,8 +154,8 @@ def replaced(args: tuple[Any, ...], chosen: Any, argnums: Any) -> tuple[Any, ...
 
 @captures(torchs.grad_and_value_impl)
 def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
-    argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
-    args, kwargs = world.for_torch(args), world.for_torch(kwargs)
+    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
+    args, kwargs = world.materialize.for_torch(args), world.materialize.for_torch(kwargs)
     function = functools.partial(func, **kwargs) if kwargs else func
     made = differentiable(world, "torch.func.grad", function, args, argnums, has_aux)
     with torch._C.DisableTorchFunction():
@@ -170,15 +170,15 @@ def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args
 @captures(torchs.grad_impl)
 def serve_grad(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     grads, found = serve_grad_and_value(world, func, argnums, has_aux, args, kwargs)
-    return (grads, found[1]) if world.for_torch(has_aux) else grads
+    return (grads, found[1]) if world.materialize.for_torch(has_aux) else grads
 
 
 @captures(torchs._vjp_with_argnums)
 def serve_vjp(world: Any, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
-    argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
+    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
     made = differentiable(world, "torch.func.vjp", func, primals, argnums, has_aux)
     output, aux = made.results(made.call(apply), has_aux)
-    pull = world.invoke(pulling, made)
+    pull = world.calls.invoke(pulling, made)
     return (output, pull, aux) if has_aux else (output, pull)
 
 
@@ -200,10 +200,10 @@ def pulled(made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
 
 @captures(pulled)
 def serve_pulled(world: Any, made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
-    if world.for_torch(create_graph) is not None:
+    if world.materialize.for_torch(create_graph) is not None:
         raise Break(breaks.BODIES, "torch.func.vjp: create_graph given to the function that it makes")
     made = opened(made)
-    given, shape = pytree.tree_flatten(world.for_torch(cotangents))
+    given, shape = pytree.tree_flatten(world.materialize.for_torch(cotangents))
     if shape != made.output or not all(isinstance(one, torch.Tensor) for one in given):
         expected = structure(made.output)
         raise Break(breaks.BODIES, f"torch.func.vjp: {structure(shape)} instead of gradients for {expected}")
@@ -221,10 +221,12 @@ def serve_jvp(
     strict: Any = False,
     has_aux: Any = False,
 ) -> Any:
-    argnums, has_aux = world.for_torch(argnums), world.for_torch(has_aux)
-    settings: dict[str, Any] = {"strict": True} if world.for_torch(strict) else {}
-    made = differentiable(world, "torch.func.jvp", func, world.for_torch(primals), argnums, has_aux, None)
-    given = pytree.tree_leaves(world.for_torch(tangents))
+    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
+    settings: dict[str, Any] = {"strict": True} if world.materialize.for_torch(strict) else {}
+    made = differentiable(
+        world, "torch.func.jvp", func, world.materialize.for_torch(primals), argnums, has_aux, None
+    )
+    given = pytree.tree_leaves(world.materialize.for_torch(tangents))
     if len(given) != len(made.primals) or not all(isinstance(one, torch.Tensor) for one in given):
         raise Break(breaks.BODIES, "torch.func.jvp: tangents that do not fit the primals")
     settings |= {"primals": len(made.primals), "outputs": made.output.num_leaves}

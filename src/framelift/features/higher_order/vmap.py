@@ -56,11 +56,11 @@ def serve_vmap(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    in_dims, out_dims = world.for_torch(in_dims), world.for_torch(out_dims)
-    randomness, chunk_size = world.for_torch(randomness), world.for_torch(chunk_size)
+    in_dims, out_dims = world.materialize.for_torch(in_dims), world.materialize.for_torch(out_dims)
+    randomness, chunk_size = world.materialize.for_torch(randomness), world.materialize.for_torch(chunk_size)
     settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
-        given = tuple([world.for_torch(arg) for arg in args])
+        given = tuple([world.materialize.for_torch(arg) for arg in args])
         _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
@@ -87,7 +87,7 @@ def one_of_batch(world: Any, func: Any, leaves: list[Any], dims: list[Any], spec
         with without_effects(world, "a function that torch.vmap maps"):
             given = pytree.tree_unflatten(examples, spec)
             with told("a function that torch.vmap maps"):
-                found = world.for_torch(world.invoke(func, *given))
+                found = world.materialize.for_torch(world.calls.invoke(func, *given))
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, "gradients switched in a function that torch.vmap maps")

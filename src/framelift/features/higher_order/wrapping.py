@@ -10,35 +10,35 @@ from torch._ops import HigherOrderOperator
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import captures, interpret, record, traced
-from framelift.trace.machine import serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 interpret(strict_mode)
 
 
 @captures(strict_mode_op)
 def serve_strict_mode(world: Any, callable: Any, operands: Any) -> Any:
-    body = traced(world, "strict_mode", "callable", callable, world.for_torch(operands))
+    body = traced(world, "strict_mode", "callable", callable, world.materialize.for_torch(operands))
     return body.result(record(world, strict_mode_op, [body], lambda bodies, values: (*bodies, values)))
 
 
 @captures(hints_wrapper)
 def serve_hints_wrapper(world: Any, body_fn: Any, args: Any, kwargs: Any, hints: Any) -> Any:
-    if world.for_torch(kwargs):
+    if world.materialize.for_torch(kwargs):
         raise Break(breaks.BODIES, "hints_wrapper with keywords")
-    said = dict(world.for_torch(hints))
-    body = traced(world, "hints_wrapper", "body_fn", body_fn, world.for_torch(args))
+    said = dict(world.materialize.for_torch(hints))
+    body = traced(world, "hints_wrapper", "body_fn", body_fn, world.materialize.for_torch(args))
     out = record(world, hints_wrapper, [body], lambda bodies, values: (*bodies, values, {}, said))
     return body.result(out)
 
 
 @serve(HigherOrderOperator.__call__)
-def serve_other_operator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_other_operator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`trace_wrapped(*args, fn=...)` keeps a call from AOTAutograd's eyes: to a trace it is the call itself.
     It goes by its name, since torch has it in a package that may not be loaded."""
     if opened(args[0]).name() != "trace_wrapped":
-        return f.world.call_native(f, HigherOrderOperator.__call__, args, kwargs)
+        return f.world.calls.native(f, HigherOrderOperator.__call__, args, kwargs)
     given = dict(kwargs)
-    return f.world.invoke(given.pop("fn"), *args[1:], **given)  # type: ignore[attr-defined]
+    return f.world.calls.invoke(given.pop("fn"), *args[1:], **given)

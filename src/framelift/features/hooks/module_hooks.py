@@ -23,10 +23,10 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.higher_order.zero_preserving import vanishes
 from framelift.features.hooks.tensor_hooks import run_later
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, fresh, interpret, traced
-from framelift.trace.machine import calls_back, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back
 
 UNDEFINED = "A backward hook of a module was compiled for a gradient of its output, and there is none."
 
@@ -134,7 +134,7 @@ class TracedHook(BackwardHook):
 
 
 @serve(BackwardHook)
-def serve_backward_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_backward_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(world.recorder.bodies) > 1:
         raise Break(breaks.INTERNAL, "backward hooks of a module within a function that an operator is given")
@@ -145,10 +145,10 @@ def serve_backward_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 @serve(BackwardHook.setup_input_hook)
-def serve_setup_input_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_setup_input_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     hook, given = which(args)
     world: Any = f.world
-    hook.inputs = [opened(value) for value in world.elements(given)]
+    hook.inputs = [opened(value) for value in world.containers.elements(given)]
     hook.places = places = differentiated(world, hook.inputs)
     if places is None:
         return given
@@ -158,11 +158,11 @@ def serve_setup_input_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) ->
 
 @serve(BackwardHook.setup_output_hook)
 @calls_back
-def serve_setup_output_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_setup_output_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     hook, given = which(args)
     world: Any = f.world
     several = isinstance(given, tuple)
-    outputs = [opened(value) for value in world.elements(given)] if several else [given]
+    outputs = [opened(value) for value in world.containers.elements(given)] if several else [given]
     places = differentiated(world, outputs)
     if places is None:
         return given
@@ -189,7 +189,7 @@ def name_of(hook: BackwardHook) -> str:
 def differentiated(world: Any, values: list[Any]) -> list[int] | None:
     """Where tensors are among some values, if gradients are to go through them at all."""
     places = [n for n, value in enumerate(values) if type(value) is FakeTensor]
-    requiring = any(world.load_attr(values[place], "requires_grad") for place in places)
+    requiring = any(world.attributes.load(values[place], "requires_grad") for place in places)
     return places if requiring and torch.is_grad_enabled() else None
 
 
@@ -197,7 +197,7 @@ def put_back(world: Any, given: Any, values: list[Any], places: list[int], tenso
     made = list(values)
     for place, tensor in zip(places, tensors, strict=True):
         made[place] = tensor
-    return tuple(made) if type(given) is tuple else world.invoke(type(given), *made)
+    return tuple(made) if type(given) is tuple else world.calls.invoke(type(given), *made)
 
 
 def record(world: Any, hook: TracedHook, function: Any, bodies: tuple[Any, ...], tensors: list[Any]) -> Any:
@@ -228,7 +228,7 @@ def traced_before(
     world: Any, hook: TracedHook, grads: tuple[Any, ...], places: list[int]
 ) -> tuple[tuple[Any, ...] | None, Any]:
     """And what the pre-hooks make of the gradients, for the hooks to see."""
-    if not world.truth(hook.user_pre_hooks):
+    if not world.operators.truth(hook.user_pre_hooks):
         return None, grads
     given = [hook.module, hook.user_pre_hooks, grads, places]
     found = body_of(world, "register_full_backward_pre_hook", through_pre_hooks, given, tensors_in(grads))
@@ -238,7 +238,7 @@ def traced_before(
 
 
 def traced_after(world: Any, hook: TracedHook, seen: Any) -> tuple[Any, ...] | None:
-    if not world.truth(hook.user_hooks):
+    if not world.operators.truth(hook.user_hooks):
         return None
     places = hook.places
     grads: list[Any] = [None] * len(hook.inputs)

@@ -17,10 +17,10 @@ from torch.utils.hooks import RemovableHandle
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.higher_order.zero_preserving import vanishes
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
-from framelift.trace.machine import calls_back, interpreted, serve
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame, calls_back, interpreted
 
 Tensor = torch.Tensor
 
@@ -61,14 +61,14 @@ class Handle(RemovableHandle):
 
 @serve(Tensor.register_hook)
 @calls_back
-def serve_register_hook(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_register_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) + len(kwargs) != 2:
         return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
     tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
     if type(tensor) is not FakeTensor or id(tensor) in world.recorder.input_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
-    if not world.load_attr(tensor, "requires_grad"):
+    if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     handle = Handle()
     handle.node = recorded(world, tensor, hook)
@@ -99,21 +99,21 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
 
 
 @serve(RemovableHandle.remove)
-def serve_remove(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A hook that no gradient has gone through yet was never there."""
     handle = opened(args[0])
     if type(handle) is not Handle:
         return interpreted(f, RemovableHandle.remove, args, kwargs)
     if handle.node is not None:
-        moved = f.world.recorder.moved  # type: ignore[attr-defined]
+        moved = f.world.recorder.moved
         while handle.node in moved:
-            f.world.recorder.hooked.discard(handle.node)  # type: ignore[attr-defined]
+            f.world.recorder.hooked.discard(handle.node)
             handle.node = moved[handle.node]
         graph = handle.node.graph
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
-        if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:  # type: ignore[attr-defined]
+        if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:
             raise Break(breaks.INTERNAL, "a hook removed after gradients were computed")
-        recorder: Any = f.world.recorder  # type: ignore[attr-defined]
+        recorder: Any = f.world.recorder
         recorder.impure.discard(handle.node)
         recorder.hooked.discard(handle.node)
         graph.erase_node(handle.node)

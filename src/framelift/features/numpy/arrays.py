@@ -30,7 +30,7 @@ from framelift.trace.input_wrapping import OPENERS, open_by_identity, open_opaqu
 from framelift.trace.runtime_calls import outside_of_modes
 
 if TYPE_CHECKING:
-    from framelift.trace.world import World
+    from framelift.trace.world import TraceWorld
 
 try:
     import numpy as np
@@ -128,25 +128,27 @@ def can_be_traced(value: Any) -> bool:
 def open_array(world: Any, value: Any, source: Source) -> Any:
     if not can_be_traced(value):
         return open_opaque(world, value, source)
-    world.guard(source, Check.TYPE, np.ndarray)
+    world.guards.add(source, Check.TYPE, np.ndarray)
     part = lambda name: source.child(Access.NATIVE_ATTR, name)
-    world.guard(part("dtype"), Check.IS, value.dtype)
-    world.guard(part("shape"), Check.EQUAL, value.shape)
-    world.guard(part("strides"), Check.EQUAL, value.strides)
+    world.guards.add(part("dtype"), Check.IS, value.dtype)
+    world.guards.add(part("shape"), Check.EQUAL, value.shape)
+    world.guards.add(part("strides"), Check.EQUAL, value.strides)
     for flag in ("writeable", "aligned"):
-        world.guard(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
+        world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
     world.recorder.arrays += 1
-    fake = world.draws.tensor(tensor, world.draws.note(torch.from_numpy, (source,), {}, pure=True))
-    return world.stand_in(value, Array(fake), source)
+    fake = world.runtime_calls.tensor(
+        tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
+    )
+    return world.inputs.stand_in(value, Array(fake), source)
 
 
 def open_number(world: Any, value: Any, source: Source) -> Any:
     """One of NumPy's numbers is a constant, guarded by the bytes that it is made of."""
     if source.access is not Access.CONST:
-        world.guard(source, Check.TYPE, type(value))
-        world.guard(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
+        world.guards.add(source, Check.TYPE, type(value))
+        world.guards.add(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
     return value
 
 
@@ -160,7 +162,7 @@ if np is not None:
 class Arrays:
     """What a world knows of arrays."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TraceWorld) -> None:
         self.world = world
         self.error_states: dict[int, dict[str, str]] = {}
         """id of a `numpy.errstate` that the trace has made -> what it is to do."""
@@ -334,7 +336,7 @@ class Arrays:
             return getattr(array, name)
         if name == "__class__":
             return self.class_of(array)
-        return refuse(f"the attribute {name} of an array")
+        refuse(f"the attribute {name} of an array")
 
     def method(self, array: Any, name: str) -> tuple[Any, Any]:
         found = vars(np.ndarray).get(name)
@@ -450,7 +452,7 @@ def asking(fn: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
             warnings.simplefilter("error")
             return fn(*args, **kwargs)
     except Exception as error:
-        return refuse(f"{name}: {error}")
+        refuse(f"{name}: {error}")
 
 
 def describe(array: Any) -> tuple[Any, ...]:

@@ -20,11 +20,11 @@ from framelift.features.numpy.arrays import (
     refuse,
     stacked,
 )
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
-from framelift.trace.native_calls import SERVED_OBJECTS, NativeCalls
+from framelift.trace.callable_rules import BY_TYPE, Looks, serve
+from framelift.trace.machine import TraceFrame
 from framelift.trace.runtime_calls import outside_of_modes
+from framelift.trace.world import TraceWorld
 
 PLAIN = (bool, int, float, complex, *NUMBERS)
 
@@ -42,9 +42,9 @@ def has_arrays(value: Any) -> bool:
     return is_array(value)
 
 
-def call_numpy(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy's: torch's on arrays, and itself on numbers that are known."""
-    world.guard_identity(fn)
+    world.identity.guard(fn)
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
     name = fn.__name__
@@ -57,7 +57,7 @@ def call_numpy(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, A
     served = FUNCTIONS.get(id(fn))
     if not has_arrays((given, list(keywords.values()))):
         if id(fn) not in MAKERS or not config.trace_numpy:
-            return world.call_by_licence(fn, args, kwargs)
+            return world.calls.by_policy(fn, args, kwargs)
         if (made := world.arrays.made(fn, given, keywords, name)) is not None:
             return made
     if served is None or not config.trace_numpy:
@@ -77,12 +77,12 @@ def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
         with np.errstate(**world.arrays.told_errors()):
             return fn(*given)
     except Exception as error:
-        return refuse(f"numpy.{name}: {error}")  # or a warning, to be given each time
+        refuse(f"numpy.{name}: {error}")  # or a warning, to be given each time
 
 
 def serve_function(fn: Any) -> None:
     @serve(fn)
-    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
         return call_numpy(world, fn, args, kwargs)
 
@@ -92,11 +92,11 @@ def serve_method(method: Any) -> None:
     name = method.__name__
 
     @serve(method)
-    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
         given = [opened_deep(x) for x in args]
         if not has_arrays(given[:1]):
-            return world.call_native(f, method, args, kwargs)
+            return world.calls.native(f, method, args, kwargs)
         if served_by is None or not given[0].ndim:
             refuse(f"the method {name} of an array")
         keywords = {key: opened_deep(value) for key, value in kwargs.items()}
@@ -127,8 +127,8 @@ if np is not None:
     _makers += (np.linspace, np.identity, np.tri)
     MAKERS = frozenset(map(id, _makers))
     REDUCTIONS = (np.prod, np.sum, np.max, np.min, np.mean, np.any, np.all)
-    SERVED_OBJECTS[np.ufunc] = call_numpy
-    SERVED_OBJECTS[type(np.sum)] = call_numpy
+    BY_TYPE[np.ufunc] = call_numpy
+    BY_TYPE[type(np.sum)] = call_numpy
     for _function in (*_makers, np.full_like, np.einsum):
         if type(_function) in (FunctionType, BuiltinFunctionType):
             serve_function(_function)
@@ -138,58 +138,58 @@ if np is not None:
 
     def serve_facts(about: Any) -> None:
         @serve(about)
-        def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             """What is so about a type; there is one for each, which NumPy keeps."""
             world: Any = f.world
             given = [opened(x) for x in args]
             dtype = dtype_of(given[0]) if len(given) == 1 and not kwargs else None
             if dtype is None:
-                return world.call_native(f, about, args, kwargs)
+                return world.calls.native(f, about, args, kwargs)
             with outside_of_modes():
-                return world.keep_made(about(dtype))
+                return world.created.keep(about(dtype))
 
     @serve(np.generic.item)
-    def serve_item(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_item(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         number: Any = opened(args[0]) if len(args) == 1 and not kwargs else None
         if type(number) in NUMBERS:
             return number.item()
-        return f.world.call_native(f, np.generic.item, args, kwargs)
+        return f.world.calls.native(f, np.generic.item, args, kwargs)
 
     @serve(np.errstate)
-    def serve_error_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Which errors are told; to a graph it is nothing."""
         settings = {name: opened(value) for name, value in kwargs.items()}
         if args or not all(type(how) is str for how in settings.values()):
-            return f.world.call_native(f, np.errstate, args, kwargs)
+            return f.world.calls.native(f, np.errstate, args, kwargs)
         world: Any = f.world
-        made = world.keep_made(np.errstate(**settings))
+        made = world.created.keep(np.errstate(**settings))
         world.arrays.error_states[id(made)] = settings
         return made
 
     @serve(np.errstate.__enter__)
-    def serve_enter_error_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_enter_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
         manager = opened(args[0])
         if id(manager) not in world.arrays.error_states:
-            return world.call_native(f, np.errstate.__enter__, args, kwargs)
+            return world.calls.native(f, np.errstate.__enter__, args, kwargs)
         world.recorder.enter_range(manager)
         world.arrays.errors.append(world.arrays.error_states[id(manager)])
         return None
 
     @serve(np.errstate.__exit__)
-    def serve_exit_error_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_exit_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
         if not world.recorder.is_open(opened(args[0])):
-            return world.call_native(f, np.errstate.__exit__, args, kwargs)
+            return world.calls.native(f, np.errstate.__exit__, args, kwargs)
         world.arrays.errors.pop()
         return world.recorder.exit_range(opened(args[0]))
 
     def serve_number(cls: Any) -> None:
         @serve(cls)
-        def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             given = [opened(x) for x in args]
             if kwargs or not all(type(x) in PLAIN for x in given):
-                return f.world.call_native(f, cls, args, kwargs)
+                return f.world.calls.native(f, cls, args, kwargs)
             return on_numbers(f.world, cls, given, cls.__name__)
 
     for _class in NUMBERS:
@@ -199,61 +199,63 @@ if np is not None:
 
     def serve_limit(limit: Any) -> None:
         @serve(limit)
-        def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             """Which it works out when it is asked."""
             about = opened(args[0])
-            if f.world.is_inside(about):  # type: ignore[attr-defined]
+            if f.world.created.has(about):
                 with outside_of_modes():
                     return limit(about)
-            return f.world.call_native(f, limit, args, kwargs)
+            return f.world.calls.native(f, limit, args, kwargs)
 
     for _limit in ("min", "max"):
         serve_limit(vars(np.iinfo)[_limit].fget)
 
 
-@serve(abs)
-def serve_abs(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+@serve(abs, looks=Looks.DEEP, on_symbols=abs, why="a pure builtin")
+def serve_abs(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) == 1 and is_array(opened(args[0])):
         return call_numpy(world, np.absolute, args, kwargs)
-    return world.call_native(f, abs, args, kwargs)
+    return world.calls.native(f, abs, args, kwargs)
 
 
 # ---- tensors
 
 
 @serve(torch.Tensor.numpy)
-def serve_numpy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) != 1 or kwargs or np is None or not config.trace_numpy:
-        return world.call_native(f, torch.Tensor.numpy, args, kwargs)
+        return world.calls.native(f, torch.Tensor.numpy, args, kwargs)
     return world.arrays.of_tensor(opened(args[0]))
 
 
 @serve(torch.from_numpy)
-def serve_from_numpy(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_from_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if len(args) != 1 or kwargs or not is_array(opened(args[0])):
-        return world.call_native(f, torch.from_numpy, args, kwargs)
+        return world.calls.native(f, torch.from_numpy, args, kwargs)
     return world.arrays.as_tensor(opened(args[0]))
 
 
 @serve(torch.as_tensor)
-def serve_as_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_as_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Of the same memory, unless it has to be of another type."""
     world: Any = f.world
     if not args or not is_array(opened(args[0])):
-        return world.call_native(f, torch.as_tensor, args, kwargs)
-    return world.call_native(f, torch.as_tensor, [world.arrays.as_tensor(opened(args[0])), *args[1:]], kwargs)
+        return world.calls.native(f, torch.as_tensor, args, kwargs)
+    return world.calls.native(
+        f, torch.as_tensor, [world.arrays.as_tensor(opened(args[0])), *args[1:]], kwargs
+    )
 
 
 @serve(torch.tensor)
-def serve_tensor(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A copy."""
     world: Any = f.world
     if len(args) != 1 or not is_array(opened(args[0])):
-        return world.call_native(f, torch.tensor, args, kwargs)
+        return world.calls.native(f, torch.tensor, args, kwargs)
     if not kwargs.keys() <= {"dtype"}:
         refuse("torch.tensor of an array")
     copied = world.arrays.as_tensor(opened(args[0])).clone(memory_format=torch.contiguous_format)
-    return world.call_native(f, torch.as_tensor, [copied], kwargs)
+    return world.calls.native(f, torch.as_tensor, [copied], kwargs)

@@ -18,28 +18,36 @@ from framelift.core.config import config
 from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, np
 from framelift.guards.sources import Source
 from framelift.interpreter.calls import call
-from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened
-from framelift.trace.machine import serve
-from framelift.trace.native_calls import SERVED_CODES, SERVED_OBJECTS, NativeCalls
-from framelift.trace.runtime_calls import DEFAULT, TWINS, WIDE, Draws, outside_of_modes
+from framelift.trace.callable_rules import BY_CODE, BY_TYPE, rule, serve
+from framelift.trace.machine import TraceFrame
+from framelift.trace.runtime_calls import DEFAULT, TWINS, WIDE, RuntimeCalls, outside_of_modes
+from framelift.trace.world import TraceWorld
 
 Generator: Any = torch.Generator
 
 
-def draws_of(f: Frame) -> Draws:
-    return f.world.draws  # type: ignore[attr-defined]
+def draws_of(f: TraceFrame) -> RuntimeCalls:
+    return f.world.runtime_calls
 
 
-def shown(f: Frame, values: list[Any]) -> list[Any]:
+def shown(f: TraceFrame, values: list[Any]) -> list[Any]:
     """Arguments with all that is in them opened; a generator is not looked at."""
     world: Any = f.world
     streams = (Generator, random.Random)
-    return [x if issubclass(type(x), streams) else world.for_torch(x) for x in map(opened, values)]
+    return [
+        x if issubclass(type(x), streams) else world.materialize.for_torch(x) for x in map(opened, values)
+    ]
 
 
-def are_fixed(draws: Draws, args: list[Any], kwargs: dict[str, Any]) -> bool:
+def are_fixed(draws: RuntimeCalls, args: list[Any], kwargs: dict[str, Any]) -> bool:
     return all(map(draws.is_fixed, (*args, *kwargs.values())))
+
+
+for _fn in (torch.seed, torch.initial_seed):
+    rule(_fn, refused=breaks.RANDOM, why=f"{_fn.__name__} of a torch.Generator")
+for _name in ("seed", "initial_seed", "clone_state"):
+    rule(getattr(Generator, _name), refused=breaks.RANDOM, why=f"torch.Generator.{_name}")
 
 
 # ---- Python's
@@ -56,16 +64,16 @@ def serve_random(name: str) -> None:
     method: Any = getattr(random.Random, name)
 
     @serve(method)
-    def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         generator, *given = shown(f, args)
         keywords = dict(zip(kwargs, shown(f, list(kwargs.values())), strict=True))
         draws = draws_of(f)
         if type(generator) is not random.Random or not are_fixed(draws, given, keywords):
-            return f.world.call_native(f, method, args, kwargs)
+            return f.world.calls.native(f, method, args, kwargs)
         draws.check_place()
         example: Any = method(draws.twin(generator), *given, **keywords)
         if type(example) is not DRAWING[name] or (type(example) is int and abs(example) >= WIDE):
-            return f.world.call_native(f, method, args, kwargs)
+            return f.world.calls.native(f, method, args, kwargs)
         number: Any = example
         return draws.number(number, draws.note(method, (generator, *given), keywords))
 
@@ -75,7 +83,7 @@ for _name in DRAWING:
 
 
 @serve(random.Random.choice)
-def serve_choice(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_choice(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Of numbers of one kind; what else is chosen is for the program to look at."""
     generator, *given = shown(f, args)
     numbers: Any = given[0] if len(given) == 1 and not kwargs else None
@@ -83,7 +91,7 @@ def serve_choice(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     draws = draws_of(f)
     alike = kind in (int, float) and all(type(n) is kind for n in numbers) and draws.is_fixed(numbers)
     if type(generator) is not random.Random or not alike:
-        return f.world.call_native(f, random.Random.choice, args, kwargs)
+        return f.world.calls.native(f, random.Random.choice, args, kwargs)
     draws.check_place()
     numbers = type(numbers)(numbers)  # as they are now
     example = draws.twin(generator).choice(numbers)
@@ -91,11 +99,11 @@ def serve_choice(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 @serve(random.Random.seed)
-def serve_seed(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_seed(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     generator, *given = shown(f, args)
     draws = draws_of(f)
     if type(generator) is not random.Random or kwargs or not are_fixed(draws, given, {}):
-        return f.world.call_native(f, random.Random.seed, args, kwargs)
+        return f.world.calls.native(f, random.Random.seed, args, kwargs)
     draws.check_place()
     draws.twin(generator).seed(*given)
     draws.note(random.Random.seed, (generator, *given), {})
@@ -103,18 +111,19 @@ def serve_seed(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 @serve(random.Random)
-def serve_new_random(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_new_random(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, args), draws_of(f)
     if kwargs or not are_fixed(draws, given, {}):
-        return f.world.call_native(f, random.Random, args, kwargs)
+        return f.world.calls.native(f, random.Random, args, kwargs)
     return draws.made_generator(random.Random(*given), random.Random, tuple(given), {})
 
 
 # ---- torch's own, which the graph draws from
 
 
-@serve(inspect.unwrap(torch.manual_seed), Generator.manual_seed)
-def serve_manual_seed(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+@serve(inspect.unwrap(torch.manual_seed))
+@serve(Generator.manual_seed, refused=breaks.RANDOM, why="torch.Generator.manual_seed")
+def serve_manual_seed(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, [*args, *kwargs.values()]), draws_of(f)
     generator = given.pop(0) if given and type(given[0]) is Generator else None
     method: Any = torch.manual_seed if generator is None else Generator.manual_seed
@@ -122,7 +131,7 @@ def serve_manual_seed(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     drawn = draws.source_of(seed)
     number = seed if drawn is None else draws.numbers[drawn]
     if type(number) is not int or not 0 <= number < WIDE:
-        return f.world.call_native(f, method, args, kwargs)
+        return f.world.calls.native(f, method, args, kwargs)
     seed = number if drawn is None else drawn
     if generator is None:
         draws.at_default(method, (seed,))
@@ -140,18 +149,18 @@ LATER: Any = torch._disable_dynamo(len).__code__
 """What torch wraps some of its functions in, `manual_seed` among them once its own compiler is imported."""
 
 
-def call_wrapped(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_wrapped(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if fn.__wrapped__ is MANUAL_SEED:
-        return world.invoke(MANUAL_SEED, *args, **kwargs)
-    return world.call_by_licence(fn, args, kwargs)
+        return world.calls.invoke(MANUAL_SEED, *args, **kwargs)
+    return world.calls.by_policy(fn, args, kwargs)
 
 
 MANUAL_SEED: Any = inspect.unwrap(torch.manual_seed)
-SERVED_CODES[id(LATER)] = call_wrapped
+BY_CODE[id(LATER)] = call_wrapped
 
 
-@serve(torch.get_rng_state, Generator.get_state)
-def serve_get_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+@serve(torch.get_rng_state, Generator.get_state, refused=breaks.RANDOM, why="the state of a torch.Generator")
+def serve_get_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, args), draws_of(f)
     if not given and not kwargs:
         return draws.state_of_default(torch.get_rng_state)
@@ -164,13 +173,13 @@ def serve_get_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return draws.tensor(state, draws.note(Generator.get_state, (generator,), {}))
 
 
-@serve(torch.set_rng_state, Generator.set_state)
-def serve_set_state(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+@serve(torch.set_rng_state, Generator.set_state, refused=breaks.RANDOM, why="the state of a torch.Generator")
+def serve_set_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given, draws = shown(f, [*args, *kwargs.values()]), draws_of(f)
     generator = given.pop(0) if given and type(given[0]) is Generator else None
     method: Any = torch.set_rng_state if generator is None else Generator.set_state
     if len(given) != 1 or not isinstance(given[0], torch.Tensor) or not draws.is_fixed(given[0]):
-        return f.world.call_native(f, method, args, kwargs)
+        return f.world.calls.native(f, method, args, kwargs)
     if generator is None or draws.is_default(generator):
         draws.at_default(torch.set_rng_state, (given[0],))
         return None if generator is None else generator
@@ -189,24 +198,24 @@ def forked() -> Iterator[None]:
         torch.set_rng_state(state)
 
 
-_frame.set_decision(forked.__wrapped__.__code__, _frame.SKIP, _frame.INTERPRET)  # type: ignore[attr-defined]
+_frame.set_decision(inspect.unwrap(forked).__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(torch.random.fork_rng)
-def serve_fork(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_fork(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     names = dict(zip(("devices", "enabled"), args, strict=False)) | kwargs
     options = {name: opened(value) for name, value in names.items()}
     devices, enabled = options.pop("devices", None), options.pop("enabled", True)
     elsewhere = torch.accelerator.is_available() or torch.cuda.device_count() or devices not in (None, [], ())
     if len(args) > 2 or options or elsewhere or type(enabled) is not bool:
-        return f.world.call_native(f, torch.random.fork_rng, args, kwargs)
+        return f.world.calls.native(f, torch.random.fork_rng, args, kwargs)
     return call(f, forked if enabled else contextlib.nullcontext, [], None)
 
 
 @serve(Generator)
-def serve_new_generator(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_new_generator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
-    return world.draws.new_generator(world.for_c(args), world.for_c(kwargs))
+    return world.runtime_calls.new_generator(world.materialize.for_c(args), world.materialize.for_c(kwargs))
 
 
 # ---- NumPy's
@@ -224,7 +233,7 @@ def as_tensor(drawn: Any) -> torch.Tensor:
     return torch.from_numpy(np.asarray(drawn))
 
 
-def drawn_by_numpy(draws: Draws, example: Any, source: Source) -> Any:
+def drawn_by_numpy(draws: RuntimeCalls, example: Any, source: Source) -> Any:
     if type(example) in (int, float):
         return draws.number(example, source)
     if type(example) not in (np.ndarray, *NUMBERS) or example.dtype not in DTYPES or not example.size:
@@ -234,12 +243,14 @@ def drawn_by_numpy(draws: Draws, example: Any, source: Source) -> Any:
     return Array(draws.tensor(tensor, draws.note(as_tensor, (source,), {}, pure=True)))
 
 
-def call_random(world: NativeCalls, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_random(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of `numpy.random`, or a method of what that has."""
-    world.guard_identity(fn)
-    given: list[Any] = [x if type(x) in STREAMS else world.for_torch(x) for x in map(opened, args)]
-    keywords = world.for_torch(kwargs)
-    draws = world.draws
+    world.identity.guard(fn)
+    given: list[Any] = [
+        x if type(x) in STREAMS else world.materialize.for_torch(x) for x in map(opened, args)
+    ]
+    keywords = world.materialize.for_torch(kwargs)
+    draws = world.runtime_calls
     stream = given[0] if given and type(given[0]) in STREAMS else None
     fixed = all(map(draws.is_fixed, (*given[stream is not None :], *keywords.values())))
     if not fixed or not config.trace_numpy:
@@ -262,13 +273,13 @@ STREAMS: tuple[type, ...] = ()
 if np is not None:
     STREAMS = (np.random.RandomState, np.random.Generator)
     LEGACY: Any = np.random.mtrand._rand
-    SERVED_OBJECTS[CYTHON] = call_random
+    BY_TYPE[CYTHON] = call_random
     TWINS.update(dict.fromkeys(STREAMS, copy.deepcopy))
 
     @serve(np.random.RandomState)
-    def serve_new_stream(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_new_stream(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         given, draws = shown(f, args), draws_of(f)
         if kwargs or not are_fixed(draws, given, {}):
-            return f.world.call_native(f, np.random.RandomState, args, kwargs)
+            return f.world.calls.native(f, np.random.RandomState, args, kwargs)
         made = np.random.RandomState(*given)
         return draws.made_generator(made, np.random.RandomState, tuple(given), {})

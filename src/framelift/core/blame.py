@@ -1,0 +1,50 @@
+"""Whose an error is that comes out of a traced instruction: the program's, or Framelift's own.
+
+An error is the program's where it comes out of code of the program's, or where an operation of the program's
+was run. Such places are marked, and nothing is guessed from names:
+
+- C functions are called on behalf of the program by `_frame.native` and its kin, which give an error that C
+  has raised the traceback `MARK`;
+- functions of Framelift's that do operations of the program's by themselves, or raise what the program is to
+  get, are registered (`acts_for_program`).
+
+Any other error out of a line of Framelift's is a mistake there.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from typing import TypeVar
+
+from framelift import _frame
+
+F = TypeVar("F")
+
+
+def program() -> FrameType:
+    """Its frame stands in tracebacks for what the program has asked for."""
+    return sys._getframe()
+
+
+MARK = TracebackType(None, program(), 0, 0)
+_frame.set_program_mark(MARK)
+
+ACTING: set[CodeType] = {program.__code__}
+"""Functions whose own errors are the program's."""
+
+
+def acts_for_program(fn: F) -> F:
+    """Marks a function that does operations of the program's, or raises errors that the program is to get."""
+    if isinstance(fn, FunctionType):
+        ACTING.add(fn.__code__)
+    return fn
+
+
+def all_act_for_program(module: ModuleType) -> None:
+    """Marks every function and method that a module defines."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        for member in vars(value).values() if isinstance(value, type) else (value,):
+            acts_for_program(getattr(member, "__func__", None) or getattr(member, "fget", None) or member)

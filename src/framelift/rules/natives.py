@@ -1,0 +1,237 @@
+"""Functions, types and modules of C: how far each looks into its arguments, and what it does with them."""
+
+from __future__ import annotations
+
+import _thread
+import collections
+import datetime
+import decimal
+import functools
+import io
+import itertools
+import json.scanner
+import math
+import operator
+import os
+import re
+import sys
+import types
+import typing
+from typing import Any
+
+import torch
+
+from framelift.core import breaks, policy
+from framelift.interpreter import coroutines, generators
+from framelift.trace.callable_rules import Looks, functions_of, methods_of, python_functions_of, rule
+
+deque, OrderedDict, defaultdict = collections.deque, collections.OrderedDict, collections.defaultdict
+
+# ---- what stores or hands on what it is given
+
+STORES = "stores or hands on what it is given"
+rule(types.CellType, looks=Looks.MOVES, first=0, why=STORES)
+rule(
+    *(list.clear, list.copy, list.reverse, list.__len__, list.__iter__, tuple.__len__, tuple.__iter__),
+    *(dict.popitem, dict.keys, dict.values, dict.items, dict.copy, dict.clear, dict.__len__, dict.__iter__),
+    *(OrderedDict.keys, OrderedDict.values, OrderedDict.items),
+    *(deque.append, deque.appendleft, deque.pop, deque.popleft),
+    *(functools._lru_cache_wrapper.__copy__, functools._lru_cache_wrapper.__deepcopy__),
+    *(functools.partial, types.MethodType, object.__init__, BaseException.__init__),
+    looks=Looks.MOVES,
+    first=1,
+    why=STORES,
+)
+rule(
+    *(list.insert, list.pop, list.__setitem__, list.__getitem__, list.__delitem__, tuple.__getitem__),
+    *(dict.setdefault, dict.pop, dict.__setitem__, dict.__getitem__, dict.__contains__, dict.__delitem__),
+    *(OrderedDict.__setitem__, OrderedDict.setdefault, OrderedDict.pop, OrderedDict.move_to_end),
+    *(deque.insert, deque.rotate, BaseException.with_traceback),
+    looks=Looks.MOVES,
+    first=2,
+    why=STORES,
+)
+rule(property, looks=Looks.MOVES, first=4, why=STORES)
+
+# ---- what takes a mapping, or an iterable of pairs
+
+rule(dict, OrderedDict, looks=Looks.PAIRS, first=0, why="takes keys and values")
+rule(
+    *(dict.update, dict.__init__, dict.__ior__, OrderedDict.update, defaultdict),
+    looks=Looks.PAIRS,
+    first=1,
+    why="takes keys and values",
+)
+
+# ---- what goes over elements without looking at them
+
+rule(
+    *(list, tuple, enumerate, zip, reversed, next, aiter, anext, deque, list.extend),
+    *(deque.extend, deque.extendleft, list.__init__, tuple.__new__, operator.length_hint, dict.__or__),
+    *(itertools.chain, itertools.islice, itertools.repeat, itertools.cycle, itertools.product),
+    *(itertools.permutations, itertools.combinations, itertools.zip_longest, itertools.pairwise),
+    *(list.__add__, list.__mul__, list.__iadd__, tuple.__add__, tuple.__mul__),
+    *(object.__new__, type.__call__, object, classmethod, staticmethod),
+    _thread.RLock,  # one that is made inside locks nothing but what is inside
+    looks=Looks.SHALLOW,
+    why="goes over elements without looking at them",
+)
+
+# ---- pure builtins
+
+PURE = "a pure builtin"
+rule(
+    *(bin, chr, complex, divmod, hex, issubclass, memoryview, oct, ord, pow, range, round, slice),
+    *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
+    *(decimal.Decimal, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
+    *(itertools.count, itertools.tee, operator.attrgetter, operator.methodcaller, operator.itemgetter),
+    *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.Size, torch.finfo, torch.iinfo),
+    looks=Looks.DEEP,
+    why=PURE,
+)
+if hasattr(os.path, "_path_normpath"):
+    rule(os.path._path_normpath, looks=Looks.DEEP, why=PURE)
+rule(json.scanner.make_scanner, looks=Looks.DEEP, reads_attributes=True, why=PURE)
+
+rule(sorted, looks=Looks.DEEP, calls_back=True, iterates=True, drains=(0,), orderless=True, why=PURE)
+rule(list.sort, calls_back=True, iterates=True)
+rule(min, looks=Looks.DEEP, calls_back=True, iterates=True, drains_alone=True, on_symbols=min, why=PURE)
+rule(max, looks=Looks.DEEP, calls_back=True, iterates=True, drains_alone=True, on_symbols=max, why=PURE)
+rule(
+    *(map, functools.cmp_to_key, itertools.accumulate, itertools.starmap),
+    *(itertools.takewhile, itertools.dropwhile),
+    looks=Looks.DEEP,
+    calls_back=True,
+    iterates=True,
+    why=PURE,
+)
+rule(
+    *(filter, itertools.filterfalse),
+    looks=Looks.DEEP,
+    calls_back=True,
+    iterates=True,
+    drains_unfiltered=True,
+    why=PURE,
+)
+rule(functools.reduce, looks=Looks.DEEP, calls_back=True, iterates=True, drains=(1,), why=PURE)
+rule(itertools.groupby, looks=Looks.DEEP, calls_back=True, iterates=True, drains=(0,), why=PURE)
+rule(itertools.compress, looks=Looks.DEEP, drains=(0, 1), why=PURE)
+rule(any, all, looks=Looks.DEEP, iterates=True, drains=(0,), why=PURE)
+rule(sum, looks=Looks.DEEP, iterates=True, drains=(0,), on_symbols=sum, why=PURE)
+rule(bytes, bytearray, looks=Looks.DEEP, drains=(0,), why=PURE)
+
+rule(int, looks=Looks.DEEP, on_symbols=torch.sym_int, why=PURE)
+rule(float, looks=Looks.DEEP, on_symbols=torch.sym_float, why=PURE)
+rule(repr, str, format, ascii, looks=Looks.DEEP, shows_text=True, why=PURE)
+rule(str.join, drains=(1,), iterates=True, formats=True)
+rule(bytes.join, drains=(1,), iterates=True)
+rule(str.format_map, str.__mod__, formats=True)
+
+# ---- numbers that may be symbols
+
+rule(math.prod, drains=(0,), on_symbols=math.prod)
+rule(math.fsum, drains=(0,))
+_fn: Any
+for _fn in (math.floor, math.ceil, math.trunc):
+    rule(_fn, on_symbols=_fn)
+
+# ---- comparisons: two objects may turn out to be one
+
+rule(operator.eq, operator.ne, operator.contains, compares=True, orderless=True)
+rule(operator.lt, operator.le, operator.gt, operator.ge, orderless=True)
+rule(
+    *(vars(cls)[name] for cls in (list, tuple) for name in ("index", "count")),
+    *(vars(cls)[name] for cls in (list, tuple) for name in ("__contains__", "__eq__", "__ne__")),
+    *(list.remove, deque.index, deque.count, deque.remove),
+    compares=True,
+)
+
+# ---- sets, whose order depends on all that was ever done to them
+
+rule(set, frozenset, looks=Looks.DEEP, iterates=True, drains=(0,), hashes=True, why=PURE)
+rule(dict.fromkeys, looks=Looks.DEEP, drains=(0,), hashes=True, why=PURE)
+rule(set.add, changes="add")
+rule(set.pop, changes="pop")
+for _name in ("discard", "remove", "clear"):
+    rule(vars(set)[_name], changes=_name, orderless=True)
+rule(set.update, changes="update", iterates=True, drains=(1,))
+for _name in ("difference_update", "intersection_update", "symmetric_difference_update", "__init__"):
+    rule(vars(set)[_name], changes=_name)
+for _name in ("ior", "iand", "isub", "ixor"):
+    rule(vars(set)[f"__{_name}__"], getattr(operator, _name), changes=f"__{_name}__")
+rule(set.union, iterates=True, drains=(1,))
+for _cls in (set, frozenset):
+    rule(_cls.isdisjoint, _cls.issubset, _cls.issuperset, drains=(1,), orderless=True)
+    rule(_cls.difference, _cls.intersection, _cls.symmetric_difference, drains=(1,))
+rule(frozenset.union, drains=(1,))
+
+rule(iter, looks=Looks.SHALLOW, calls_back=True, iterates=True, why="goes over elements")
+
+# ---- what is refused
+
+for _fn in (print, input, open, breakpoint, exec, eval, compile):
+    rule(_fn, refused=breaks.EFFECT, why=_fn.__name__)
+rule(type.__subclasses__, refused=breaks.UNLICENSED_CALL, why="type.__subclasses__")
+rule(typing.get_type_hints, refused=breaks.UNLICENSED_CALL, why="typing.get_type_hints")
+for _fn in (typing.overload, typing.get_overloads, typing.clear_overloads, typing.reveal_type):
+    rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}")
+for _fn in (typing.final, typing.runtime_checkable, typing.no_type_check):
+    rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}, which marks what it is given")
+for _name in ("NamedTuple", "TypedDict"):
+    _why = f"typing.{_name}, which looks at its caller's frame"
+    rule(getattr(typing, _name), refused=breaks.UNLICENSED_CALL, why=_why)
+
+# ---- methods of builtin types, and callables of these types
+
+methods_of(
+    *(int, float, complex, str, bytes, bytearray, bool, list, tuple, range, slice, type(None)),
+    *(deque, object, type, property, BaseException, re.Pattern, re.Match, io.StringIO, io.BytesIO),
+    *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
+    *(decimal.Decimal, decimal.Context, types.MappingProxyType, types.FunctionType, types.MethodType),
+    *(types.CodeType, types.GenericAlias, types.SimpleNamespace, types.ModuleType),
+    *(type({}.keys()), type({}.values()), type({}.items()), torch.Size, torch.device),
+    *(BaseExceptionGroup, OSError, ImportError, SyntaxError, UnicodeError, StopIteration, SystemExit),
+    *(enumerate, zip, map, filter, reversed, itertools.chain, operator.itemgetter),
+    *(type(iter(cls())) for cls in (list, tuple, dict, str, bytes, bytearray, set)),
+    *(type(iter("\xe9")), type(iter(range(1))), type(iter(range(1 << 70))), type(reversed([]))),
+    *(classmethod, staticmethod, super, memoryview, functools.partial),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+    type(functools.cmp_to_key(operator.sub)),
+    why="looks at nothing but its arguments",
+)
+methods_of(dict, set, frozenset, OrderedDict, defaultdict, hashes=True, why="looks at its arguments")
+
+# ---- modules of C functions
+
+functions_of("math", "cmath", "_statistics", why="functions of numbers")
+functions_of("_operator", "operator", why="the operators")
+functions_of("itertools", why="iterators over what they are given")
+functions_of("_bisect", calls_back=True, why="compares elements of a sequence, by a key that it is given")
+functions_of("_heapq", why="compares elements of a list")
+functions_of("_struct", why="packs numbers")
+functions_of("_string", why="parses format strings")
+functions_of("unicodedata", why="functions of characters")
+functions_of("binascii", "zlib", "_hashlib", why="functions of bytes")
+functions_of("_json", why="functions of builtin values")
+functions_of("_sre", why="matches strings")
+functions_of("_typing", why="runtime typing")
+functions_of("_functools", why="calls what it is given")
+functions_of("_collections", why="containers")
+functions_of("_abc", looks=Looks.CLASS, why="class registrations, which are read as facts")
+functions_of("time", refused=breaks.EFFECT, why="asks the clock, or waits")
+functions_of("posix", refused=breaks.EFFECT, why="asks the operating system")
+functions_of("_random", refused=breaks.EFFECT, why="draws numbers")
+functions_of("_warnings", refused=breaks.EFFECT, why="shows or raises warnings")
+
+# ---- modules of Python functions that are not interpreted
+
+python_functions_of(
+    *("re", "sre_compile", "sre_parse", "typing", "_strptime"), why="pure, with a cache of its own"
+)
+python_functions_of(*policy.EFFECTS, refused=breaks.EFFECT)
+python_functions_of(
+    *(generators.__name__, coroutines.__name__),
+    looks=Looks.MOVES,
+    first=1,
+    why="a generator of the trace: what it is sent is handed on",
+)

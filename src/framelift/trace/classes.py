@@ -1,0 +1,247 @@
+"""Classes: what they say of a name, guarded as such, and of what class an object is."""
+
+from __future__ import annotations
+
+import abc
+import types
+import typing
+from types import (
+    FunctionType,
+    MethodType,
+)
+from typing import TYPE_CHECKING, Any
+
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import refuse
+from framelift.core.sentinels import MISSING
+from framelift.features.numpy.arrays import Array
+from framelift.graph.symbols import PLAIN, SYMBOLIC
+from framelift.guards.guard import Check, ClassGuard
+from framelift.guards.sources import Access
+from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
+from framelift.interpreter.pending import Pending, opened
+from framelift.trace.functions import CONSTANTS
+from framelift.trace.input_wrapping import (
+    IMMUTABLE_TYPE,
+    is_ordinary,
+)
+from framelift.trace.part import Part
+from framelift.trace.views import DELETED
+
+if TYPE_CHECKING:
+    from framelift.trace.world import TraceWorld
+
+
+PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
+MRO: Any = vars(type)["__mro__"]
+
+native = _frame.native
+
+
+class Classes(Part):
+    """Lookups in classes from outside. Each is a guard: `(class, name) -> the object found`."""
+
+    def __init__(self, world: TraceWorld) -> None:
+        super().__init__(world)
+        self.guards: dict[tuple[type, str], ClassGuard] = {}
+        self.found: dict[tuple[type, str], Any] = {}
+
+    def attribute(self, cls: type, name: str) -> Any:
+        index = (cls, name)
+        found = self.found.get(index, DELETED)
+        if found is DELETED:
+            found = class_attribute(cls, name)
+            if cls in self.world.created.classes:
+                self.guard_inherited(cls, name)
+                return found  # not kept: the program that made the class may change it
+            self.found[index] = found
+            if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
+                self.guards[index] = ClassGuard(cls, name, found)
+        return found
+
+    def guard_inherited(self, cls: type, name: str) -> None:
+        """A class that the trace has made may find a name, or not, in its bases from outside."""
+        for base in cls.__mro__:
+            if base not in self.world.created.classes:
+                self.attribute(base, name)
+            if name in base.__dict__:
+                break
+
+    def guard_bases(self, cls: type) -> None:
+        """What a class is derived from, in order: `isinstance` and `super` go by that."""
+        if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.world.created.classes and not is_ours(cls):
+            self.guards[cls, "mro()"] = ClassGuard(cls, "mro()", MRO.__get__(cls))
+
+    def describes(self, kind: type, method: str) -> bool:
+        """Whether what a class has is a descriptor: its own class decides, and may change too."""
+        return self.attribute(kind, method) is not MISSING
+
+    def descriptor(self, found: Any, cls: type) -> Any:
+        """What a class has found, as its own methods may look at it: through the door."""
+        if not is_ordinary(type(found)) or self.is_made_for(cls, found):
+            return found
+        return self.world.inputs.load(
+            found,
+            self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}"),
+        )
+
+    def special_of_c(self, cls: type, name: str) -> Any:
+        """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:
+        this must know it for an object from outside."""
+        found = self.attribute(cls, name)
+        if found is not MISSING and type(found) is not FunctionType:
+            self.descriptor(found, cls)
+        return found
+
+    def special(self, obj: Any, name: str) -> Any:
+        """A special method, bound: looked up on the type, as CPython does; MISSING if there is none."""
+        obj = opened(obj)
+        found = self.attribute(type(obj), name)
+        if found is MISSING:
+            return MISSING
+        if type(found) is FunctionType:
+            return MethodType(found, obj)
+        getter = getattr(type(found), "__get__", None)
+        return found if getter is None else self.world.attributes.got(getter, found, obj, type(obj))
+
+    def own_method(self, value: Any, cls: type, name: str) -> FunctionType | None:
+        """A special method that is Python code: it is interpreted, and looks at things itself."""
+        if cls.__flags__ & IMMUTABLE_TYPE:
+            return None
+        found = self.attribute(cls, name)
+        return found if type(found) is FunctionType else None
+
+    def is_made_for(self, cls: type, found: Any) -> bool:
+        """Whether the trace has made the class that has what was found: a base of it may be from outside."""
+        return cls in self.world.created.classes and any(
+            found is own
+            for base in cls.__mro__
+            if base in self.world.created.classes
+            for own in vars(base).values()
+        )
+
+    def load(self, cls: type, name: str) -> Any:
+        view = self.world.attributes.views.get(id(cls))
+        if view is not None and name in view.values:
+            return view.values[name]
+        meta = type(cls)
+        if not (cls.__flags__ & IMMUTABLE_TYPE or cls in self.world.created.classes):
+            self.world.guards.add(self.world.inputs.root.constant(cls, cls.__qualname__), Check.TYPE, meta)
+        getattribute = self.attribute(meta, "__getattribute__")
+        if type(getattribute) is FunctionType:
+            return self.world.attributes.by_getattribute(getattribute, cls, name)
+        of_meta = self.attribute(meta, name)
+        if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
+            if type(of_meta) is property:
+                return self.world.calls.invoke(of_meta.fget, cls)
+            return self.load_getset(cls, name)
+        found = self.attribute(cls, name)
+        if found is not MISSING:
+            return self.world.attributes.bound(found, None, cls, name)
+        if of_meta is not MISSING:
+            return self.world.attributes.bound(of_meta, cls, meta, name)
+        getter = self.attribute(meta, "__getattr__")
+        if getter is not MISSING:
+            return self.world.calls.invoke(getter, cls, name)
+        return native(getattr, cls, name)  # to be told that there is none
+
+    def load_getset(self, cls: type, name: str) -> Any:
+        """`__name__`, `__mro__`, `__dict__` and so on: facts about the class, which is one object."""
+        if cls in self.world.created.classes or cls.__flags__ & IMMUTABLE_TYPE:
+            return native(getattr, cls, name)
+        place = self.world.inputs.root.constant(cls, cls.__qualname__)
+        if name == "__dict__":
+            self.world.guards.add(place.child(Access.DICT), Check.KEYS, tuple(vars(cls)))
+            return types.MappingProxyType({own: self.item(cls, own) for own in vars(cls)})
+        self.attribute(cls, name)  # some of these are had from there
+        return Pending(self.world.inputs, place.child(Access.NATIVE_ATTR, name), native(getattr, cls, name))
+
+    def item(self, cls: type, name: str) -> Any:
+        """What a class's own dictionary has: functions and descriptors are opened, since C looks at them."""
+        found = self.attribute(cls, name)
+        place = self.world.inputs.root.constant(found, f"{cls.__qualname__}.{name}")
+        if self.describes(type(found), "__get__"):
+            return self.world.inputs.load(found, place)
+        return Pending(self.world.inputs, place, found)
+
+    def names(self, cls: type) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for base in cls.__mro__:
+            if not (base.__flags__ & IMMUTABLE_TYPE or base in self.world.created.classes):
+                place = self.world.inputs.root.constant(base, base.__qualname__)
+                self.world.guards.add(place.child(Access.DICT), Check.KEYS, tuple(vars(base)))
+            names |= dict.fromkeys(vars(base))
+        self.guard_bases(cls)
+        return names
+
+    def class_of(self, obj: Any) -> type:
+        """`type(obj)` as the program should see it."""
+        if type(obj) is FakeTensor:
+            return self.world.recorder.class_of(obj)
+        if type(obj) is Array:
+            return self.world.arrays.class_of(obj)
+        if type(obj) in SYMBOLIC:
+            return PLAIN[type(obj)]
+        return stood_for(type(obj))
+
+    def type_of(self, value: Any) -> type:
+        """`type(value)`; a constant that is only asked for its type is guarded for that alone."""
+        if type(value) is Pending and value.opened is MISSING and type(value.value) in CONSTANTS:
+            self.world.guards.add(value.source, Check.TYPE, type(value.value))
+            return type(value.value)
+        return self.class_of(opened(value))
+
+    def guard_check(self, classes: Any, method: str) -> None:
+        """That a metaclass has, or has not, an answer of its own to `isinstance` and `issubclass`."""
+        if issubclass(type(classes), types.UnionType):
+            classes = classes.__args__
+        if issubclass(type(classes), tuple):
+            for item in classes:
+                self.guard_check(item, method)
+        elif not type(classes).__flags__ & IMMUTABLE_TYPE:
+            self.special_of_c(type(classes), method)
+
+    def guard_protocol(self, value: Any, protocol: type) -> None:
+        """`typing` goes by what an object has, and asks for it behind the door's back."""
+        cls, view = type(value), self.world.attributes.views.get(id(value))
+        names = PROTOCOL_ATTRIBUTES(protocol)
+        kinds = {type(self.attribute(cls, name)) for name in names}
+        if self.attribute(cls, "__getattr__") is not MISSING or not kinds <= PLAIN_MEMBERS:
+            refuse(breaks.OPAQUE_OBJECT, f"a {cls.__qualname__} as a {protocol.__qualname__}")
+        self.attribute(cls, "__getattribute__")
+        for name in names:
+            if view is not None:
+                self.world.attributes.own(view, value, name)
+
+
+PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, str, type(None)}
+
+
+PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
+"""What a class may have under a name for `hasattr` to run no code of the program's."""
+
+
+def protocols_in(classes: Any) -> list[type]:
+    """The protocols among what `isinstance` is asked about."""
+    if issubclass(type(classes), types.UnionType):
+        classes = classes.__args__
+    if issubclass(type(classes), tuple):
+        return [protocol for item in classes for protocol in protocols_in(item)]
+    return [classes] if getattr(classes, "_is_protocol", False) and issubclass(type(classes), type) else []
+
+
+CHECKED_BY_CLASS: frozenset[Any] = frozenset(
+    {type.__instancecheck__, abc.ABCMeta.__instancecheck__, types.UnionType.__instancecheck__}
+)
+"""The `__instancecheck__`s that look at nothing but an object's class."""
+
+
+def is_checked_by_class(classes: Any) -> bool:
+    if issubclass(type(classes), tuple):
+        return all(map(is_checked_by_class, classes))
+    bases = [base for base in type(classes).__mro__ if "__instancecheck__" in vars(base)]
+    found: Any = vars(bases[0])["__instancecheck__"] if bases else None  # as it is: a descriptor is not asked
+    return any(found is check for check in CHECKED_BY_CLASS)

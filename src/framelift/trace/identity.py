@@ -1,0 +1,181 @@
+"""Identity: which outside objects are one, or must be told apart, and what depends on addresses."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.core import breaks
+from framelift.core.breaks import Break, refuse
+from framelift.core.sentinels import MISSING
+from framelift.graph.symbols import settled
+from framelift.guards.guard import Check
+from framelift.guards.hashing import is_hashed_with_effects
+from framelift.guards.sources import Access, Source
+from framelift.interpreter.lookups import is_ours
+from framelift.interpreter.pending import Pending, opened
+from framelift.trace.arithmetic import NUMBERS
+from framelift.trace.input_wrapping import BUILTINS
+from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.part import Part
+
+SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
+"""Types of which the text is not the default one, and tells the address all the same."""
+
+
+FEW = 16
+"""Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
+
+
+class Address(int):
+    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
+
+    def leaks(self, *_: Any) -> Any:
+        raise Break(breaks.IDENTITY, "the value of id()")
+
+    for _name in set(vars(int)) - {"__new__", "__eq__", "__ne__", "__hash__", "__bool__", "__doc__"}:
+        if callable(vars(int)[_name]) and _name not in ("__getattribute__", "__getnewargs__"):
+            locals()[_name] = leaks
+
+
+class Identity(Part):
+    """Guards what the program finds out by comparing, hashing or printing objects."""
+
+    def same(self, left: Any, right: Any) -> bool:
+        if left is None:
+            left, right = right, left
+        if right is None and type(left) is Pending and left.opened is MISSING:
+            none = left.value is None
+            self.world.guards.add(left.source, Check.IS if none else Check.IS_NOT, None)
+            return none
+        left, right = opened(left), opened(right)
+        if left is right:
+            return True
+        if type(left) in NUMBERS and type(right) in NUMBERS:
+            return settled(left) is settled(right)
+        if type(left) is type(right):
+            mine, other = self.source_of(left), self.source_of(right)
+            if mine is not None and other is not None and not mine.access is other.access is Access.CONST:
+                self.world.guards.add(mine, Check.NOT_SAME_AS, other)
+        return False
+
+    def source_of(self, value: Any) -> Source | None:
+        """Like `source_of`, for tensors too."""
+        if type(value) is not FakeTensor:
+            return self.world.inputs.source_of(value)
+        known = self.world.inputs.known_of(value)
+        return None if known is None else known.source
+
+    def key(self, value: Any) -> Any:
+        """A value about to be hashed: objects that are hashed by address are fixed."""
+        if type(value) in ATOMS and type(value) is not torch.Size:
+            return value
+        seen: Seen = {}
+        value = self.world.materialize.value(value, seen)
+        self.fix(seen)
+        return value
+
+    def check_hash(self, key: Any) -> None:
+        """A shadow's keys are hashed while the trace runs, which the program must not notice."""
+        if is_hashed_with_effects(key):
+            refuse(breaks.EFFECT, f"{type(key).__qualname__}.__hash__")
+
+    def fix(self, seen: Seen) -> None:
+        for value in self.identities(seen):
+            self.guard(value)
+
+    def guard(self, value: Any) -> None:
+        known = self.world.inputs.known_of(value)
+        if known is not None and known.source.access is not Access.CONST:
+            self.world.guards.add(known.source, Check.IS, known.value)
+
+    def keep_apart(self, left: Seen, right: Seen) -> None:
+        """C compares these: that two outside objects are not one, which decides it, is guarded."""
+        pairs = [
+            (a, b)
+            for a in self.identities(left)
+            for b in self.identities(right)
+            if a is not b and type(a) is type(b)
+        ]
+        if len(pairs) > FEW:
+            self.fix({**left, **right})
+            return
+        for a, b in pairs:
+            mine, other = self.world.inputs.known_of(a).source, self.world.inputs.known_of(b).source
+            if mine is not other and not mine.access is other.access is Access.CONST:
+                self.world.guards.add(mine, Check.NOT_SAME_AS, other)
+
+    def identities(self, seen: Seen) -> list[Any]:
+        """The outside objects that equal only themselves."""
+        return [
+            value
+            for value in seen.values()
+            if self.world.inputs.known_of(value) is not None and self.is_unique(value)
+        ]
+
+    def is_unique(self, value: Any) -> bool:
+        cls = type(value)
+        if cls is FakeTensor:
+            return True
+        if cls is types.FunctionType:
+            return self.world.functions.is_made_anew(value)
+        return (
+            id(value) in self.world.attributes.views
+            and self.world.classes.attribute(cls, "__eq__") is object.__eq__
+        )
+
+    def fix_addresses(self, seen: Seen) -> None:
+        """Before the program is told a hash that depends on where these are."""
+        for value in seen.values():
+            cls = type(value)
+            if cls is Address:
+                value.leaks()
+            if cls is FakeTensor or is_hashed_by_address(value):
+                if cls is FakeTensor or self.is_made(value):
+                    refuse(breaks.IDENTITY, f"hash() of a {cls.__name__}")
+                self.guard(value)
+            if issubclass(cls, frozenset):
+                held: Seen = {}
+                for item in frozenset.__iter__(value):
+                    self.world.materialize.value(item, held)
+                self.fix_addresses(held)
+
+    def refuse_addresses(self, seen: Seen, fn: Any) -> None:
+        """The default text of an object is its address, which is another one at run time."""
+        for n, value in enumerate(seen.values()):
+            cls = type(value)
+            if cls is Address:
+                value.leaks()
+            if (
+                n == 0
+                and fn is format
+                and self.world.classes.attribute(cls, "__format__") is not object.__format__
+            ):
+                continue  # what it holds may be shown all the same
+            told = cls in SHOWING_ADDRESSES or is_ours(cls) or is_bound_to_instance(value)
+            if self.shows_address(cls, fn) or (told and self.is_made(value)):
+                refuse(breaks.IDENTITY, f"the default text of a {cls.__qualname__}")
+
+    def is_made(self, value: Any) -> bool:
+        """Whether the trace has made a function, or what stands for one."""
+        known = self.world.inputs.known.get(id(value))
+        return known is None or known.value is not value or self.world.functions.is_made_anew(value)
+
+    def shows_address(self, cls: type, fn: Any) -> bool:
+        if fn not in (repr, ascii) and self.world.classes.attribute(cls, "__str__") is not object.__str__:
+            return False
+        return self.world.classes.attribute(cls, "__repr__") is object.__repr__
+
+
+def is_hashed_by_address(value: Any) -> bool:
+    by_address: Any = object.__hash__
+    return type(value).__hash__ is by_address or is_bound_to_instance(value)
+
+
+def is_bound_to_instance(value: Any) -> bool:
+    """Whether it is a C function's bound method: its text has the address of what it is bound to."""
+    kinds = (types.ModuleType, type, type(None))
+    return type(value) in BUILTINS and not issubclass(type(value.__self__), kinds)

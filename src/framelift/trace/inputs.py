@@ -1,0 +1,132 @@
+"""Inputs: how an outside value becomes a real object that the trace may look at.
+
+`load(value, source)` adds the weakest guard that lets the value be used at all, and gives the object
+to use: a constant itself, guarded by value; a tensor's fake, now a graph input; a builtin
+container's shadow; a function, class or module itself, guarded by identity; any other instance
+itself, guarded by type, its attributes being read through a view. The same outside object met twice
+is one object, and that it is the same is guarded too.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from framelift.graph.symbols import Dim
+from framelift.guards.guard import Check
+from framelift.guards.sources import Access, Root, Source
+from framelift.trace.dynamism import Dynamism
+from framelift.trace.input_wrapping import (
+    open_opaque,
+    opener_of,
+)
+from framelift.trace.part import Part
+
+if TYPE_CHECKING:
+    from framelift.trace.world import TraceWorld
+
+
+def is_untraced(value: Any) -> bool:
+    """An array of NumPy's that torch can't take, and that nothing stands for."""
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
+class Known:
+    """An outside object that has been opened: what stands for it, and where it was found first."""
+
+    __slots__ = ("opened", "source", "value")
+
+    def __init__(self, value: Any, opened: Any, source: Source) -> None:
+        self.value = value
+        self.opened = opened
+        self.source = source
+
+
+class Inputs(Part):
+    """The outside objects that a trace has opened."""
+
+    def __init__(self, world: TraceWorld) -> None:
+        super().__init__(world)
+        self.root = Root()
+        self.known: dict[int, Known] = {}
+        self.stand_ins: dict[int, Known] = {}
+        """id of something that was made anew -> what it stands for."""
+        self.glanced: dict[Source, Any] = {}
+        """What was looked at without being opened."""
+        self.dynamism = Dynamism(False)
+        """Which sizes and numbers are symbols."""
+        self.numbers: dict[Source, Any] = {}
+        """Source of a number -> the symbol for it."""
+        self.number_inputs: dict[torch.fx.Node, Source] = {}
+
+    def load(self, value: Any, source: Source) -> Any:
+        if source.access is Access.DICT:
+            return self.world.attributes.whole_dict(source, value)
+        known = self.known.get(id(value))
+        if known is not None:
+            if known.source is not source:
+                self.world.guards.add(source, Check.SAME_AS, known.source)
+            return known.opened
+        return opener_of(type(value))(self.world, value, source)
+
+    def know(self, value: Any, opened: Any, source: Source) -> Any:
+        self.known[id(value)] = Known(value, opened, source)
+        return opened
+
+    def stand_in(self, value: Any, made: Any, source: Source) -> Any:
+        """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""
+        self.stand_ins[id(made)] = Known(value, made, source)
+        return self.know(value, made, source)
+
+    def fixed(self, value: Any, source: Source) -> Any:
+        """A key or set member: its identity or value is fixed by the guard on its container. It is hashed by
+        what it holds, so nothing in there may be pending."""
+        return self.world.materialize.for_c(self.load(value, self.root.constant(value, f"<key of {source}>")))
+
+    def is_opaque(self, value: Any) -> bool:
+        """An outside object with state that only C sees."""
+        return id(value) in self.known and (opener_of(type(value)) is open_opaque or is_untraced(value))
+
+    def source_of(self, value: Any) -> Source | None:
+        """Where an object that is not pending can be found at run time, if it is from outside."""
+        shadow = self.world.containers.shadows.get(id(value))
+        if shadow is not None:
+            return shadow.source
+        view = self.world.attributes.views.get(id(value))
+        if view is not None and not issubclass(type(value), ModuleType):
+            return view.source
+        known = self.known.get(id(value)) or self.stand_ins.get(id(value))
+        if known is not None:
+            return known.source
+        if issubclass(type(value), (type, FunctionType)):
+            # found on the way: through a class, say
+            return None if self.world.created.has(value) else self.root.constant(value, value.__qualname__)
+        return None
+
+    def known_of(self, value: Any) -> Any:
+        at = self.world.recorder.input_of.get(id(value))
+        return self.known.get(id(self.world.recorder.inputs[at][1] if at is not None else value))
+
+    def symbolic_number(self, value: int | float, source: Source) -> Any:
+        found = self.numbers.get(source)
+        if found is None:
+            self.world.guards.add(source, Check.TYPE, type(value))
+            found = self.numbers[source] = self.world.recorder.number(value)
+            self.number_inputs[self.world.recorder.inputs[-1][0]] = source
+        return found
+
+    def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
+        """The dimensions of a tensor that are symbols."""
+        return {} if source.access is Access.CONST else self.dynamism.dims(source, tensor)
+
+    def graph_input_source(self, node: torch.fx.Node, value: Any) -> Source:
+        """Where an input of the graph is found."""
+        number = self.number_inputs.get(node)
+        if number is not None:
+            return number
+        if id(value) not in self.known:  # a plain tensor that shares the data of one with a class of its own
+            value = next(tensor for known, tensor, _ in self.world.recorder.inputs if known is node)
+        return self.known[id(value)].source

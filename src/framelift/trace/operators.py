@@ -1,0 +1,162 @@
+"""Operators, truth and `isinstance` on values of a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import re
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.blame import acts_for_program
+from framelift.core.breaks import refuse
+from framelift.core.sentinels import MISSING
+from framelift.features.numpy.arrays import is_array
+from framelift.graph.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
+from framelift.guards.guard import Check
+from framelift.guards.sources import Access
+from framelift.interpreter.pending import Pending, opened
+from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
+from framelift.trace.callable_rules import rule_of
+from framelift.trace.classes import is_checked_by_class, protocols_in
+from framelift.trace.containers import SIZED
+from framelift.trace.input_wrapping import IMMUTABLE_TYPE
+from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.part import Part
+
+native = _frame.native
+
+
+TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
+"""What shows a value's text, rather than its number, where `%` formats it."""
+
+
+SEQUENCES = (list, tuple)
+
+
+JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
+"""Operators that move the elements of lists and tuples without looking at them."""
+
+
+class Operators(Part):
+    @acts_for_program
+    def apply(self, fn: Any, *operands: Any) -> Any:
+        tensors = symbols = False
+        for operand in operands:
+            cls = type(operand)
+            if cls is FakeTensor:
+                tensors = True
+            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.symbols is not None):
+                symbols = True
+            elif cls not in ATOMS:
+                break
+        else:
+            if symbols and not tensors:
+                return self.compute(fn, operands)
+            if tensors and fn in OPERATORS:
+                if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
+                    fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
+                return self.world.recorder.call(fn, operands, {})
+            # what is called with nothing may be the program's: a class, a bound method
+            return fn(*operands) if operands and not tensors else native(fn, *operands)
+        if any(map(is_array, operands)):
+            return self.world.arrays.operate(fn, operands)
+        if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
+            return fn(*operands)
+        if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
+            return fn(
+                *map(self.world.materialize.for_torch, operands)
+            )  # a size takes numbers, and symbols, only
+        return self.apply_native(fn, operands)
+
+    @acts_for_program
+    def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        """An operator on numbers, or sizes, some of which are symbols."""
+        if self.world.runtime_calls.computes(fn, operands):
+            return self.world.runtime_calls.compute(fn, operands)
+        numbers = all(type(operand) in NUMBERS for operand in operands)
+        if fn in (ARITHMETIC if numbers else OF_SIZES) and not (numbers and is_delicate(fn, operands)):
+            # an operator that symbols do not have is one that numbers may have all the same
+            missing = contextlib.suppress(TypeError, NotImplementedError)
+            with missing, torch._C.DisableTorchFunction(), data_dependence():
+                return simplest(fn(*operands))
+        return fn(*map(settled, operands))
+
+    def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        """C does it: it is shown what it looks at."""
+        shown: list[Seen] = [{} for _ in operands]
+        prepared = [
+            self.world.materialize.value(operand, seen) for operand, seen in zip(operands, shown, strict=True)
+        ]
+        if self.world.set_order.sources:
+            self.world.set_order.check(fn, prepared)
+        rule = rule_of(fn)
+        if rule.compares:
+            self.world.identity.keep_apart(shown[0], shown[1])
+        elif rule.shows_text or (
+            fn is operator.mod and type(prepared[0]) is str and TEXT_FIELD.search(prepared[0])
+        ):
+            for seen in shown:
+                self.world.identity.refuse_addresses(seen, fn)
+                self.world.set_order.refuse_in(seen)
+        return self.world.set_order.call(fn, prepared)
+
+    @acts_for_program
+    def length(self, value: Any) -> int:
+        if type(value) in SIZED or (is_array(value) and value.ndim):
+            return len(value)
+        return native(len, self.world.materialize.shallow(value))
+
+    @acts_for_program
+    def truth(self, value: Any) -> bool:
+        if type(value) is Pending:
+            raw, inputs = value.value, self.world.inputs
+            unknown = value.opened is MISSING
+            if unknown:
+                inputs.glanced[value.source] = raw
+                unknown = not (id(raw) in inputs.known or id(raw) in self.world.containers.blind)
+            if unknown and type(raw) in SIZED and value.source.access is not Access.DICT:
+                self.world.guards.add(value.source, Check.TYPE, type(raw))
+                self.world.guards.add(value.source, Check.NONEMPTY, bool(raw))
+                return bool(raw)
+            value = value.open()
+        cls = type(value)
+        if cls is FakeTensor:
+            return self.world.recorder.call(torch.Tensor.__bool__, (value,), {})
+        if cls in SYMBOLIC:
+            return bool(settled(value != 0 if cls is not torch.SymBool else value))
+        if cls in ATOMS or cls in SIZED:
+            return bool(value)
+        if is_array(value):
+            refuse(breaks.DATA_DEPENDENT_BRANCH, "the truth of an array")
+        if all(self.world.classes.attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
+            return True
+        return native(bool, self.world.materialize.shallow(value))
+
+    def is_instance(self, value: Any, cls: Any) -> bool:
+        cls = self.world.materialize.for_c(cls)
+        unopened = type(value) is Pending and value.opened is MISSING and type(value.value) in ATOMS
+        if unopened and value.value is not None and is_checked_by_class(cls):
+            self.world.guards.add(value.source, Check.TYPE, type(value.value))
+            self.world.classes.guard_check(cls, "__instancecheck__")
+            return native(isinstance, value.value, cls)
+        value = opened(value)
+        if type(value) in SYMBOLIC:
+            value = PLAIN[type(value)]()
+        if type(value) is cls:
+            return True  # nobody is asked
+        self.world.classes.guard_check(cls, "__instancecheck__")
+        if type(value) is FakeTensor:
+            return self.world.tensors.is_instance(value, cls)
+        if is_array(value):
+            return native(issubclass, self.world.arrays.class_of(value), cls)
+        if not type(value).__flags__ & IMMUTABLE_TYPE:
+            self.world.classes.guard_bases(type(value))
+            self.world.classes.attribute(type(value), "__class__")
+        for protocol in protocols_in(cls):
+            self.world.classes.guard_protocol(value, protocol)
+        return native(isinstance, value, cls)

@@ -1,0 +1,53 @@
+"""The frame that is traced."""
+
+from __future__ import annotations
+
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, MethodWrapperType
+from typing import TYPE_CHECKING, Any
+
+from framelift.bytecode import slot_names
+from framelift.bytecode.resume import INNER, called_by
+from framelift.guards.sources import Access, Source
+from framelift.guards.variables import STACK
+from framelift.interpreter.pending import Pending
+from framelift.trace.part import Part
+
+if TYPE_CHECKING:
+    from framelift.trace.world import TraceWorld
+
+
+class TracedFrame(Part):
+    """The outermost frame of a trace: its function, its globals, and what it was handed."""
+
+    def __init__(self, world: TraceWorld) -> None:
+        super().__init__(world)
+        self.function: FunctionType | None = None
+        self.globals: dict[str, Any] | None = None
+        self.outermost: Any = None
+        """The interpreter's frame."""
+        self.fresh: set[Source] = set()
+        """Arguments that CPython makes for each call (`*args`, `**kwargs`): they are nobody else's."""
+        self.exits: list[Pending] = []
+        """What the `with` statements around a resume point call at their end, outermost first."""
+        self.skips = False
+        """Whether it asks not to be captured (`skip_frame`)."""
+
+    def open_statements(self, code: CodeType, handed: list[Pending]) -> None:
+        """Notes what the `with` statements around a resume point call at their end, outermost first."""
+        called = called_by(code)
+        for name, given in zip(slot_names(code), handed, strict=False):
+            value = given.value
+            if name == INNER and called is not None:
+                places = [given.source.child(Access.ITEM, n) for n in range(len(value))]
+                inner = map(Pending, [self.world.inputs] * len(value), places, value)
+                self.open_statements(called.__code__, list(inner))
+            elif name.startswith(STACK) and is_exit(value):
+                self.exits.append(given)
+
+
+def is_exit(value: Any) -> bool:
+    """Whether a `with` statement has bound this method. Others may be bound to what is no function at all."""
+    bound = type(value) is MethodType
+    fn = value.__func__ if bound else value
+    known = type(fn) is FunctionType if bound else type(fn) is MethodWrapperType
+    return (known or type(fn) is BuiltinMethodType) and fn.__name__ == "__exit__"

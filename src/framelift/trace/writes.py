@@ -1,0 +1,118 @@
+"""What must be written to the outside once the graph has run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CellType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.core import breaks
+from framelift.core.breaks import refuse
+from framelift.guards.guard import Check
+from framelift.guards.sources import Access, Source
+from framelift.interpreter.pending import unchanged
+from framelift.trace.decimals import DecimalFlags, Signal, context_text
+from framelift.trace.functions import contents_of
+from framelift.trace.part import Part
+from framelift.trace.shadows import Change, change_of
+from framelift.trace.views import View, own_dictionary
+
+if TYPE_CHECKING:
+    from framelift.trace.world import TraceWorld
+
+
+@dataclass
+class Writes:
+    """What a region replays after its graph has run."""
+
+    containers: list[Change]
+    attributes: list[tuple[View, list[tuple[str, Any]]]]
+    scopes: list[tuple[View, list[tuple[str, Any]]]]
+    cells: list[tuple[CellType, Any]]
+    signals: tuple[Signal, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.containers or self.attributes or self.scopes or self.cells or self.signals)
+
+
+class WrittenState(Part):
+    """Collects the changes that views, shadows and cells have noted."""
+
+    def __init__(self, world: TraceWorld) -> None:
+        super().__init__(world)
+        self.decimal_flags = DecimalFlags()
+
+    def collect(self) -> Writes:
+        containers = [
+            change for change in map(change_of, list(self.world.containers.shadows.values())) if change
+        ]
+        containers += [blind.change() for blind in self.world.containers.blind.values()]
+        modules = {id(scope) for scope in self.world.scopes.views.values()}
+        attributes = [
+            (view, changes)
+            for view in self.world.attributes.views.values()
+            if id(view) not in modules and (changes := view.changes())
+        ]
+        scopes = [(view, changes) for view in self.world.scopes.views.values() if (changes := view.changes())]
+        signals = self.decimal_flags.raised
+        if signals:  # the context says which of them are errors
+            self.world.guards.add(self.world.inputs.root.decimal_context(), Check.EQUAL, context_text())
+        written = Writes(containers, attributes, scopes, self.world.functions.changed_cells(), signals)
+        self.refuse_two_faces(written)
+        self.guard_apart(written)
+        return written
+
+    def any_so_far(self) -> bool:
+        """Whether the program has changed anything outside so far."""
+        views = (*self.world.attributes.views.values(), *self.world.scopes.views.values())
+        cells = ((shadow, before) for _, shadow, before in self.world.functions.shadow_cells.values())
+        return (
+            any(view.changes() for view in views)
+            or any(map(change_of, self.world.containers.shadows.values()))
+            or any(not unchanged(contents_of(shadow), before) for shadow, before in cells)
+        )
+
+    def refuse_two_faces(self, written: Writes) -> None:
+        """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""
+        met = {
+            id(value)
+            for source, value in self.world.inputs.glanced.items()
+            if source.access is not Access.DICT
+        }
+        changed = {id(change.shadow.outside) for change in written.containers}
+        for view in (*self.world.attributes.views.values(), *self.world.scopes.views.values()):
+            own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
+            if id(own) in changed or (
+                (id(own) in met or id(own) in self.world.inputs.known) and view.changes()
+            ):
+                refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
+
+    def guard_apart(self, written: Writes) -> None:
+        others: dict[type, list[tuple[Source, Any]]] = {}
+        for known in self.world.inputs.known.values():
+            others.setdefault(type(known.value), []).append((known.source, known.value))
+        for blind in self.world.containers.blind.values():
+            others.setdefault(type(blind.outside), []).append((blind.source, blind.outside))
+        for source, value in self.world.inputs.glanced.items():
+            others.setdefault(type(value), []).append((source, value))
+        views = [view for view, _ in written.attributes]
+        changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
+        changed += [
+            (view.source, view.outside) for view in views if not isinstance(view.outside, torch.Tensor)
+        ]
+        for source, value in changed:
+            if source in self.world.frame.fresh:
+                continue
+            for other, met in others.get(type(value), ()):
+                if other is source or (other.access is Access.CONST and source.access is Access.CONST):
+                    continue
+                self.world.guards.add(source, Check.SAME_AS if met is value else Check.NOT_SAME_AS, other)
+
+        for cell, _ in written.cells:
+            source = self.world.functions.cell_source(cell)
+            for another, _, _ in self.world.functions.shadow_cells.values():
+                place = self.world.functions.cell_source(another)
+                if another is not cell and not source.root.access is place.root.access is Access.CONST:
+                    self.world.guards.add(source, Check.NOT_SAME_AS, place)

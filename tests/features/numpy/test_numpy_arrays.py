@@ -1,0 +1,480 @@
+"""NumPy's arrays and functions: captured as torch's, or broken off where these would do something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch._numpy as tnp
+
+import framelift
+from check import entries, reasons, recompiles
+from framelift.core import breaks
+from framelift.features.numpy.arrays import ELEMENTWISE, METHOD_NAMES, OTHERS
+
+BACKENDS = ["eager", "aot_eager"]
+NUMPY = breaks.NUMPY.name
+EFFECT = breaks.EFFECT.name
+OPAQUE = breaks.OPAQUE_OBJECT.name
+BRANCH = breaks.DATA_DEPENDENT_BRANCH.name
+SHAPE = breaks.DYNAMIC_OUTPUT_SHAPE.name
+Program = Callable[..., Any]
+
+
+# ---- sameness
+
+
+def same(expected: Any, found: Any, at: str = "result", exact: bool = True) -> None:
+    """Types, layout and values; sums and the like may be rounded another way."""
+    assert type(expected) is type(found), f"{at}: {type(found)} instead of {type(expected)}"
+    if isinstance(expected, (tuple, list)):
+        assert len(expected) == len(found), at
+        for n, (x, y) in enumerate(zip(expected, found, strict=True)):
+            same(x, y, f"{at}[{n}]", exact)
+    elif isinstance(expected, dict):
+        same(list(expected.items()), list(found.items()), at, exact)
+    elif isinstance(expected, (np.ndarray, np.generic)):
+        assert expected.dtype == found.dtype and expected.shape == found.shape, f"{at}: {found!r}"
+        steps = [[s for n, s in zip(x.shape, x.strides, strict=True) if n > 1] for x in (expected, found)]
+        assert not expected.size or steps[0] == steps[1], f"{at}: strides {steps[1]} instead of {steps[0]}"
+        if isinstance(expected, np.ndarray):
+            assert expected.flags.writeable is found.flags.writeable, f"{at}: writeable"
+        same_values(expected, found, at, exact)
+    elif isinstance(expected, torch.Tensor):
+        assert (expected.dtype, expected.shape, expected.stride()) == (
+            found.dtype,
+            found.shape,
+            found.stride(),
+        )
+        same_values(expected.numpy(), found.numpy(), at, exact)
+    else:
+        assert expected == found or expected != expected, f"{at}: {found!r} instead of {expected!r}"
+
+
+def same_values(expected: Any, found: Any, at: str, exact: bool) -> None:
+    if exact or expected.dtype.kind not in "fc":
+        np.testing.assert_array_equal(found, expected, at)
+    else:
+        tolerance = {2: 1e-2, 4: 1e-5, 8: 1e-12 if expected.dtype.kind == "f" else 1e-5, 16: 1e-12}
+        close = tolerance[expected.dtype.itemsize]
+        np.testing.assert_allclose(found, expected, close, close, err_msg=at)
+
+
+# ---- programs
+
+PROGRAMS: dict[str, tuple[Program, set[str]]] = {}
+
+
+def program(*broken_by: str) -> Callable[[Program], Program]:
+    """To be captured whole, or broken for these reasons."""
+
+    def register(fn: Program) -> Program:
+        PROGRAMS[fn.__name__] = (fn, set(broken_by))
+        return fn
+
+    return register
+
+
+ARRAY = np.arange(6.0).reshape(2, 3)
+NUMBER = np.float32(1.5)
+
+
+@program()
+def arithmetic(a, x):
+    return a + 1, 2.0 * a, a - a, -a, a / 2, a**2.0, a // 2.0, a % 2.0, abs(np.negative(a))
+
+
+@program()
+def comparisons(a, x):
+    return a > 1, a == 2, (a > 1) & (a < 4), ~(a > 1), np.isnan(a)
+
+
+@program()
+def functions(a, x):
+    return np.maximum(a, 0), np.add(a, a), np.where(a > 1, a, 0.0), np.concatenate([a, a]), np.stack((a, a))
+
+
+@program()
+def sums(a, x):
+    return a.sum(), np.sum(a, axis=0), a.max(axis=1, keepdims=True), np.argmax(a), np.cumsum(a)
+
+
+@program()
+def shapes(a, x):
+    return a.T, a.reshape(3, 2), a.reshape(-1), a.transpose(1, 0), np.expand_dims(a, 0), a.ravel(), a[None]
+
+
+@program()
+def facts(a, x):
+    return a.shape, a.dtype, a.ndim, a.size, a.itemsize, a.nbytes, a.strides, len(a), type(a), a.T.shape
+
+
+@program()
+def kinds(a, x):
+    n = a[0, 0]
+    return (
+        isinstance(a, np.ndarray),
+        isinstance(n, np.float64),
+        isinstance(n, float),
+        type(n),
+        a.dtype == float,
+    )
+
+
+@program()
+def items(a, x):
+    return a[0], a[0, 1], a[:, 1:], a[..., 0], a[0][1], a[[0, 1]], [row.sum() for row in a]
+
+
+@program()
+def types_of_numbers(a, x):
+    b = a.astype(np.float32)
+    return b * 2, b * 2.0, b * np.float64(2), b * NUMBER, NUMBER * a, b + np.int64(3), b.astype(int), NUMBER
+
+
+@program()
+def numbers(a, x):
+    return (
+        np.sqrt(2.0),
+        np.float64(3) * 2,
+        np.pi * a,
+        np.int32(7),
+        a * np.finfo(a.dtype).eps,
+        np.iinfo(np.int8).max,
+    )
+
+
+@program()
+def new_arrays(a, x):
+    b = np.zeros((2, 3))
+    b[0] = 1
+    b[:, 1] += 5
+    return b + a, np.arange(4), np.array([1, 2, 3]), np.ones(3, dtype=np.float32), np.full((2,), 7), np.eye(2)
+
+
+@program()
+def large_new_arrays(a, x):
+    return np.arange(2000), np.zeros(5000), np.eye(50)
+
+
+@program()
+def to_tensors(a, x):
+    return torch.from_numpy(a) + x, torch.as_tensor(a), torch.tensor(a), torch.tensor(a, dtype=torch.float32)
+
+
+@program()
+def to_arrays(a, x):
+    return x.numpy() * 2, (x + 1).numpy(), x.numpy()
+
+
+@program()
+def to_arrays_by_numpy(a, x):
+    return np.asarray(x) * 2, x[np.array([2, 0])]
+
+
+@program(NUMPY)
+def shape_assigned(a, x):
+    b = a + 1
+    try:
+        b.shape = (3, 2)
+    except AttributeError:
+        return None
+    return b
+
+
+@program()
+def arrays_of_arrays(a, x):
+    return np.array([a, a + 1]), np.array([row.sum() for row in a]), np.asarray((a[0], a[1]))
+
+
+@program(NUMPY)
+def arrays_of_different_kinds(a, x):
+    return np.array([a[0], (a[0] > 1)]), np.array([a.sum(), 2.0])
+
+
+@program()
+def complex_numbers(a, x):
+    c = a * 1j + 1
+    return c, c.real, c.imag, np.abs(c), c * c, c.sum(), np.conjugate(c)
+
+
+@program()
+def to_and_fro(a, x):
+    y = torch.from_numpy(np.sin(a)) * 2
+    return np.cos(y.numpy()), y
+
+
+@program()
+def same_memory(a, x):
+    y = x + 1
+    b = y.numpy()
+    b[0] = 9
+    z = torch.from_numpy(b)
+    z[1] = 8
+    return y, b, z
+
+
+@program()
+def argument_itself(a, x):
+    return a, [a], np.asarray(a)
+
+
+@program()
+def global_array(a, x):
+    return ARRAY + 1
+
+
+@program()
+def constants(a, x):
+    return NUMBER, x * 2
+
+
+@program(NUMPY, OPAQUE)
+def backwards(a, x):
+    return a[::-1] + 1
+
+
+@program(EFFECT)
+def printed(a, x):
+    b = a + 1
+    print(b)
+    return b * 2
+
+
+@program(NUMPY)
+def lists(a, x):
+    return (a + 1).tolist(), float(a[0, 0]), int(a.sum())
+
+
+@program(SHAPE)
+def masked(a, x):
+    return a[a > 1] + 1
+
+
+@program(BRANCH)
+def branch(a, x):
+    return a + 1 if a.sum() > 3 else a - 1
+
+
+@program(NUMPY)
+def without_dimensions(a, x):
+    return np.array(3.0) + a
+
+
+@program(NUMPY)
+def not_trusted(a, x):
+    return np.median(a), a + 1
+
+
+@program(NUMPY)
+def mixed_with_tensors(a, x):
+    return np.multiply(a, x), a + 1
+
+
+@program(NUMPY)
+def integers_that_may_be_errors(a, x):
+    b = a.astype(int)
+    return b // (b + 1), b + 1
+
+
+def arguments(n: int = 0) -> tuple[np.ndarray, torch.Tensor]:
+    return np.arange(6.0).reshape(2, 3) + n, torch.arange(3.0) + n
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_as_with_numpy_or_breaks_for_its_reasons(name: str, backend: str) -> None:
+    fn, broken_by = PROGRAMS[name]
+    compiled = framelift.compile(fn, backend=backend, fullgraph=not broken_by)
+    for n in range(3):
+        given, copies = arguments(n), arguments(n)
+        expected, found = fn(*given), compiled(*copies)
+        same((expected, given), (found, copies), name, exact=False)
+    assert set(reasons(compiled)) == broken_by
+    if not broken_by:
+        assert recompiles(compiled) <= 0
+
+
+# ---- changes
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_argument_that_is_changed(backend: str) -> None:
+    def fn(a):
+        a += 1
+        a[0] = 5
+        a[1, 1:] *= 2
+        return a
+
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for n in range(2):
+        (a, _), (b, _) = arguments(n), arguments(n)
+        fn(a)
+        assert compiled(b) is b
+        same(a, b)
+    assert recompiles(compiled) == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_views_of_an_argument_are_views(backend: str) -> None:
+    def fn(a):
+        return a[1:], a.T, a.reshape(-1), torch.from_numpy(a)
+
+    a, _ = arguments()
+    found = framelift.compile(fn, backend=backend, fullgraph=True)(a)
+    a[1, 0] = 77
+    assert found[0][0, 0] == found[1][0, 1] == found[2][3] == found[3][1, 0] == 77
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_copies_are_copies(backend: str) -> None:
+    def fn(a):
+        return a.copy(), a.flatten(), a.astype(np.float64), np.array(a), a + 0, torch.tensor(a), a[[0, 1]]
+
+    a, _ = arguments()
+    found = framelift.compile(fn, backend=backend)(a)
+    same(list(fn(a)), list(found))
+    assert not any(np.shares_memory(a, np.asarray(b)) for b in found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_that_share_memory(backend: str) -> None:
+    def fn(a, b):
+        a += 1
+        return b * 2
+
+    compiled = framelift.compile(fn, backend=backend)
+    for offset in (0, 0, 3):
+        given, copies = np.arange(9.0), np.arange(9.0)
+        expected = fn(given[:6], given[offset : offset + 6])
+        same(expected, compiled(copies[:6], copies[offset : offset + 6]))
+        same(given, copies)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_array_and_a_tensor_that_share_memory(backend: str) -> None:
+    def fn(x, a):
+        b = a * 2
+        x.add_(1)
+        return b + a, x
+
+    compiled = framelift.compile(fn, backend=backend)
+    for shared in (False, True, True):
+        outcomes = []
+        for called in (fn, compiled):
+            x = torch.arange(3.0)
+            outcomes.append(called(x, x.numpy() if shared else np.ones(3, np.float32)))
+        same(*outcomes)
+
+
+# ---- guards
+
+
+def test_what_an_array_is_like_is_guarded() -> None:
+    compiled = framelift.compile(lambda a: a + 1, backend="eager")
+    a = np.arange(6.0).reshape(2, 3)
+    read_only = a.copy()
+    read_only.flags.writeable = False
+    kinds = [a, a * 2, a.T, a.astype(np.float32), a[:, ::2], np.asfortranarray(a), read_only, a[::-1], a[0]]
+    kinds += [np.array(3.0), a.view(np.matrix), a.astype(">f8"), a.astype(object), np.zeros((0, 3))]
+    for kind in kinds:
+        same(kind + 1, compiled(kind))
+
+
+def test_numbers_are_guarded_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = framelift.compile(lambda x: (x * 2, NUMBER), backend="eager", fullgraph=True)
+    for number in (NUMBER, np.float32(1.5), np.float32(2), np.float64(2), np.float32(0.0), np.float32(-0.0)):
+        monkeypatch.setitem(globals(), "NUMBER", number)
+        found = compiled(torch.ones(3))[1]
+        assert type(found) is type(number) and repr(found) == repr(number)
+    assert entries(compiled) <= 5  # 1.5 comes twice
+
+
+def test_another_function_of_the_same_kind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = framelift.compile(lambda a: CHOSEN(a), backend="eager", fullgraph=True)
+    a = np.arange(3.0)
+    for chosen in (np.sin, np.cos, np.sum, np.max, np.sin):
+        monkeypatch.setitem(globals(), "CHOSEN", chosen)
+        same(chosen(a), compiled(a), exact=False)
+
+
+CHOSEN: Any = np.sin
+
+
+def test_it_can_be_turned_off() -> None:
+    def fn(a, x):
+        return np.sin(a), x + 1
+
+    with framelift.config.patch(trace_numpy=False):
+        compiled = framelift.compile(fn, backend="eager")
+        same(fn(*arguments()), compiled(*arguments()))
+        assert set(reasons(compiled)) == {breaks.UNLICENSED_CALL.name}
+
+
+def test_errors_are_numpys() -> None:
+    def fn(a):
+        return a + np.ones((4, 5))
+
+    messages = []
+    for called in (fn, framelift.compile(fn, backend="eager")):
+        with pytest.raises(ValueError) as raised:
+            called(arguments()[0])
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+# ---- all functions that both have
+
+KINDS = [np.float64, np.float32, np.int64, np.bool_]
+A = np.array([[0.5, -1.5, 2.0], [3.0, 0.25, -0.0]])
+SHAPES: list[tuple[Any, ...]] = [
+    (A,),
+    (A, A[::1] + 1),
+    (A, 0),
+    (A, (3, 2)),
+    (A, 1, 0),
+    ([A, A],),
+    (A[0], A[1]),
+]
+SHAPES += [(A > 1, A, 0.0), ("ij,kj->ik", A, A), (A.T,), (A, [1, 0]), (A[0], A.T)]
+BOTH = sorted(
+    {*dir(tnp)} & {*dir(np)} - {"test", "random", "linalg", "fft", "ndarray", "empty", "empty_like"}
+)
+
+
+def as_kind(value: Any, kind: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype != bool:
+        return value.astype(kind)
+    return [as_kind(item, kind) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", [n for n in BOTH if callable(getattr(np, n)) and n[0] != "_"])
+def test_a_function_gives_what_numpy_gives(name: str) -> None:
+    """Whatever is captured of a function gives what NumPy gives."""
+    function = getattr(np, name)
+    check_calls(name, lambda *args: function(*args), set(ELEMENTWISE.split() + OTHERS.split()))
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES.split())
+def test_a_method_gives_what_numpy_gives(name: str) -> None:
+    check_calls(name, lambda a, *rest: getattr(a, name)(*rest), set(METHOD_NAMES.split()))
+
+
+def check_calls(name: str, fn: Program, trusted: set[str]) -> None:
+    compiled = framelift.compile(fn, backend="eager")
+    worked = 0
+    with np.errstate(all="ignore"), framelift.config.patch(recompile_limit=100):
+        for kind in KINDS:
+            for shape in SHAPES:
+                given = [as_kind(value, kind) for value in shape]
+                try:
+                    expected = fn(*given)
+                except Exception:
+                    continue
+                worked += 1
+                same(expected, compiled(*given), f"{name} of {given}", exact=False)
+    if name in trusted and worked:
+        assert entries(compiled), f"{name} is never captured"

@@ -1,0 +1,271 @@
+"""Tensor subclasses that wrap other tensors: captured with these inside, by any backend of AOTAutograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils import _pytree as pytree
+
+import framelift
+from check import capture, entries, reasons
+
+aten = torch.ops.aten
+
+
+class Scaled(torch.Tensor):
+    """A tensor with a factor, which it says beside what it wraps."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, factor: float) -> Scaled:
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, inner.stride(), dtype=inner.dtype, device=inner.device
+        )
+
+    def __init__(self, inner: torch.Tensor, factor: float) -> None:
+        self.inner, self.factor = inner, factor
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    def __tensor_flatten__(self) -> Any:
+        return ["inner"], (self.factor,)
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Scaled:
+        return Scaled(inner["inner"], *context)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        factor = next(arg.factor for arg in args if isinstance(arg, Scaled))
+        given = pytree.tree_map_only(Scaled, lambda tensor: tensor.inner, (args, kwargs or {}))
+        out = func(*given[0], **given[1])
+        if func is aten.mul.Tensor:
+            out = out * factor
+        return pytree.tree_map_only(torch.Tensor, lambda tensor: Scaled(tensor, factor), out)
+
+    def __repr__(self) -> str:  # which torch may ask for while it compiles
+        return f"Scaled({self.factor})"
+
+    def scaled(self) -> torch.Tensor:
+        return self.inner * self.factor
+
+
+def two(*sizes: int) -> TwoTensor:
+    return TwoTensor(torch.randn(*sizes), torch.randn(*sizes))
+
+
+def scaled(*sizes: int) -> Scaled:
+    return Scaled(torch.randn(*sizes), 3.0)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "operators": (lambda x: x * 2 + 1, lambda: (two(3),)),
+    "two of them": (lambda x, y: (x @ y).relu(), lambda: (two(3, 3), two(3, 3))),
+    "with a plain tensor": (lambda x, y: x @ y, lambda: (two(3, 3), torch.randn(3, 3))),
+    "what is inside": (lambda x: x.a + x.b, lambda: (two(3),)),
+    "views": (lambda x: x.view(3, 1).t() * 2, lambda: (two(3),)),
+    "in place": (lambda x: x.mul_(2), lambda: (two(3),)),
+    "metadata": (
+        lambda x: (x.shape, x.dtype, type(x) is TwoTensor, isinstance(x, torch.Tensor)),
+        lambda: (two(3),),
+    ),
+    "in containers": (lambda x: {"a": [x * 2, (x,)]}, lambda: (two(3),)),
+    "made inside": (lambda a, b: TwoTensor(a, b) * 2, lambda: (torch.randn(3), torch.randn(3))),
+    "made inside, looked into": (lambda a: TwoTensor(a, a * 2).b + 1, lambda: (torch.randn(3),)),
+    "one that says more": (lambda x: x * 2, lambda: (scaled(3),)),
+    "methods": (lambda x: x.scaled() + 1, lambda: (scaled(3),)),
+    "attributes": (lambda x: (x * 2).inner * x.factor, lambda: (scaled(3),)),
+    "nested": (lambda x: x * 2, lambda: (TwoTensor(two(3), two(3)),)),
+}
+
+
+def same(a: Any, b: Any) -> None:
+    assert type(a) is type(b)
+    if isinstance(a, (TwoTensor, Scaled)):
+        (names, context), found = a.__tensor_flatten__(), b.__tensor_flatten__()
+        assert (names, context) == found
+        assert (a.shape, a.requires_grad) == (b.shape, b.requires_grad)
+        for name in names:
+            same(getattr(a, name), getattr(b, name))
+    elif isinstance(a, torch.Tensor):
+        torch.testing.assert_close(a, b)
+    elif isinstance(a, (tuple, list)):
+        assert len(a) == len(b)
+        for left, right in zip(a, b, strict=True):
+            same(left, right)
+    elif isinstance(a, dict):
+        same(list(a.items()), list(b.items()))
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_captured_whole(name, backend):
+    fn, make = PROGRAMS[name]
+    torch.manual_seed(0)
+    plain = make()
+    torch.manual_seed(0)
+    mine = make()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for _ in range(2):
+        same(fn(*plain), compiled(*mine))
+        same(plain, mine)
+    assert entries(compiled) <= 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_go_through_wrappers(backend):
+    fn = lambda x, w: (x * w).sin().sum()
+    found = []
+    for run in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        x, w = two(3), two(3).requires_grad_()
+        run(x, w).backward()
+        found.append(w.grad)
+    same(*found)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameters_that_are_wrappers_are_trained(backend):
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 3)
+        model.weight = torch.nn.Parameter(two(3, 3))
+        model.bias = torch.nn.Parameter(two(3))
+        run = framelift.compile(model, backend=backend, fullgraph=True) if compiled else model
+        out = run(torch.randn(2, 3))
+        out.sum().backward()
+        found.append((out.detach(), model.weight.grad))
+    same(*found)
+
+
+def test_all_that_it_says_of_itself_is_guarded():
+    compiled = capture(lambda x: x * 2)
+    for factor in (3.0, 4.0, 3.0):
+        x = torch.ones(3)
+        same(compiled(Scaled(x, factor)), Scaled(x * 2 * factor, factor))
+    assert entries(compiled) == 2  # two factors
+
+
+def test_what_is_inside_is_guarded():
+    compiled = capture(lambda x: x.b.stride(), fullgraph=False)
+    x = two(3)
+    assert compiled(x) == (1,)
+    x.b = torch.ones(6)[::2]
+    assert compiled(x) == (2,)
+
+
+def test_it_lives_through_a_break(capsys):
+    def f(x):
+        y = x * 2
+        print("in between")
+        return y + 1
+
+    compiled = capture(f, fullgraph=False)
+    x = two(3)
+    same(compiled(x), f(x))
+    assert capsys.readouterr().out == "in between\n" * 2
+    assert reasons(compiled) == ["run-time effect"]
+
+
+def test_a_part_that_is_replaced_is_read_again():
+    def f(x):
+        x.b = x.a * 2
+        return x.b + 1
+
+    compiled = capture(f, fullgraph=False)
+    x, y = two(3), two(3)
+    torch.testing.assert_close(compiled(x), f(y) - y.a * 2 + x.a * 2)
+    torch.testing.assert_close(x.b, x.a * 2)
+
+
+# ---- attributes of what is made inside
+
+
+class Noted(Scaled):
+    """Says nothing of its note when it is taken apart."""
+
+    def __init__(self, inner: torch.Tensor, factor: float) -> None:
+        super().__init__(inner, factor)
+        self.note = "new"
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Noted:
+        made = Noted(inner["inner"], *context)
+        made.note = "made again"
+        return made
+
+
+ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "read": lambda x: ((x * 2).factor, x * 2),
+    "computed with": lambda x: (x * 2) * (x * 2).factor,
+    "branched on": lambda x: x * 2 if (x * 2).factor > 1 else x + 1,
+    "asked for": lambda x: (x * 2, hasattr(x * 2, "factor"), getattr(x * 2, "factor", None)),
+    "of a result of a result": lambda x: (((x * 2) + x).factor, x.factor, x * 2),
+    "read by a method": lambda x: (x * 2).scaled() + 1,
+    "in what is flattened": lambda x: ((x * 2).__tensor_flatten__()[1], x * 2),
+}
+
+
+def told(value: Any) -> Any:
+    if isinstance(value, Scaled):
+        return type(value), value.factor, value.inner.tolist()
+    if isinstance(value, tuple):
+        return tuple(map(told, value))
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_attributes_of_results(name: str, backend: str) -> None:
+    fn = ATTRIBUTES[name]
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for factor in (3.0, 3.0, 0.5):
+        x = Scaled(torch.arange(3.0), factor)
+        assert told(compiled(x)) == told(fn(x))
+    assert entries(compiled) == 2  # two factors
+
+
+@pytest.mark.parametrize("asked", [lambda x: hasattr(x * 2, "nothing"), lambda x: sorted(vars(x * 2))])
+def test_attributes_that_are_not_sure_break(asked: Any) -> None:
+    compiled = framelift.compile(lambda x: (x * 2, asked(x)), backend="eager")
+    x = Scaled(torch.arange(3.0), 3.0)
+    assert told(compiled(x)[0]) == told(x * 2)
+    assert compiled(x)[1] == asked(x)
+    assert set(reasons(compiled)) == {"not supported"}
+
+
+def test_attributes_that_are_not_flattened_are_eagers() -> None:
+    def fn(x: Any) -> Any:
+        return (x * 2).factor, getattr(x * 2, "note", None)
+
+    compiled = framelift.compile(fn, backend="eager")
+    x = Noted(torch.arange(3.0), 3.0)
+    assert compiled(x) == fn(x)
+
+
+class Holding(torch.nn.Module):
+    """With a parameter and a buffer that wrap others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("held", Scaled(torch.ones(3), 3.0))
+        self.weight = torch.nn.Parameter(Scaled(torch.ones(3), 2.0))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = self.held * x
+        return y, y.factor, self.held.factor, self.weight.factor, (self.weight * x).factor
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_buffers_and_parameters_that_wrap_others(backend: str) -> None:
+    module = Holding()
+    compiled = framelift.compile(module, backend=backend, fullgraph=True)
+    x = torch.arange(3.0)
+    for _ in range(2):
+        assert told(compiled(x)) == told(module(x))
