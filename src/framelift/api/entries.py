@@ -10,7 +10,8 @@ from typing import Any
 from framelift.core.errors import UserError
 from framelift.dispatch.code_state import CodeState, Recompilation
 from framelift.guards.failures import state_fact, tensor_facts
-from framelift.guards.guard import Check, Guard
+from framelift.guards.guard import Guard
+from framelift.guards.kinds import Check
 from framelift.guards.program import GuardProgram
 
 

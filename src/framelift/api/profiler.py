@@ -20,7 +20,7 @@ from framelift.debugging.reporting import indented
 from framelift.dispatch.backends import backend_name, lookup_backend
 from framelift.dispatch.code_state import CodeState, Recompilation
 from framelift.dispatch.compile_contexts import Backend, Context, contexts
-from framelift.graph.builder import describe
+from framelift.graph.functions import describe
 
 
 @dataclass

@@ -23,7 +23,7 @@ from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.compile_contexts import Backend
-from framelift.graph.builder import graph_module
+from framelift.graph.body import graph_module
 from framelift.graph.torch_flags import TorchState
 
 Graph = torch.fx.GraphModule

@@ -35,7 +35,7 @@ from framelift.debugging.graph_scripts import NoScript, Script
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Context
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
-from framelift.graph.builder import describe
+from framelift.graph.functions import describe
 
 Graph = torch.fx.GraphModule
 

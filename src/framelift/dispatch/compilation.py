@@ -43,7 +43,7 @@ from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.dispatch.watching import watch_of
 from framelift.graph.contexts import outside_of
-from framelift.graph.torch_flags import throwing
+from framelift.graph.torch_flags import flags_lock
 from framelift.trace import faults
 from framelift.trace.dynamism import Dynamism
 
@@ -115,7 +115,7 @@ class Compilation:
         """Captures the frame, no further than `end`."""
         context = self.context
         try:
-            with throwing:
+            with flags_lock:
                 runs = CaptureRuns(
                     self.fn,
                     self.arguments,
@@ -199,7 +199,7 @@ class Compilation:
     def add_entry(self, entry: CompiledEntry) -> Replacement | None:
         """Keeps the entry, unless its guards fail for what was just captured."""
         capture = entry.capture
-        with throwing:  # by now another thread's compiler may have set flags
+        with flags_lock:  # by now another thread's compiler may have set flags
             inputs = capture.program.native.collect(self.fn, self.arguments)
         if inputs is None:
             failure = capture.program.failure(self.fn, self.arguments)

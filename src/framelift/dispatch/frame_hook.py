@@ -24,14 +24,14 @@ from framelift.dispatch.code_state import CodeState
 from framelift.dispatch.compilation import Compilation, Replacement, skip
 from framelift.dispatch.compile_contexts import Context, GuardFail, contexts
 from framelift.dispatch.extensions import extensions
-from framelift.graph.torch_flags import throwing, without_saved_tensors_hooks
+from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 
 log = logging.getLogger("framelift")
 
 
 def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
-    with throwing:
+    with flags_lock:
         for context in contexts():
             context.forget()
         counters.clear()
@@ -61,7 +61,7 @@ def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Liter
 def find_entry(state: CodeState, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
     """What another thread has compiled since this one looked, if it fits; or what fits now that no other
     thread's compiler has changed torch's flags."""
-    with throwing:
+    with flags_lock:
         for entry in state.entries:
             inputs = entry.capture.program.native.collect(fn, arguments)
             if inputs is not None:

@@ -147,7 +147,7 @@ def kind_of(trace: Trace, value: Any) -> Any:
     if value is None:
         return None
     if type(value) is FakeTensor:
-        return FakeTensor, world.recorder.class_of(value)
+        return FakeTensor, world.recorder.subclasses.class_of(value)
     return type if world.created.has(type(value)) else type(value)
 
 
@@ -158,7 +158,7 @@ def finder(trace: Trace, kind: Any, problem: Break) -> Callable[[Any], None]:
     def find(value: Any) -> None:
         cls = type(value)
         if cls is FakeTensor:
-            found = kind == (FakeTensor, world.recorder.class_of(value))
+            found = kind == (FakeTensor, world.recorder.subclasses.class_of(value))
         elif kind is type:
             found = issubclass(type(value), type) and world.created.has(value)
         else:

@@ -27,12 +27,14 @@ from framelift.core.on_break import STATE
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
-from framelift.graph.builder import as_input, graph_module
-from framelift.graph.contexts import Asking
+from framelift.graph.body import graph_module
+from framelift.graph.inputs import as_input
+from framelift.graph.modes import ModeStandIn
 from framelift.graph.recorder import Recorder
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.filtering import GuardFilter, thinned
-from framelift.guards.guard import Check, ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.kinds import Check
 from framelift.guards.program import storage_groups
 from framelift.guards.sources import Source
 from framelift.guards.variables import variables
@@ -82,7 +84,7 @@ class Trace:
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
-        self.recorder.began = switches
+        self.recorder.flags.begin(switches)
         self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
             world.inputs.dynamism = dynamism
@@ -188,31 +190,29 @@ class Trace:
             raise self.ended_by  # before it began
         region = self.make_region()
         guards, class_guards, storages = collect_guards(self.world, region.inputs)
-        recorder = self.recorder
-        inputs = [
-            (node, self.world.inputs.graph_input_source(node, given), given)
-            for node, given, _ in recorder.inputs
-        ]
-        leaves = set(recorder.raised.values())
+        recorder, source_of = self.recorder, self.world.inputs.graph_input_source
+        inputs = [(node, source_of(node, given), given) for node, given, _ in recorder.inputs.entries]
+        graph, histories = recorder.builder.body.graph, recorder.histories
+        leaves = set(histories.leaf_inputs.values())
         capture = Capture(
             fn_name=self.fn.__qualname__,
-            graph=graph_module(recorder.graph, recorder.modules) if region.has_graph else None,
+            graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
             guards=thinned(guards, guard_filter, region.inputs),
             class_guards=class_guards,
             storages=storages,
             region=region,
             input_sources=[source for _, source, _ in inputs],
             state=self.state,
-            example_inputs=[recorder.raised_as_input(node, as_input(given)) for node, _, given in inputs],
+            example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
             leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
-            ops=[node.target for node in recorder.graph.nodes if node.op.startswith("call")],
+            ops=[node.target for node in graph.nodes if node.op.startswith("call")],
             ended_by=self.ended_by,
             ended_at=self.machine.stopped_at,
-            run_as_captured=recorder.run_as_captured,
-            symbols=recorder.symbols,
+            run_as_captured=histories.run_as_captured,
+            symbols=recorder.builder.symbols,
             symbol_sources=self.symbol_sources(),
-            left=recorder.left,
-            setting=recorder.setting_to_throw(),
+            left=recorder.contexts.left,
+            setting=recorder.flags.settings_to_apply(),
             inlined_calls=self.world.functions.inlined_calls,
             lines=self.lines,
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},
@@ -231,7 +231,7 @@ class Trace:
 
     def symbol_sources(self) -> list[Source]:
         """Where the inputs with symbols are found; these are the backend's from now on."""
-        symbols = self.recorder.symbols
+        symbols = self.recorder.builder.symbols
         if symbols is None:
             return []
         sources = [self.world.inputs.graph_input_source(each.node, each.real) for each in symbols.inputs]
@@ -239,7 +239,7 @@ class Trace:
         return sources
 
 
-SIGNS = {Asking.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS = {ModeStandIn.__torch_function__.__code__, Recorder.__torch_function__.__code__}
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
@@ -324,20 +324,20 @@ def collect_guards(
     storages = None
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(inputs)}
-    mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
+    mutated = recorder.mutations.of_inputs
     attributed = [view.outside for view in world.attributes.views.values() if is_changed_tensor(view)]
-    attributed += [found.tensor for found in recorder.flagged.values()]
+    attributed += [found.tensor for found in recorder.requires_grad.flagged.values()]
     if mutated or attributed:
-        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
+        used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.inputs.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
-            recorder.facts["storage_offset", id(tensor)] = tensor
+            recorder.inputs.add_fact("storage_offset", tensor)
     with torch._C.DisableTorchFunction():
-        for (name, _), tensor in recorder.facts.items():
+        for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]
             world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
     return list(world.guards.facts.values()), list(world.classes.guards.values()), storages

@@ -29,7 +29,7 @@ from framelift.core.config import config
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.features.hooks.module_hooks import HookOfBodies
-from framelift.graph.builder import graph_module
+from framelift.graph.body import graph_module
 from framelift.graph.functions import CONTEXTS
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState

@@ -183,7 +183,7 @@ def serve_len(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return told_what_is_wrong(len, args, kwargs)
     value = opened(args[0])
     if type(value) is FakeTensor:
-        if f.world.recorder.in_modes:
+        if f.world.recorder.modes.active:
             return f.world.recorder.call(torch.Tensor.__len__, (value,), {})
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")

@@ -33,10 +33,10 @@ from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING, NULL
 from framelift.features.collectives.values import IDENTICAL
 from framelift.features.numpy.arrays import Array
-from framelift.graph.overrides import PLAIN as TENSORS
+from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
 from framelift.graph.symbols import SYMBOLIC, settled
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.input_wrapping import IMMUTABLE_TYPE
@@ -137,7 +137,7 @@ class Attributes(Part):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            of = self.world.recorder.class_of(obj)
+            of = self.world.recorder.subclasses.class_of(obj)
             found = (
                 class_attribute(torch.Tensor, name)
                 if of in TENSORS

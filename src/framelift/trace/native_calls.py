@@ -32,8 +32,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import data_dependence, is_symbolic, simplest
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
@@ -190,7 +189,7 @@ class NativeCalls(Part):
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.world.recorder.symbols is not None and rule.on_symbols is not None and not kwargs:
+        if self.world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
             numbers = self.world.materialize.for_torch(args)
             if are_numbers(numbers):
                 return self.compute(rule.on_symbols, numbers)

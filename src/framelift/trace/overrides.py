@@ -35,6 +35,6 @@ class Overrides(Part):
     def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
         """Calls the `__torch_function__` of a mode."""
         handler = self.check_mode(mode)
-        classes = tuple(self.world.recorder.overloaded(args, kwargs or {}))
+        classes = tuple(self.world.recorder.subclasses.overloaded(args, kwargs or {}))
         given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
         return self.world.materialize.for_torch(self.world.calls.invoke(handler, *given))

@@ -10,8 +10,8 @@ import torch
 
 from framelift.core import breaks
 from framelift.core.breaks import refuse
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import unchanged
 from framelift.trace.decimals import DecimalFlags, Signal, context_text
 from framelift.trace.functions import contents_of

@@ -23,7 +23,7 @@ from framelift.graph import op_memory
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import OPERATORS, told, unchanged_operands, without_effects
+from framelift.trace.bodies import OPERATORS, body, breaks_named
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.runtime_calls import tensors_in
@@ -96,29 +96,23 @@ def standing(world: Any, value: Any) -> Any:
 
 def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
     recorder, what = world.recorder, "a checkpointed function"
-    with (
-        recorder.body(takes_floats=True) as body,
-        unchanged_operands(recorder, body, what),
-        without_effects(world, what),
-    ):
-        with told(what):
+    with body(world, what, floats=True) as made:
+        with breaks_named(what):
             out = world.calls.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_in(world.materialize.for_torch(out))}.values())
-        outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)
-        if calls_operators(body.graph, body.modules):
+        outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
+        if calls_operators(made.graph, made.modules):
             raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")
-        module = recorder.body_module(body, outputs, grad=True, prune=True)
+        recorder.higher_order.close(made, outputs, grad=True)
+    module = made.module()
     if context is not checkpoints.noop_context_fn:
         module.meta[CONTEXT] = context
-    operands = [around for _, _, around in body.operands]
-    given = (recorder.add_module("checkpointed", module), *operands)
-    node = recorder.add_node("call_function", checkpointed, given)
-    node.meta["stack_trace"] = recorder.where()
-    recorder.calls += 1
-    if not recorder.impure.isdisjoint(body.graph.nodes):
-        recorder.impure.add(node)
-        recorder.redrawn = what
-    recorder.name_outputs(tuple(tensors), node)
+    pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
+    if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
+        why = f"gradients through {what}, which draws random numbers"
+        recorder.histories.refuse_gradients(breaks.RANDOM, why)
+    given = (recorder.builder.body.add_module("checkpointed", module), *made.outer_nodes)
+    recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
     return out
 
 

@@ -23,8 +23,8 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.sentinels import NULL
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import opened
 from framelift.trace.input_wrapping import OPENERS, open_by_identity, open_opaque, open_singleton, opens
 from framelift.trace.runtime_calls import outside_of_modes
@@ -137,7 +137,7 @@ def open_array(world: Any, value: Any, source: Source) -> Any:
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.arrays += 1
+    world.recorder.inputs.note_array()
     fake = world.runtime_calls.tensor(
         tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
     )
