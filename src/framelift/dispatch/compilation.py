@@ -205,7 +205,7 @@ class Compilation:
             failure = capture.program.failure(self.fn, self.arguments)
             why = f"the guards do not hold for what was just captured: {failure}"
             self.record.failed = why
-            self.leave_uncaptured(Break(breaks.INTERNAL, why))
+            self.leave_uncaptured(Break(breaks.UNSTABLE_VALUE, why))
             return None
         self.state.cache.add(entry.native)
         if self.watch is not None and self.watch.keeps_entries:

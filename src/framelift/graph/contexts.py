@@ -71,7 +71,7 @@ class Contexts:
     def exit(self, manager: Any) -> None:
         found = self.entered[-1] if self.entered else None
         if found is None or found.manager is not manager or found.left:
-            raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
+            raise Break(breaks.TORCH_STATE, "a context of torch's left in another order than entered")
         self.entered.pop()
         if found.node is None:
             return
@@ -93,7 +93,7 @@ class Contexts:
         left. Whoever runs the graph leaves it first, and the graph begins by entering one like it, by `enter`
         of `settings`, to leave it here."""
         if self.builder.in_body or not all(found.left for found in self.entered):
-            raise Break(breaks.INTERNAL, "a context of torch's left in another order than entered")
+            raise Break(breaks.TORCH_STATE, "a context of torch's left in another order than entered")
         with torch._C.DisableTorchFunction():
             without.__enter__()
         self.entered.append(OpenContext(manager, None, without, left=True))

@@ -56,7 +56,7 @@ class DataReassignment:
         before = nodes[id(fake)]
         inside = id(fake) not in builder.inputs.index_of
         if inside and fake.requires_grad and (before.users or not any(leaf is fake for leaf in leaves)):
-            raise Break(breaks.INTERNAL, f"{how} of a tensor made inside that is differentiated")
+            raise Break(breaks.TENSOR_MEMORY, f"{how} of a tensor made inside that is differentiated")
         if fake.device != other.device or fake.layout is not other.layout:
             raise Break(breaks.EFFECT, f"{how}, to another device or layout")
         alias: FakeTensor = recorder.call(DATA, (other,), {})
@@ -68,7 +68,7 @@ class DataReassignment:
         recorder.keys.forget(fake)
         if before.users:
             why = f"gradients after {how}, which histories may hold"
-            recorder.histories.refuse_gradients(breaks.INTERNAL, why)
+            recorder.histories.refuse_gradients(breaks.TENSOR_MEMORY, why)
         node = nodes[id(alias)]
         if fake.requires_grad and inside:
             node = builder.body.add_node("call_method", "requires_grad_", (node,))
@@ -88,9 +88,9 @@ class DataReassignment:
                 return fake
             is_input = id(fake) in self.builder.inputs.index_of
             if is_input or fake.requires_grad or self.shares_memory(fake):
-                raise Break(breaks.INTERNAL, f"{RESIZING} from outside, differentiated, or with views")
+                raise Break(breaks.TENSOR_MEMORY, f"{RESIZING} from outside, differentiated, or with views")
             if fake.storage_offset() or not fake.is_contiguous():
-                raise Break(breaks.INTERNAL, f"{RESIZING} that does not fill its memory")
+                raise Break(breaks.TENSOR_MEMORY, f"{RESIZING} that does not fill its memory")
             held = nbytes(fake) // fake.element_size()
         if math.prod(sizes) <= held:
             made = call(torch.as_strided, (fake, sizes, contiguous(sizes)), {})
@@ -119,7 +119,7 @@ class DataReassignment:
         """Breaks if a call would be differentiated up to a tensor that lies in other memory by now."""
         if id(fake) in self.reassigned and torch.is_grad_enabled() and func not in UNDIFFERENTIATED:
             raise Break(
-                breaks.INTERNAL, f"{describe(func)} of a tensor after its data was set, differentiated"
+                breaks.TENSOR_MEMORY, f"{describe(func)} of a tensor after its data was set, differentiated"
             )
 
 

@@ -103,7 +103,7 @@ class Histories:
     def replay(self) -> None:
         """Runs what has not been replayed yet."""
         if self.builder.in_body:
-            raise Break(breaks.INTERNAL, "gradients within a function that an operator is given")
+            raise Break(breaks.GRADIENTS, "gradients within a function that an operator is given")
         with self.real_histories():
             self.flags.began.restore()
             torch.set_anomaly_enabled(False)  # there are no values to look at
@@ -136,7 +136,7 @@ class Histories:
         if node.target is torch.set_anomaly_enabled:
             return None
         if node.target is grad_mode._enter_inference_mode or "unbacked_bindings" in node.meta:
-            raise Break(breaks.INTERNAL, f"gradients after {node.target}")
+            raise Break(breaks.GRADIENTS, f"gradients after {node.target}")
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.replayed.__getitem__)
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
@@ -245,7 +245,7 @@ class Histories:
         asked = [fake for fake in wanted if id(fake) in self.inputs.index_of]
         beyond = {id(fake) for fake in outside if not fake.is_leaf}
         if beyond and asked and len(beyond | set(map(id, asked))) > 1:
-            raise Break(breaks.INTERNAL, "gradients that flow into what was computed before the function")
+            raise Break(breaks.GRADIENTS, "gradients that flow into what was computed before the function")
 
     # ---- what lives on
 

@@ -276,7 +276,7 @@ class Recorder(TorchFunctionMode):
         """`torch.FloatTensor(...)`, as it is written now."""
         found = modern(cls, tuple(args), kwargs)
         if found is None:
-            raise Break(breaks.INTERNAL, f"torch.{cls.__name__} of what is neither sizes nor a list")
+            raise Break(breaks.GRAPH_ARGUMENT, f"torch.{cls.__name__} of what is neither sizes nor a list")
         dtype = LEGACY[cls] or torch.get_default_dtype()
         return self.record_call(*found, {"dtype": dtype})
 
@@ -284,7 +284,7 @@ class Recorder(TorchFunctionMode):
         builder, flags, keys, fakes = self.builder, self.flags, self.keys, self.fakes
         state = op_memory.state()
         if state != flags.state:
-            raise Break(breaks.INTERNAL, "a flag of torch's set by code that is not captured")
+            raise Break(breaks.TORCH_STATE, "a flag of torch's set by code that is not captured")
         if flags.operator_flags_set:
             flags.check_operator_flags(func)
         keyed = keys.key(func, args, kwargs, state)
@@ -360,11 +360,13 @@ class Recorder(TorchFunctionMode):
             try:
                 out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
-                raise Break(breaks.INTERNAL, f"{describe(func)} can't be run on fakes: {error}") from error
+                raise Break(
+                    breaks.UNSUPPORTED_FAKE, f"{describe(func)} can't be run on fakes: {error}"
+                ) from error
             self.random_numbers.note(func)
             builder.run_once()
             if op_memory.state() != self.flags.state:
-                raise Break(breaks.INTERNAL, f"{describe(func)} sets a flag of torch's")
+                raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
             outputs: list[torch.Tensor] = []
             if not gather(out, outputs) and not changed:

@@ -64,7 +64,7 @@ class RequiresGrad:
     def set_inside(self, fake: FakeTensor, requires_grad: bool) -> None:
         builder = self.builder
         if not requires_grad and builder.body.nodes[id(fake)].users:
-            raise Break(breaks.INTERNAL, "Tensor.requires_grad_(False) on a tensor that is differentiated")
+            raise Break(breaks.GRADIENTS, "Tensor.requires_grad_(False) on a tensor that is differentiated")
         self.set_flag(fake, requires_grad)
         if requires_grad:
             builder.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)

@@ -104,7 +104,7 @@ def serve_class_attribute(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]
     cls = opened(args[0]) if args else None
     fixed = isinstance(cls, type) and bool(cls.__flags__ & IMMUTABLE_TYPE)  # which C says then
     if isinstance(cls, type) and not fixed and not f.world.created.has(cls):
-        raise Break(breaks.INTERNAL, f"an attribute of the class {cls.__qualname__} is changed")
+        raise Break(breaks.ATTRIBUTE_WRITE, f"an attribute of the class {cls.__qualname__} is changed")
     return _frame.native(changed, *map(f.world.materialize.for_c, args), **kwargs)
 
 

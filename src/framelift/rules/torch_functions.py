@@ -167,9 +167,9 @@ def serve_deep_copy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     world: Any = f.world
     tensor = opened(args[0])
     if not world.attributes.load(tensor, "is_leaf"):
-        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is no leaf")
+        raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
-        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is part of another, or has attributes")
+        raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is part of another, or has attributes")
     return call(f, deep_copy, [tensor, *args[1:]], kwargs)
 
 

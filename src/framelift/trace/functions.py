@@ -154,7 +154,7 @@ class Functions(Part):
         if self.is_made_anew(fn):
             self.world.guards.add(self.world.inputs.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
-            refuse(breaks.INTERNAL, f"{name} of an outside function")
+            refuse(breaks.INTERNALS, f"{name} of an outside function")
         if class_attribute(FunctionType, name) is not MISSING:
             value = getattr(fn, name)
             if name == "__dict__":

@@ -414,7 +414,7 @@ def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dic
     function = vars(scripted).get("_torchdynamo_inline")
     compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
     if compiled is None or compiled.qualified_name != scripted.qualified_name:
-        refuse(breaks.UNLICENSED_CALL, "a function of TorchScript's whose source is not known")
+        refuse(breaks.UNKNOWN_NATIVE, "a function of TorchScript's whose source is not known")
     target = Pending(world.inputs, world.inputs.root.constant(function, function.__name__), function)
     return world.calls.invoke(target, *args, **kwargs)
 

@@ -104,7 +104,7 @@ class Scopes(Part):
         view.write(name, DELETED)
 
     def as_value(self, scope: dict[str, Any]) -> Any:
-        refuse(breaks.INTERNAL, "globals() as a value")
+        refuse(breaks.INTERNALS, "globals() as a value")
 
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")

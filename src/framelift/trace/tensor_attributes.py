@@ -41,8 +41,8 @@ UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 
 
 OF_THE_REAL_ONE = {
-    **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.INTERNAL),
-    **dict.fromkeys(("__dict__", "__getstate__", "__reduce__", "__sizeof__", "__dir__"), breaks.INTERNAL),
+    **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.TENSOR_STATE),
+    **dict.fromkeys(("__dict__", "__getstate__", "__reduce__", "__sizeof__", "__dir__"), breaks.TENSOR_STATE),
     "__hash__": breaks.IDENTITY,
     "tolist": breaks.DATA_DEPENDENT_VALUE,
 }
@@ -107,7 +107,7 @@ class TensorAttributes(Part):
         its tensors is sure to be there: that is what the wrappers of a trace were made of."""
         found = self.world.recorder.wrappers.attribute(face, name)
         if type(found) not in op_memory.ATOMS:
-            refuse(breaks.INTERNAL, f"attribute {name!r} of a tensor that wraps others")
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} of a tensor that wraps others")
         return found
 
     def has_no_attributes(self, fake: Any) -> bool:
@@ -175,12 +175,12 @@ class TensorAttributes(Part):
                     grad = view.outside.grad
                 view.values["grad"] = self.world.guards.found(view.source.child(Access.GRAD), grad)
             return view.values["grad"]
-        refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
+        refuse(breaks.TENSOR_STATE, f"Tensor.{name} of an input")
 
     def store(self, fake: Any, name: str, value: Any) -> None:
         found = class_attribute(torch.Tensor, name)
         if id(fake) in self.world.recorder.wrappers.behind and found is MISSING:
-            refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor that wraps others")
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
             self.world.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
@@ -200,7 +200,7 @@ class TensorAttributes(Part):
         elif self.world.classes.describes(
             type(self.world.classes.attribute(self.world.recorder.subclasses.class_of(fake), name)), "__set__"
         ):
-            refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor")
         at = self.world.recorder.inputs.index_of.get(id(fake))
         if at is None:
             self.world.recorder.subclasses.set_attribute(fake, name, value)

@@ -87,7 +87,7 @@ class WrittenState(Part):
             if id(own) in changed or (
                 (id(own) in met or id(own) in self.world.inputs.known) and view.changes()
             ):
-                refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
+                refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
 
     def guard_apart(self, written: Writes) -> None:
         others: dict[type, list[tuple[Source, Any]]] = {}

@@ -44,7 +44,8 @@ def serve_apply(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if kwargs or torch._C._are_functorch_transforms_active():
         raise Break(
-            breaks.INTERNAL, f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func"
+            breaks.AUTOGRAD_FUNCTION,
+            f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func",
         )
     return Application(world, cls, [opened(arg) for arg in args[1:]]).result()
 
@@ -86,9 +87,9 @@ class Application:
     def checked(self, out: Any) -> Any:
         out = self.world.materialize.for_torch(out)
         if not all(map(is_tensor, as_tuple(out))):
-            raise Break(breaks.INTERNAL, f"{self.cls.__qualname__}.forward gives more than tensors")
+            raise Break(breaks.AUTOGRAD_FUNCTION, f"{self.cls.__qualname__}.forward gives more than tensors")
         if not getattr(self.ctx, "materialize_grads", True):
-            raise Break(breaks.INTERNAL, "ctx.set_materialize_grads(False)")
+            raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False)")
         return out
 
     def apart(self, out: Any) -> Any:
@@ -121,7 +122,7 @@ class Application:
                 found.pop()  # as torch does
             if len(found) != len(self.args):
                 count = f"{len(found)} gradients for {len(self.args)} arguments"
-                raise Break(breaks.INTERNAL, f"{what} gives {count}")
+                raise Break(breaks.AUTOGRAD_FUNCTION, f"{what} gives {count}")
             grads: dict[int, Any] = {}
             for arg, grad in zip(self.args, found, strict=True):
                 if grad is not None and is_tensor(arg):

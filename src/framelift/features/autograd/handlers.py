@@ -26,7 +26,7 @@ def serve_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     given = bound(GRAD, args, kwargs)
     if given.pop("is_grads_batched"):
-        raise Break(breaks.INTERNAL, "torch.autograd.grad with is_grads_batched")
+        raise Break(breaks.GRADIENTS, "torch.autograd.grad with is_grads_batched")
     given.pop("only_inputs")
     outputs, inputs = listed(world, given.pop("outputs")), listed(world, given.pop("inputs"))
     given["grad_outputs"] = listed(world, given["grad_outputs"])
@@ -45,7 +45,7 @@ def serve_tensor_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]
 def serve_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(BACKWARD, args, kwargs)
     if given["grad_variables"] is not None:
-        raise Break(breaks.INTERNAL, "torch.autograd.backward with grad_variables")
+        raise Break(breaks.GRADIENTS, "torch.autograd.backward with grad_variables")
     roots, gradients = listed(f.world, given["tensors"]), listed(f.world, given["grad_tensors"])
     return backward(f.world, roots, given, gradients)
 
@@ -57,12 +57,12 @@ def backward(world: Any, roots: list[Any], given: dict[str, Any], gradients: lis
     if given["inputs"] is not None:
         wanted = {id(tensor) for tensor in listed(world, given["inputs"])}
         if not wanted <= set(map(id, leaves)):
-            raise Break(breaks.INTERNAL, "backward() with inputs that are no leaves, or not reached")
+            raise Break(breaks.GRADIENTS, "backward() with inputs that are no leaves, or not reached")
         leaves = [leaf for leaf in leaves if id(leaf) in wanted]
     elif not all(
         world.attributes.load(leaf, "is_leaf") for leaf in leaves if id(leaf) in recorder.inputs.index_of
     ):
-        raise Break(breaks.INTERNAL, "backward() into what was computed before the function")
+        raise Break(breaks.GRADIENTS, "backward() into what was computed before the function")
     settings = {name: given[name] for name in ("retain_graph", "create_graph")}
     settings |= {"grad_outputs": gradients, "allow_unused": True}
     found = recorder.histories.gradients(roots, leaves, settings)
@@ -79,7 +79,7 @@ def accumulate(world: Any, leaf: Any, grad: Any, differentiable: bool) -> None:
         if differentiable or id(leaf) in recorder.histories.retained:
             world.attribute_writes.store(leaf, "grad", recorder.call(torch.add, (before, grad), {}))
         elif world.attributes.load(before, "requires_grad"):
-            raise Break(breaks.INTERNAL, "a gradient added to one that requires grad")
+            raise Break(breaks.GRADIENTS, "a gradient added to one that requires grad")
         else:
             recorder.call(Tensor.add_, (before, grad), {})
         return
@@ -123,5 +123,5 @@ def listed(world: Any, value: Any) -> Any:
         [value] if isinstance(value, Tensor) else [opened(item) for item in world.containers.elements(value)]
     )
     if not all(x is None or type(x) is FakeTensor for x in found):
-        raise Break(breaks.INTERNAL, "gradients of something that is no tensor")
+        raise Break(breaks.GRADIENTS, "gradients of something that is no tensor")
     return found

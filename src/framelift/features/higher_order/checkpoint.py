@@ -60,9 +60,9 @@ def serve_checkpoint(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> 
         if name == "use_reentrant" and value is False:
             continue
         if value is not SETTINGS[name] and name not in IGNORED and name != "context_fn":
-            raise Break(breaks.INTERNAL, f"checkpoint() with {name}={value!r}")
+            raise Break(breaks.CHECKPOINT, f"checkpoint() with {name}={value!r}")
     if settings.get("use_reentrant") is not False:
-        raise Break(breaks.INTERNAL, "checkpoint() without use_reentrant=False")
+        raise Break(breaks.CHECKPOINT, "checkpoint() without use_reentrant=False")
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
     if disabled is not None:
         raise RuntimeError(disabled)  # it is made of such hooks
@@ -89,7 +89,7 @@ def standing(world: Any, value: Any) -> Any:
         return made
     if not callable(value) and type(value) not in op_memory.ATOMS:
         raise Break(
-            breaks.INTERNAL, f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
+            breaks.CHECKPOINT, f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
         )
     return value
 
@@ -102,7 +102,7 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
         tensors = list({id(value): value for value in tensors_in(world.materialize.for_torch(out))}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
         if calls_operators(made.graph, made.modules):
-            raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")
+            raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
         recorder.higher_order.close(made, outputs, grad=True)
     module = made.module()
     if context is not checkpoints.noop_context_fn:

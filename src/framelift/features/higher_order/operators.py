@@ -57,7 +57,7 @@ def serve_tracepoint(world: Any, *args: Any, **kwargs: Any) -> Any:
 def refused(operator: Any, why: str) -> None:
     @captures(operator)
     def serve(world: Any, *args: Any, **kwargs: Any) -> Any:
-        raise Break(breaks.INTERNAL, f"{operator.name()}: {why}")
+        raise Break(breaks.OPERATOR_KIND, f"{operator.name()}: {why}")
 
 
 refused(executorch_call_delegate, "a program that was lowered for another runtime")

@@ -137,7 +137,7 @@ class TracedHook(BackwardHook):
 def serve_backward_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if world.recorder.builder.in_body:
-        raise Break(breaks.INTERNAL, "backward hooks of a module within a function that an operator is given")
+        raise Break(breaks.GRADIENTS, "backward hooks of a module in a function that an operator is given")
     found = TracedHook(*args, **kwargs)
     found.node = world.recorder.builder.body.add_node("call_function", HookOfBodies, ())
     world.recorder.builder.run_once()
@@ -169,7 +169,8 @@ def serve_setup_output_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, An
     tensors = [outputs[place] for place in places]
     if sum(tensor.requires_grad for tensor in tensors) > 1:
         raise Break(
-            breaks.INTERNAL, f"backward hooks of {name_of(hook)}, several of whose outputs are differentiated"
+            breaks.GRADIENTS,
+            f"backward hooks of {name_of(hook)}, of which several outputs are differentiated",
         )
     found = record(world, hook, hook_outputs, bodies_of(world, hook, outputs, places), tensors)
     return put_back(world, given, outputs, places, found) if several else found[0]

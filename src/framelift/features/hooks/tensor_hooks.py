@@ -103,7 +103,7 @@ def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         graph = handle.node.graph
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
         if recorder.histories.replayed or any(node.target is torch.autograd.grad for node in later):
-            raise Break(breaks.INTERNAL, "a hook removed after gradients were computed")
+            raise Break(breaks.GRADIENTS, "a hook removed after gradients were computed")
         recorder.histories.remove_hook(handle.node)
         recorder.builder.remove(handle.node)
         handle.node = None
