@@ -71,7 +71,7 @@ class Breaking(PlainWorld):
         innermost[1] += 1
         self.sites.append(Site(*innermost, operation))
         if len(self.sites) == self.at:
-            raise Break(breaks.INTERNAL)
+            raise Break(breaks.EFFECT)
 
 
 def counted(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:

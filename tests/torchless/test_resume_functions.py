@@ -49,8 +49,8 @@ from framelift.regions.plan import Activation, Plan
 
 def give_the_hook_back() -> None:
     """To those who registered with it when they were imported."""
-    frames = sys.modules.get("framelift.dispatch.frames")
-    _frame.set_callbacks(policy.decide, frames and frames.missed)
+    hook = sys.modules.get("framelift.dispatch.frame_hook")
+    _frame.set_callbacks(policy.decide, hook and hook.on_cache_miss)
 
 
 class StopHere(BaseException):
