@@ -18,10 +18,20 @@ from framelift.features.higher_order import (
 from framelift.features.hooks import module_hooks, tensor_hooks
 from framelift.features.numpy import handlers as numpy
 from framelift.features.random import handlers as random
-from framelift.rules import natives, objects, standard_library, torch_functions, torch_modules
+from framelift.rules import (
+    builtins,
+    classes,
+    copies,
+    instances,
+    natives,
+    standard_library,
+    torch_functions,
+    torch_modules,
+)
 
 FEATURES = (
-    *(natives, objects, standard_library, torch_functions, torch_modules),
+    *(natives, torch_modules),
+    *(builtins, classes, copies, instances, standard_library, torch_functions),
     *(
         autograd,
         autograd_function,
