@@ -19,10 +19,10 @@ from framelift.features.hooks import module_hooks, tensor_hooks
 from framelift.features.numpy import handlers as numpy
 from framelift.features.random import handlers as random
 from framelift.rules import (
+    attribute_access,
     builtins,
     classes,
     copies,
-    instances,
     natives,
     standard_library,
     torch_functions,
@@ -31,7 +31,7 @@ from framelift.rules import (
 
 FEATURES = (
     *(natives, torch_modules),
-    *(builtins, classes, copies, instances, standard_library, torch_functions),
+    *(attribute_access, builtins, classes, copies, standard_library, torch_functions),
     *(
         autograd,
         autograd_function,

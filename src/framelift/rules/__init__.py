@@ -5,9 +5,9 @@ What is called as it is, or refused:
 - `torch_modules`: torch
 
 What Framelift does itself, by a handler:
+- `attribute_access`: methods of `object`, and of descriptors
 - `builtins`: builtin functions, and methods of builtin containers
 - `classes`: `type` and its methods
-- `instances`: methods of `object`, and of descriptors
 - `copies`: `copy`, and what an object is copied and pickled by
 - `standard_library`: the rest of the standard library
 - `torch_functions`: torch
