@@ -92,7 +92,7 @@ def serve_slot_delete(f: TraceFrame, member: Any, obj: Any, /) -> Any:
 
 def name_of_slot(f: TraceFrame, member: Any, obj: Any) -> str:
     if f.world.classes.attribute(type(obj), member.__name__) is not member:
-        refuse(breaks.UNLICENSED_CALL, f"slot {member.__name__}, which a {type(obj).__qualname__} has not")
+        refuse(breaks.UNKNOWN_NATIVE, f"slot {member.__name__}, which a {type(obj).__qualname__} has not")
     return member.__name__
 
 

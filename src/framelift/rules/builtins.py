@@ -54,7 +54,7 @@ serve_hasher(frozenset.__hash__)
 def serve_len(f: TraceFrame, obj: Any, /) -> Any:
     value = opened(obj)
     if type(value) is FakeTensor:
-        if f.world.recorder.in_modes:
+        if f.world.recorder.modes.active:
             return f.world.recorder.call(torch.Tensor.__len__, (value,), {})
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")

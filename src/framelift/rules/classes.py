@@ -96,4 +96,4 @@ def serve_class_delattr(f: TraceFrame, cls: Any, name: Any, /) -> Any:
 def refuse_outside_class(f: TraceFrame, cls: Any) -> None:
     """A class from outside must not be changed while tracing; of a builtin one C says that it can't be."""
     if isinstance(cls, type) and not cls.__flags__ & IMMUTABLE_TYPE and not f.world.created.has(cls):
-        raise Break(breaks.INTERNAL, f"an attribute of the class {cls.__qualname__} is changed")
+        raise Break(breaks.ATTRIBUTE_WRITE, f"an attribute of the class {cls.__qualname__} is changed")

@@ -69,7 +69,7 @@ def serve_has_torch_function(f: TraceFrame, /, *args: Any) -> Any:
     mode."""
     recorder: Any = f.world.recorder
     given = f.world.materialize.for_torch(list(args))
-    return recorder.in_modes or bool(recorder.overloaded(given, {}))
+    return recorder.modes.active or bool(recorder.subclasses.overloaded(given, {}))
 
 
 @serve(torch.get_default_device, looks=Looks.DEEP, why=NO_EFFECT)
@@ -176,9 +176,9 @@ def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
     world: Any = f.world
     tensor = opened(source)
     if not world.attributes.load(tensor, "is_leaf"):
-        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is no leaf")
+        raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
-        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is part of another, or has attributes")
+        raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is part of another, or has attributes")
     return call(f, deep_copy, [tensor, memo], None)
 
 
@@ -197,14 +197,16 @@ def serve_set(f: TraceFrame, tensor: Any, source: Any, /) -> Any:
 def serve_resize(f: TraceFrame, tensor: Any, first: Any, /, *others: Any) -> Any:
     world: Any = f.world
     tensor, *sizes = world.materialize.for_torch([tensor, first, *others])
-    return world.recorder.resize(tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes))
+    return world.recorder.reassignments.resize(
+        tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
+    )
 
 
 @serve(torch.Tensor.resize_as_, torch.resize_as_)
 def serve_resize_as(f: TraceFrame, tensor: Any, template: Any, /) -> Any:
     world: Any = f.world
     tensor, template = world.materialize.for_torch([tensor, template])
-    return world.recorder.resize(tensor, tuple(template.shape))
+    return world.recorder.reassignments.resize(tensor, tuple(template.shape))
 
 
 # ---- facts about symbols
@@ -217,7 +219,7 @@ def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
     condition = opened(cond)
     if type(condition) is not torch.SymBool:
         return f.world.calls.native(f, torch._check, [cond, message], None)
-    return f.world.recorder.assume(condition)
+    return f.world.recorder.builder.numbers.assume(condition)
 
 
 def serve_check_with_error(check: Any) -> None:

@@ -33,10 +33,10 @@ from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING, NULL
 from framelift.features.collectives.values import IDENTICAL
 from framelift.features.numpy.arrays import Array
-from framelift.graph.overrides import PLAIN as TENSORS
+from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
 from framelift.graph.symbols import SYMBOLIC, settled
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.input_wrapping import IMMUTABLE_TYPE
@@ -137,7 +137,7 @@ class Attributes(Part):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            of = self.world.recorder.class_of(obj)
+            of = self.world.recorder.subclasses.class_of(obj)
             found = (
                 class_attribute(torch.Tensor, name)
                 if of in TENSORS
@@ -252,7 +252,7 @@ class Attributes(Part):
             return Pending(self.world.inputs, view.source.child(Access.DICT), own_dictionary(obj))
         if name == "__class__":
             return type(obj)
-        refuse(breaks.INTERNAL, f"{name} of an outside {type(obj).__name__}")
+        refuse(breaks.INTERNALS, f"{name} of an outside {type(obj).__name__}")
 
     def view_of_dict(self, source: Source) -> View | None:
         """The view of the instance whose `__dict__` a source is; a module's is one of its namespace."""
@@ -265,10 +265,10 @@ class Attributes(Part):
         assert view is not None
         owner = view.outside
         if owner is builtins:  # every namespace that lacks a name looks there
-            refuse(breaks.INTERNAL, "the names of builtins as a dictionary")
+            refuse(breaks.INTERNALS, "the names of builtins as a dictionary")
         if not view.complete:
             if slots_of(type(owner)):  # a view does not tell the one kind of names from the other
-                refuse(breaks.INTERNAL, f"__dict__ of a {type(owner).__qualname__}, which has slots too")
+                refuse(breaks.INTERNALS, f"__dict__ of a {type(owner).__qualname__}, which has slots too")
             self.world.guards.add(source, Check.KEYS, tuple(held))
             original = {
                 name: Pending(self.world.inputs, view.source.child(Access.ATTR, name), value)
@@ -351,7 +351,7 @@ class Attributes(Part):
         if value is not DELETED:
             return value
         if name == "__dict__":
-            refuse(breaks.INTERNAL, "a module's __dict__ as a value")
+            refuse(breaks.INTERNALS, "a module's __dict__ as a value")
         if name == "__class__":
             return types.ModuleType
         hook = self.world.scopes.lookup(view, vars(module), "__getattr__")
@@ -460,13 +460,13 @@ class Attributes(Part):
         if type(method) is FunctionType:
             return self.world.containers.elements(self.world.calls.invoke(method, obj))
         if method not in (object.__dir__, type.__dir__):
-            refuse(breaks.UNLICENSED_CALL, "dir")
+            refuse(breaks.UNKNOWN_NATIVE, "dir")
         return self.plain_names_of(obj)
 
     def plain_names_of(self, obj: Any) -> list[Any]:
         """`object.__dir__` and `type.__dir__`: own names, and those of the classes, nearest first."""
         if type(obj) is FakeTensor or self.world.inputs.is_opaque(obj):
-            refuse(breaks.UNLICENSED_CALL, "dir")
+            refuse(breaks.UNKNOWN_NATIVE, "dir")
         if isinstance(obj, type):
             return list(self.world.classes.names(obj))
         own = opened(self.load(obj, "__dict__")) if own_dictionary(obj) is not None else ()

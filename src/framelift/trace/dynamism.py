@@ -15,8 +15,9 @@ import torch
 
 from framelift.core.config import config
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import Check, Guard
-from framelift.guards.sources import Access, Source
+from framelift.guards.guard import Guard
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
 """How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""

@@ -26,7 +26,7 @@ from framelift.core.sentinels import MISSING
 from framelift.features.numpy.arrays import Array
 from framelift.graph import op_memory
 from framelift.graph.symbols import SYMBOLIC, settled
-from framelift.guards.guard import Check
+from framelift.guards.kinds import Check
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.decimals import context_text
 from framelift.trace.input_wrapping import DICT_VIEWS, IMMUTABLE_TYPE
@@ -105,7 +105,7 @@ class Materialize(Part):
         if cls in ATOMS or id(value) in seen:
             if (
                 cls is torch.Size
-                and self.world.recorder.symbols is not None
+                and self.world.recorder.builder.symbols is not None
                 and type(seen) is not SeenByTorch
             ):
                 return settled(value)

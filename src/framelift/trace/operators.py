@@ -16,9 +16,8 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.features.numpy.arrays import is_array
-from framelift.graph.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
 from framelift.trace.callable_rules import rule_of
@@ -50,7 +49,7 @@ class Operators(Part):
             cls = type(operand)
             if cls is FakeTensor:
                 tensors = True
-            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.symbols is not None):
+            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.builder.symbols is not None):
                 symbols = True
             elif cls not in ATOMS:
                 break
@@ -146,7 +145,7 @@ class Operators(Part):
             return native(isinstance, value.value, cls)
         value = opened(value)
         if type(value) in SYMBOLIC:
-            value = PLAIN[type(value)]()
+            value = PYTHON_TYPES[type(value)]()
         if type(value) is cls:
             return True  # nobody is asked
         self.world.classes.guard_check(cls, "__instancecheck__")

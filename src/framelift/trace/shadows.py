@@ -19,9 +19,9 @@ from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
 from framelift.guards.hashing import COMMON_KEYS
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.views import DELETED, namespace_changes, own_dictionary
 

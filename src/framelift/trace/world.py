@@ -67,8 +67,7 @@ class TraceWorld:
         self.writes = WrittenState(self)
         self.arrays = Arrays(self)
         overrides = self.overrides
-        recorder.ask, recorder.ask_mode = overrides.ask_class, overrides.ask_mode
-        recorder.meet_mode = overrides.meet_mode
+        recorder.ask_program(overrides.ask_class, overrides.ask_mode, overrides.meet_mode)
 
     def release(self) -> None:
         """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""

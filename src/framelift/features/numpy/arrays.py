@@ -23,8 +23,8 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.sentinels import NULL
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import opened
 from framelift.trace.input_wrapping import OPENERS, open_by_identity, open_opaque, open_singleton, opens
 from framelift.trace.runtime_calls import outside_of_modes
@@ -94,7 +94,10 @@ IN_PLACE = {
 }
 """Operators that write to an array -> those that compute what is written."""
 ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
-OF_TORCHS_OWN = (breaks.INTERNAL, breaks.DATA_DEPENDENT_VALUE)
+OF_TORCHS_OWN = (
+    *(breaks.TENSOR_STATE, breaks.TENSOR_MEMORY, breaks.TORCH_STATE, breaks.GRAPH_ARGUMENT),
+    breaks.DATA_DEPENDENT_VALUE,
+)
 """Reasons that are about how torch does it, and not about what the program does."""
 FEW = 1000
 """So many numbers may be written into a graph."""
@@ -137,7 +140,7 @@ def open_array(world: Any, value: Any, source: Source) -> Any:
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.arrays += 1
+    world.recorder.inputs.note_array()
     fake = world.runtime_calls.tensor(
         tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
     )
