@@ -188,7 +188,7 @@ def guards(data: Data) -> Iterator[RenderableType]:
     facts += [guard for about in data["guards"].values() for guard in about]
     if not facts:
         return
-    facts.sort(key=lambda fact: TELLING.index(fact["check"]) if fact["check"] in TELLING else len(TELLING))
+    facts.sort(key=lambda fact: FIRST.index(fact["check"]) if fact["check"] in FIRST else len(FIRST))
     rows = Counter((fact["guard"], by(fact["at"])) for fact in facts)
     table = titled("guards", "what is relied on", "by")
     for row in list(rows)[:GUARDS_SHOWN]:
@@ -202,7 +202,7 @@ def guards(data: Data) -> Iterator[RenderableType]:
         yield Text(f"checking them takes {walks}{', ...' if len(costs) > 8 else ''} microseconds", "dim")
 
 
-TELLING = ("EQUAL", "SHAPE", "TENSOR", "LEN", "KEYS", "NONEMPTY", "SAME_AS")
+FIRST = ("EQUAL", "SHAPE", "TENSOR", "LEN", "KEYS", "NONEMPTY", "SAME_AS")
 """What says most about a call comes first."""
 
 
