@@ -109,7 +109,7 @@ def locked(x, lock):
         return y * 2
 
 
-@instead_of(locked, breaks.UNLICENSED_CALL, lambda: (X.clone(), threading.Lock()), lambda: (X.clone(),))
+@instead_of(locked, breaks.UNKNOWN_NATIVE, lambda: (X.clone(), threading.Lock()), lambda: (X.clone(),))
 def called_with_the_lock_held(x):
     y = x + 1
     return y * 2

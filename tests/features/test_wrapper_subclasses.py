@@ -237,7 +237,7 @@ def test_attributes_that_are_not_sure_break(asked: Any) -> None:
     x = Scaled(torch.arange(3.0), 3.0)
     assert told(compiled(x)[0]) == told(x * 2)
     assert compiled(x)[1] == asked(x)
-    assert set(reasons(compiled)) == {"not supported"}
+    assert set(reasons(compiled)) == {"state of a tensor"}
 
 
 def test_attributes_that_are_not_flattened_are_eagers() -> None:

@@ -69,7 +69,7 @@ def run(program: Program, arguments: Any, times: int = 1) -> list[Any]:
     with recorder.fakes, recorder:
         for _ in range(times):
             # nothing of one run may be an argument of the next
-            given = pytree.tree_map_only(Tensor, recorder.input, arguments)
+            given = pytree.tree_map_only(Tensor, recorder.add_input, arguments)
             try:
                 result = program(*given)
             except Break as ended:
@@ -401,7 +401,9 @@ def test_random_operators_are_marked_when_remembered() -> None:
             torch.rand(3)
             torch.zeros(3)
             recorder.finish([])
-        assert [node.target for node in recorder.graph.nodes if node.op == "call_function"] == [torch.rand]
+        assert [node.target for node in recorder.builder.body.graph.nodes if node.op == "call_function"] == [
+            torch.rand
+        ]
 
 
 def test_fakes_have_the_facts_of_the_real_tensors() -> None:

@@ -147,7 +147,7 @@ BREAKS: dict[str, tuple[str, Callable[..., Any]]] = {
     "a generator": ("argument that a graph can't hold", lambda x: torch.rand(2, generator=torch.Generator())),
     "from numpy": ("unknown tensor", lambda x: x + KEPT[0].detach().new_tensor(1.0) * hidden()),
     "detach_ of an input": ("run-time effect", lambda x: x.detach_()),
-    "resize_ of an input": ("not supported", lambda x: x.resize_(2)),
+    "resize_ of an input": ("memory of a tensor", lambda x: x.resize_(2)),
 }
 
 

@@ -64,7 +64,7 @@ BREAKS = {
     ),
     **dict.fromkeys(("geqrf", "histogram", "histogramdd", "to_sparse"), NO_FAKE),
     **dict.fromkeys(("sparse.mm.reduce", "sparse.sampled_addmm"), KIND),
-    "resize_": "not supported",  # of inputs
+    "resize_": "memory of a tensor",  # of inputs
     "torch._scaled_mm_v2": "opaque object",  # an enumeration of pybind11's
 }
 """Operators that break with some of their samples -> the reason."""

@@ -18,7 +18,7 @@ from check import Comparison, capture, reasons  # noqa: E402
 from torch_databases.sweep_operators import op_db  # noqa: E402
 
 VALUE, NO_FAKE = "data-dependent value", "operator without a fake kernel"
-ADDRESS, MISSING = "address of an abstract value", "not supported"
+ADDRESS, MISSING = "address of an abstract value", "state of a tensor"
 ARGUMENT, EFFECT = "argument that a graph can't hold", "run-time effect"
 
 BREAKS = {

@@ -37,7 +37,7 @@ class ComptimeContext:
 
     def graph(self) -> torch.fx.Graph:
         """The graph so far."""
-        found: torch.fx.Graph = self._world.recorder.graph
+        found: torch.fx.Graph = self._world.recorder.builder.body.graph
         return found
 
     def guards(self) -> list[str]:

@@ -11,7 +11,8 @@ from framelift.core.errors import UserError
 from framelift.dispatch.contexts import Record
 from framelift.dispatch.recompiles import Recompilation
 from framelift.guards.failures import state_fact, tensor_facts
-from framelift.guards.guard import Check, Guard
+from framelift.guards.guard import Guard
+from framelift.guards.kinds import Check
 from framelift.guards.program import GuardProgram
 
 

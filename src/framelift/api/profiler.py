@@ -20,7 +20,7 @@ from framelift.debugging.reporting import indented
 from framelift.dispatch.backends import Backend, backend_name, lookup_backend
 from framelift.dispatch.contexts import Context, Record, contexts
 from framelift.dispatch.recompiles import Recompilation
-from framelift.graph.builder import describe
+from framelift.graph.functions import describe
 
 
 @dataclass

@@ -36,8 +36,11 @@ ACTING: set[CodeType] = {program.__code__}
 
 def acts_for_program(fn: F) -> F:
     """Marks a function that does operations of the program's, or raises errors that the program is to get."""
-    if isinstance(fn, FunctionType):
-        ACTING.add(fn.__code__)
+    codes = [fn.__code__] if isinstance(fn, FunctionType) else []
+    while codes:  # with the functions that it defines
+        code = codes.pop()
+        ACTING.add(code)
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return fn
 
 

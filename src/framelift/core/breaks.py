@@ -48,8 +48,8 @@ UNKNOWN_TENSOR = reason(
     "A real tensor turned up that is neither an input nor a result of the graph; its value would be frozen.",
     "Pass the tensor as an argument, or keep it in a module's buffer or a global.",
 )
-UNLICENSED_CALL = reason(
-    "unlicensed native call",
+UNKNOWN_NATIVE = reason(
+    "unknown native function",
     "A function implemented in C could look into objects, or do things, that Framelift can't see.",
     "Move the call out of the compiled function.",
 )
@@ -117,7 +117,7 @@ RANDOM = reason(
     "generator of random numbers",
     "What is drawn, and the state of what it is drawn from, must be as if the program ran on its own; graphs "
     "draw from torch's default generators only, one number after the other.",
-    "RuntimeCall, seed or save the state before the compiled function, or leave `generator=` out.",
+    "Draw, seed or save the state before the compiled function, or leave `generator=` out.",
 )
 NUMPY = reason(
     "NumPy",
@@ -181,10 +181,60 @@ FAULT = reason(
     "Framelift failed at this instruction, which is no fault of the program's. It runs as plain Python.",
     "Please report it with the error message above; meanwhile the code can be kept outside.",
 )
-INTERNAL = reason(
-    "not supported",
-    "Framelift has no way to capture this yet.",
-    "Move it out of the compiled function.",
+ATTRIBUTE_WRITE = reason(
+    "attribute that can't be set",
+    "Setting an attribute of a class, a function or an object of C changes it for the whole program.",
+    "Do it before the compiled function is called, or set the attribute on an instance.",
+)
+INTERNALS = reason(
+    "internals of an object",
+    "The value is a part of an object (a namespace, a closure) that can't be guarded as a whole.",
+    "Read the names that are needed one by one, or pass them in.",
+)
+TENSOR_STATE = reason(
+    "state of a tensor",
+    "The program asks for what only a real tensor has: its version, history, storage or Python attributes.",
+    "Ask before the compiled function, and pass the answer in; or keep such attributes on another object.",
+)
+TENSOR_MEMORY = reason(
+    "memory of a tensor",
+    "The tensor is given other memory in a way that a graph has no operator for.",
+    "Assign to Tensor.data, make a new tensor, or do it outside the compiled function.",
+)
+GRADIENTS = reason(
+    "gradients inside",
+    "These gradients can't be computed by a node of the graph: they go where only autograd itself can.",
+    "Compute the loss inside, and its gradients outside the compiled function.",
+)
+AUTOGRAD_FUNCTION = reason(
+    "autograd function",
+    "The forward or backward of a torch.autograd.Function does what a graph can't hold.",
+    "Take and return tensors only, one gradient for each argument, and leave materialize_grads on.",
+)
+CHECKPOINT = reason(
+    "activation checkpoint",
+    "torch.utils.checkpoint is captured with use_reentrant=False and settings that a graph can hold.",
+    "Use use_reentrant=False, and leave the other settings as they are.",
+)
+TORCH_STATE = reason(
+    "state of torch",
+    "A flag, context or mode of torch is set, or left, in a way that the graph can't repeat.",
+    "Set it around the compiled function, or in a `with` statement inside it.",
+)
+OPTIMIZER = reason(
+    "optimizer over several kinds of tensors",
+    "torch sorts the parameters of one group by device and dtype, in an order that is not known in advance.",
+    "Give the optimizer a parameter group for each device and dtype.",
+)
+OPERATOR_KIND = reason(
+    "operator without a body",
+    "The operator runs something that was made for another runtime, or in C++, and no graph holds that.",
+    "Call it outside the compiled function.",
+)
+UNSTABLE_VALUE = reason(
+    "value that changes by itself",
+    "The guards do not hold for the very call that they were made from: something changes when it is read.",
+    "Read it once, before the compiled function, and pass it in.",
 )
 
 

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
 from framelift.dispatch.backends import Backend, compile_graph
-from framelift.graph.builder import graph_module
+from framelift.graph.body import graph_module
 from framelift.graph.torch_flags import TorchState
 
 Graph = torch.fx.GraphModule

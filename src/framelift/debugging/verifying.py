@@ -26,7 +26,7 @@ from framelift.debugging import graph_scripts
 from framelift.debugging.bisecting import Culprit, Examined, compared, copied, first_wrong
 from framelift.debugging.comparing import Difference
 from framelift.debugging.graph_scripts import NoScript, Script
-from framelift.graph.builder import describe
+from framelift.graph.functions import describe
 
 Graph = torch.fx.GraphModule
 

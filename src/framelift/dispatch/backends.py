@@ -27,7 +27,7 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.debugging import reporting
 from framelift.graph.symbols import Symbols
-from framelift.graph.torch_flags import TorchState, throwing
+from framelift.graph.torch_flags import TorchState, flags_lock
 
 Backend = Callable[..., Callable[..., Any]]
 ENTRY_POINTS = "torch_dynamo_backends"
@@ -125,12 +125,12 @@ def in_tracing_context(backend: Backend) -> Backend:
     def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
         symbols, fakes = _symbols.get(), _fakes.get()
         if fakes is not None:
-            with throwing, tracing(TracingContext(fakes)), lstm_in_parts(graph, inputs):
+            with flags_lock, tracing(TracingContext(fakes)), lstm_in_parts(graph, inputs):
                 return backend(graph, inputs, **options)
         mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
         # AOTAutograd would take every size of a real tensor for one that may vary
         inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
-        with throwing, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
+        with flags_lock, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
             compiled = backend(without_inference_mode(graph), inputs, **options)
         return compiled if symbols is None else unmarking(compiled)
 
@@ -302,7 +302,7 @@ def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options:
         if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
             # parameters are where they were each time, and need not be copied for a CUDA graph
             kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
-        with throwing:  # the backward graph's turn comes when it is first needed, in whichever thread
+        with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 
     return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]

@@ -45,13 +45,15 @@ from framelift.core.sentinels import MISSING
 from framelift.core.watching import is_kept
 from framelift.features import triton_kernels
 from framelift.features.collectives.groups import know_tensors
-from framelift.graph.builder import as_input, graph_module
-from framelift.graph.contexts import Asking
+from framelift.graph.body import graph_module
+from framelift.graph.inputs import as_input
+from framelift.graph.modes import ModeStandIn
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import Settings, TorchState
 from framelift.guards.filtering import GuardFilter, thinned
-from framelift.guards.guard import Check, ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.kinds import Check
 from framelift.guards.program import GuardProgram, build, storage_groups
 from framelift.guards.shapes import checkable, definite, violations
 from framelift.guards.sources import Source
@@ -243,7 +245,7 @@ class Trace:
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
-        self.recorder.began = switches
+        self.recorder.flags.begin(switches)
         self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
             world.inputs.dynamism = dynamism
@@ -349,7 +351,7 @@ class Trace:
         if value is None:
             return None
         if type(value) is FakeTensor:
-            return FakeTensor, self.recorder.class_of(value)
+            return FakeTensor, self.recorder.subclasses.class_of(value)
         return type if self.world.created.has(type(value)) else type(value)
 
     def finder(self, kind: Any, problem: Break) -> Callable[[Any], None]:
@@ -358,7 +360,7 @@ class Trace:
         def find(value: Any) -> None:
             cls = type(value)
             if cls is FakeTensor:
-                found = kind == (FakeTensor, self.recorder.class_of(value))
+                found = kind == (FakeTensor, self.recorder.subclasses.class_of(value))
             elif kind is type:
                 found = issubclass(type(value), type) and world.created.has(value)
             else:
@@ -385,20 +387,23 @@ class Trace:
         program = build(guards, facts, self.state, region.inputs, storages)
         module = None
         if region.has_graph:
-            module = graph_module(recorder.graph, recorder.modules)
-        inputs = [recorder.raised_as_input(node, as_input(given)) for node, given, _ in recorder.inputs]
-        ops = [node.target for node in recorder.graph.nodes if node.op.startswith("call")]
+            module = graph_module(recorder.builder.body.graph, recorder.builder.body.modules)
+        inputs = [
+            recorder.histories.as_graph_input(node, as_input(given))
+            for node, given, _ in recorder.inputs.entries
+        ]
+        ops = [node.target for node in recorder.builder.body.graph.nodes if node.op.startswith("call")]
         captured = Captured(fn.__qualname__, module, inputs, program, region, ops=ops, ended_by=self.ended_by)
         captured.ended_at = self.machine.stopped_at
         captured.inlined_calls, captured.lines = self.world.functions.inlined_calls, self.lines
-        captured.left, captured.setting = recorder.left, recorder.setting_to_throw()
+        captured.left, captured.setting = recorder.contexts.left, recorder.flags.settings_to_apply()
         if self.lines is not None:
             captured.input_names = {
                 node.name: str(self.world.inputs.graph_input_source(node, given))
-                for node, given, _ in recorder.inputs
+                for node, given, _ in recorder.inputs.entries
             }
-        captured.run_as_captured = recorder.run_as_captured
-        captured.symbols = symbols = recorder.symbols
+        captured.run_as_captured = recorder.histories.run_as_captured
+        captured.symbols = symbols = recorder.builder.symbols
         if symbols is not None:
             captured.symbol_sources = [
                 self.world.inputs.graph_input_source(i.node, i.real) for i in symbols.inputs
@@ -407,7 +412,7 @@ class Trace:
         return captured
 
 
-SIGNS = {Asking.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS = {ModeStandIn.__torch_function__.__code__, Recorder.__torch_function__.__code__}
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
@@ -489,20 +494,20 @@ def all_guards(
     storages = None
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(region.inputs)}
-    mutated = any(id(fake) in recorder.mutated for _, _, fake in recorder.inputs)
+    mutated = recorder.mutations.of_inputs
     attributed = [view.outside for view in world.attributes.views.values() if is_changed_tensor(view)]
-    attributed += [found.tensor for found in recorder.flagged.values()]
+    attributed += [found.tensor for found in recorder.requires_grad.flagged.values()]
     if mutated or attributed:
-        used = [tensor for _, tensor, _ in recorder.inputs if isinstance(tensor, torch.Tensor)]
+        used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.inputs.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
-            recorder.facts["storage_offset", id(tensor)] = tensor
+            recorder.inputs.add_fact("storage_offset", tensor)
     with torch._C.DisableTorchFunction():
-        for (name, _), tensor in recorder.facts.items():
+        for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]
             world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
     return list(world.guards.facts.values()), list(world.classes.guards.values()), storages

@@ -41,7 +41,7 @@ from framelift.dispatch.contexts import Compiled, Context, GuardFail, Record, co
 from framelift.distributed import agreement, capture_once, data_parallel
 from framelift.distributed.collective_calls import naming_collectives
 from framelift.graph.contexts import outside_of
-from framelift.graph.torch_flags import throwing, without_saved_tensors_hooks
+from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 from framelift.trace import faults
 from framelift.trace.dynamism import Dynamism
 
@@ -55,7 +55,7 @@ FAILURE_LIMIT = 8
 
 def reset() -> None:
     """Forgets everything that was compiled, and why anything was not."""
-    with throwing:
+    with flags_lock:
         for context in contexts():
             context.forget()
         counters.clear()
@@ -102,7 +102,7 @@ def refused(context: Context, fn: FunctionType, arguments: list[Any]) -> Replace
 def compiled_meanwhile(record: Record, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
     """What another thread has compiled since this one looked, if it fits; or what fits now that no other
     thread's compiler has torch's switches thrown."""
-    with throwing:
+    with flags_lock:
         for compiled in record.compiled:
             inputs = compiled.captured.program.native.collect(fn, arguments)
             if inputs is not None:
@@ -199,7 +199,7 @@ def traced(
     """What comes of a trace; None: the program raised, and the frame runs plainly."""
     try:
         check_frame(fn)
-        with throwing:
+        with flags_lock:
             dynamism, thin = dynamism_of(context, record), context.guard_filter_fn
             return capture(fn, arguments, context.fullgraph, dynamism, end, thin, pack)
     except Break as found:
@@ -297,12 +297,12 @@ def run_captured(
         agreement.all_compiled(meetings, record)
     note.backend_seconds = compiled.backend_seconds
     note.shape_guards = len(captured.program.shapes)
-    with throwing:  # by now another thread's compiler may have thrown switches
+    with flags_lock:  # by now another thread's compiler may have thrown switches
         inputs = captured.program.native.collect(fn, arguments)
     if inputs is None:
         why = f"the guards do not hold for what was just captured: {captured.program.failure(fn, arguments)}"
         note.failed = why
-        broken(context, record, Break(breaks.INTERNAL, why), note)
+        broken(context, record, Break(breaks.UNSTABLE_VALUE, why), note)
         return None
     cache.add(compiled.entry)
     if (watch := watch_of(context)) is not None and watch.keeps_compiled:

@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.core.config import config
 from framelift.features.hooks.module_hooks import HookOfBodies
-from framelift.graph.builder import graph_module
+from framelift.graph.body import graph_module
 from framelift.graph.functions import CONTEXTS
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState

@@ -27,11 +27,13 @@ from framelift import _guards
 from framelift.core.breaks import CodeName, Place
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.dispatch.capture import Captured, Contents
-from framelift.graph.builder import as_input, graph_module
+from framelift.graph.body import graph_module
+from framelift.graph.inputs import as_input
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.guard import Check, ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.kinds import Access, Check
 from framelift.guards.program import build
-from framelift.guards.sources import Access, Source
+from framelift.guards.sources import Source
 from framelift.guards.variables import Variable
 from framelift.regions.region import Region
 
@@ -48,13 +50,15 @@ def packed(contents: Contents) -> bytes:
     recorder = trace.recorder
     if trace.ended_by is not None:
         raise NotSharedError(f"it breaks ({trace.ended_by.reason.name})")
-    if recorder.symbols is not None:
+    if recorder.builder.symbols is not None:
         raise NotSharedError("there are sizes or numbers in it that vary")
     if trace.state.values()["torch function modes"]:
         raise NotSharedError("it is in a torch function mode")
-    if recorder.raised:
+    if recorder.histories.leaf_inputs:
         raise NotSharedError("inputs of the graph are made leaves")
-    inputs = [trace.world.inputs.graph_input_source(node, given) for node, given, _ in recorder.inputs]
+    inputs = [
+        trace.world.inputs.graph_input_source(node, given) for node, given, _ in recorder.inputs.entries
+    ]
     slots = {source: slot for slot, source in enumerate(region.inputs)}
     if not all(source in slots for source in inputs):
         raise NotSharedError("inputs of the graph are made by the region")
@@ -70,7 +74,9 @@ def packed(contents: Contents) -> bytes:
             "class guards": [(g.cls, g.name, on_class(g.found)) for g in contents.class_guards],
             "storages": contents.storages,
             "region": (region.name, region.filename, region.source, region.constants, region.has_graph),
-            "graph": as_data(recorder.graph, recorder.modules) if region.has_graph else None,
+            "graph": as_data(recorder.builder.body.graph, recorder.builder.body.modules)
+            if region.has_graph
+            else None,
             "inputs": [slots[source] for source in inputs],
             "inlined": trace.world.functions.inlined_calls,
             "hashes": hash("one") if any(map(asks_for_hashes, codes_of(trace))) else None,

@@ -28,7 +28,7 @@ def serve_enter_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
     manager = opened(args[0])
     names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
     settings = tuple(opened(f.world.attributes.load(manager, name)) for name in names)
-    f.world.recorder.enter_context(autocast_mode._enter_autocast, manager, settings)
+    f.world.recorder.contexts.enter(autocast_mode._enter_autocast, manager, settings)
     return manager
 
 
@@ -36,22 +36,22 @@ def serve_enter_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
 def serve_enter_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
     settings = (opened(f.world.attributes.load(manager, "mode")),)
-    f.world.recorder.enter_context(grad_mode._enter_inference_mode, manager, settings)
+    f.world.recorder.contexts.enter(grad_mode._enter_inference_mode, manager, settings)
     return None
 
 
 @serve(autocast_mode.autocast.__exit__)
 def serve_exit_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager, recorder = opened(args[0]), f.world.recorder
-    if recorder.is_open(manager):
-        recorder.exit_context(manager)
+    if recorder.contexts.is_open(manager):
+        recorder.contexts.exit(manager)
         return False
     names = ("device", "prev", "prev_fastdtype", "prev_cache_enabled")
     device, *_ = (opened(f.world.attributes.load(manager, name)) for name in names)
     now = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
     settings = (*now, torch.is_autocast_cache_enabled())
     enter = autocast_mode._enter_autocast
-    recorder.exit_outside(manager, WithoutAutocast(manager), enter, settings)
+    recorder.contexts.exit_outside(manager, WithoutAutocast(manager), enter, settings)
     return False
 
 
@@ -59,25 +59,25 @@ def serve_exit_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) 
 def serve_exit_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager, world = opened(args[0]), f.world
     recorder: Any = world.recorder
-    if recorder.is_open(manager):
-        return recorder.exit_context(manager)
+    if recorder.contexts.is_open(manager):
+        return recorder.contexts.exit(manager)
     held = opened(world.attributes.load(manager, "_inference_mode_context"))
     if type(held) is not Entered:
         raise Break(breaks.EFFECT, "leaving an inference mode that was entered outside")
     without = InState(*(opened(world.attributes.load(held, name)) for name in ("inference", "grad")))
     settings = (torch.is_inference_mode_enabled(),)
-    return recorder.exit_outside(manager, without, grad_mode._enter_inference_mode, settings)
+    return recorder.contexts.exit_outside(manager, without, grad_mode._enter_inference_mode, settings)
 
 
 @serve(record_function.__exit__)
 def serve_exit_range(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.exit_range(opened(args[0]))
+    return f.world.recorder.contexts.exit_range(opened(args[0]))
 
 
 @serve(record_function.__enter__)
 def serve_enter_range(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     manager = opened(args[0])
-    f.world.recorder.enter_range(manager)
+    f.world.recorder.contexts.enter_range(manager)
     return manager
 
 
@@ -94,18 +94,18 @@ def serve_enter_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> 
     mode, world = opened(args[0]), f.world
     if type(mode) is not DeviceContext:
         world.overrides.check_mode(mode)
-    world.recorder.push_mode(mode)
+    world.recorder.modes.push(mode)
     return mode
 
 
 @serve(TorchFunctionMode.__exit__)
 def serve_exit_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.pop_mode()
+    return f.world.recorder.modes.pop()
 
 
 @serve(torch.device.__exit__)
 def serve_exit_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.pop_mode()
+    return f.world.recorder.modes.pop()
 
 
 @serve(torch.set_default_device)
@@ -113,7 +113,7 @@ def serve_default_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
     given = [opened(x) for x in (*args, *kwargs.values())]
     if len(given) != 1 or type(given[0]) not in (str, torch.device, type(None)):
         return f.world.calls.native(f, torch.set_default_device, args, kwargs)
-    return f.world.recorder.set_default_device(given[0])
+    return f.world.recorder.modes.set_default_device(given[0])
 
 
 # ---- other switches
@@ -124,7 +124,7 @@ def serve_setter(setter: Any) -> None:
     def throw(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs:
             return f.world.calls.native(f, setter, args, kwargs)
-        return f.world.recorder.throw(setter, tuple(f.world.materialize.for_torch(args)))
+        return f.world.recorder.flags.set_flag(setter, tuple(f.world.materialize.for_torch(args)))
 
 
 @serve(torch.use_deterministic_algorithms)
@@ -132,7 +132,7 @@ def serve_deterministic(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) 
     given = [opened(x) for x in (*args, *kwargs.values())]
     if not kwargs.keys() <= {"warn_only"} or not all(type(x) is bool for x in given) or len(given) > 2:
         return f.world.calls.native(f, torch.use_deterministic_algorithms, args, kwargs)
-    return f.world.recorder.throw(set_deterministic, (*given, False)[:2])
+    return f.world.recorder.flags.set_flag(set_deterministic, (*given, False)[:2])
 
 
 # gradients are switched by a recorded call
@@ -164,6 +164,6 @@ def serve_enable_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -
 @serve(autograd._saved_tensors_hooks_get_disabled_error_message)
 def serve_message(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     message = autograd._saved_tensors_hooks_get_disabled_error_message()
-    if message is not None and message in f.world.recorder.began.settings[disable_saved_tensors_hooks]:
+    if message is not None and message in f.world.recorder.flags.began.settings[disable_saved_tensors_hooks]:
         raise Break(breaks.EFFECT, "hooks on saved tensors that are disabled around the call")
     return message

@@ -54,7 +54,7 @@ def serve_group(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     lists: Any = f.world.materialize.for_torch(args[0])
     kinds = {(tensor.device, tensor.dtype) for tensor in lists[0] if tensor is not None}
     if len(kinds) != 1:
-        raise Break(breaks.INTERNAL, f"tensors of {len(kinds)} devices and dtypes in one group")
+        raise Break(breaks.OPTIMIZER, f"tensors of {len(kinds)} devices and dtypes in one group")
     indexed = opened(args[1]) if len(args) > 1 else opened(kwargs.get("with_indices", False))
     indices = list(range(len(lists[0]))) if indexed else []
     return {kinds.pop(): ([list(tensors) for tensors in lists], indices)}

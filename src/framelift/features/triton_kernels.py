@@ -26,7 +26,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.symbols import SYMBOLIC
-from framelift.guards.guard import Check
+from framelift.guards.kinds import Check
 from framelift.interpreter.pending import opened
 from framelift.rules.constants import wrap_by_identity
 from framelift.trace.callable_rules import serve
@@ -203,10 +203,7 @@ class Launch:
         recorder = self.world.recorder
         tensors = {k: v for k, v in settings["kwargs"].items() if isinstance(v, torch.Tensor)}
         with torch._C.DisableTorchFunction():
-            node = recorder.node(triton_kernel_wrapper_mutation, (), settings)
-            node.meta["stack_trace"] = recorder.where()
-            recorder.calls += 1
-            recorder.impure.add(node)
+            recorder.builder.record(triton_kernel_wrapper_mutation, (), settings, None, pure=False)
             recorder.note_changes([tensors[name] for name in written(settings, tensors)], [*tensors.values()])
 
 

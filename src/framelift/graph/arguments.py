@@ -8,9 +8,16 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift.graph.builder import NUMPY
 from framelift.graph.functions import PLAIN_RESULTS
 from framelift.graph.symbols import SYMBOLIC
+
+try:
+    from numpy import generic
+
+    NUMPY: tuple[Any, ...] = (generic,)
+    """The base of NumPy's numbers."""
+except ImportError:  # torch works without it
+    NUMPY = ()
 
 
 def gather(value: Any, into: list[torch.Tensor]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterator
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import torch
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
@@ -72,12 +74,29 @@ class Fakes(FakeTensorMode):
     def __init__(self) -> None:
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
-        self.has_drawn = False
-        """Whether any operator of the trace has drawn random numbers, or may have."""
-        self.sealed = False
-        """Whether the program has seeded torch's generator since: then no other operator may draw."""
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
+
+    def watch(self) -> None:
+        """Notes anew what is drawn and written."""
+        self.drew_random = False
+        self.written.clear()
+
+    @contextlib.contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """What is drawn and written within is not noted."""
+        written, random = self.written, self.drew_random
+        self.written = []
+        try:
+            yield
+        finally:
+            self.written, self.drew_random = written, random
+
+    def use_symbols(self, env: ShapeEnv) -> None:
+        """From here on a size may be a symbol."""
+        self.shape_env = env
+        self.static_shapes = False
+        self.cache_enabled = False  # with symbols it takes longer than what it saves
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if isinstance(func, HigherOrderOperator):
@@ -156,6 +175,7 @@ def nbytes(tensor: torch.Tensor) -> int:
 logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda record: not Fakes.running)
 
 PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
+"""The classes of tensors that are torch's own."""
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

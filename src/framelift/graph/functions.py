@@ -1,10 +1,11 @@
-"""What torch's functions are to the recorder: which are refused and why, which only ask, which switch
-something, and how a call is written into a graph."""
+"""What torch's functions are to the recorder: which are refused and why, which only ask, which set a
+flag, and how a call is written into a graph."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import torch
@@ -44,17 +45,17 @@ def is_foreign(value: Any) -> bool:
 def is_custom(func: Any) -> bool:
     """Whether it is an operator of the program's own, of which torch knows no more than what it is told."""
     name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
-    return type(func) in OPERATORS and name.partition("::")[0] not in ("aten", "prims", "prim")
+    return type(func) in OPERATOR_TYPES and name.partition("::")[0] not in ("aten", "prims", "prim")
 
 
-OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+OPERATOR_TYPES = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
 
 
 def is_collective(func: Any) -> bool:
     """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
     name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
-    return type(func) in OPERATORS and name.partition("::")[0] in COLLECTIVES
+    return type(func) in OPERATOR_TYPES and name.partition("::")[0] in COLLECTIVES
 
 
 def overload_of(func: Any) -> Any:
@@ -70,50 +71,30 @@ def has_effects(func: Any) -> bool:
     return type(found) is torch._ops.OpOverload and _get_effect(found) is not None
 
 
-QUERIES = frozenset(
-    getattr(Tensor, name)
-    for name in (
-        *(
-            "size",
-            "stride",
-            "dim",
-            "ndimension",
-            "numel",
-            "nelement",
-            "element_size",
-            "storage_offset",
-            "__len__",
-        ),
-        *(
-            "is_contiguous",
-            "is_floating_point",
-            "is_complex",
-            "is_signed",
-            "is_conj",
-            "is_neg",
-            "is_inference",
-        ),
-        "get_device",
-    )
+QUERY_NAMES = (
+    *("size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset"),
+    *("__len__", "is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg"),
+    *("is_inference", "get_device"),
 )
+QUERIES = frozenset(getattr(Tensor, name) for name in QUERY_NAMES)
 """Methods that say something about a tensor and do nothing; their arguments need no nodes."""
 
-PLAIN_RESULTS = frozenset(
-    {
-        *op_memory.ATOMS,
-        torch.Size,
-        bytes,
-        type(NotImplemented),
-        torch.finfo,
-        torch.iinfo,
-    }
+METADATA_NAMES = (
+    *("shape", "dtype", "device", "ndim", "requires_grad", "layout", "is_leaf", "itemsize", "nbytes"),
+    *("names", "is_cpu", "is_cuda", "is_meta", "is_mkldnn", "is_mps", "is_nested", "is_quantized"),
+    *("is_sparse", "is_xpu"),
 )
+METADATA = frozenset(name for name in METADATA_NAMES if hasattr(Tensor, name))
+"""Attributes of a tensor that say something about it and make no node."""
+
+PLAIN_RESULTS = op_memory.ATOMS | {torch.Size, bytes, type(NotImplemented), torch.finfo, torch.iinfo}
+"""Types of results that are no tensors, but facts."""
 
 REFUSED = {
     Tensor.__repr__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
     Tensor.__format__: (breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values"),
     Tensor.data_ptr: (breaks.IDENTITY, "Tensor.data_ptr"),
-    Tensor.__dir__: (breaks.INTERNAL, "the names of a tensor's attributes"),
+    Tensor.__dir__: (breaks.TENSOR_STATE, "the names of a tensor's attributes"),
     Tensor.tolist: (breaks.DATA_DEPENDENT_VALUE, "Tensor.tolist"),
     Tensor.numpy: (breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy"),
     Tensor.__array__: (breaks.DATA_DEPENDENT_VALUE, "conversion of a tensor to a NumPy array"),
@@ -122,40 +103,32 @@ REFUSED = {
     Tensor.map2_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map2_, which calls a function with each value"),
     Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
     Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
-    Tensor.__reduce_ex__: (breaks.INTERNAL, "pickling a tensor"),
+    Tensor.__reduce_ex__: (breaks.TENSOR_STATE, "pickling a tensor"),
     Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),
     Tensor.share_memory_: (breaks.EFFECT, "Tensor.share_memory_"),
-    Tensor._is_view: (breaks.INTERNAL, "Tensor._is_view"),
-    Tensor.is_pinned: (breaks.INTERNAL, "Tensor.is_pinned"),
-    Tensor.set_: (breaks.INTERNAL, "Tensor.set_ of a storage, or of parts of a tensor"),
-    Tensor.resize_: (breaks.INTERNAL, "Tensor.resize_ with a memory format"),
-    Tensor.resize_as_: (breaks.INTERNAL, "Tensor.resize_as_ with a memory format"),
-    torch.resize_as_: (breaks.INTERNAL, "torch.resize_as_ with a memory format"),
+    Tensor._is_view: (breaks.TENSOR_STATE, "Tensor._is_view"),
+    Tensor.is_pinned: (breaks.TENSOR_STATE, "Tensor.is_pinned"),
+    Tensor.set_: (breaks.TENSOR_MEMORY, "Tensor.set_ of a storage, or of parts of a tensor"),
+    Tensor.resize_: (breaks.TENSOR_MEMORY, "Tensor.resize_ with a memory format"),
+    Tensor.resize_as_: (breaks.TENSOR_MEMORY, "Tensor.resize_as_ with a memory format"),
+    torch.resize_as_: (breaks.TENSOR_MEMORY, "torch.resize_as_ with a memory format"),
 }
 """Torch functions that are not recorded -> why."""
 if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
     REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
 
-SPARSE_FACTS = frozenset(
-    getattr(Tensor, name)
-    for name in (
-        "is_coalesced",
-        "_nnz",
-        "sparse_dim",
-        "dense_dim",
-        "indices",
-        "values",
-        "_indices",
-        "_values",
-    )
+SPARSE_NAMES = (
+    *("is_coalesced", "_nnz", "sparse_dim", "dense_dim"),
+    *("indices", "values", "_indices", "_values"),
 )
+SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES)
 """What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
 
 EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
 """Functions without a result whose call itself is what the graph must hold."""
 
-SWITCHES = {torch._C._set_grad_enabled}
-"""Effects that matter only to what is called after them; of these, those of which only the last counts."""
+GRAD_SETTERS = {torch._C._set_grad_enabled}
+"""Effects that matter only to what is called after them: of several in a row, only the last counts."""
 
 CONTEXTS: dict[Any, Callable[[Any], None]] = {
     autocast_mode._enter_autocast: autocast_mode._exit_autocast,
@@ -277,3 +250,14 @@ def takes_a_factor(args: Any, kwargs: dict[str, Any]) -> bool:
         return False
     last = next(iter(kwargs.values()), args[3] if len(args) == 4 else None)
     return isinstance(last, Tensor) or (isinstance(last, list) and any(isinstance(x, Tensor) for x in last))
+
+
+def describe(func: Any) -> str:
+    """The name of a function, for messages."""
+    if type(func) is MethodWrapperType:
+        return f"Tensor.{func.__self__.__name__}"  # type: ignore[attr-defined]
+    if type(func) in (MethodDescriptorType, WrapperDescriptorType):
+        return f"Tensor.{func.__name__}"
+    module = getattr(func, "__module__", None)
+    name = getattr(func, "__name__", None) or repr(func)
+    return f"{module}.{name}" if module else name

@@ -97,7 +97,7 @@ def bypassed() -> Iterator[None]:
 
 
 def state() -> tuple[Any, ...]:
-    """The switches of torch on which an operator's result depends; the last ones choose between kernels,
+    """The flags of torch on which an operator's result depends; the last ones choose between kernels,
     whose results may be laid out differently."""
     c = torch._C
     return (
@@ -122,21 +122,9 @@ def autocast_state() -> tuple[Any, ...]:
     )
 
 
-ATOMS = frozenset(
-    {
-        int,
-        float,
-        bool,
-        complex,
-        str,
-        type(None),
-        type(Ellipsis),
-        torch.dtype,
-        torch.device,
-        torch.layout,
-        torch.memory_format,
-    }
-)
+PYTHON_ATOMS = {int, float, bool, complex, str, type(None), type(Ellipsis)}
+ATOMS = frozenset({*PYTHON_ATOMS, torch.dtype, torch.device, torch.layout, torch.memory_format})
+"""Types of arguments that a key holds as they are."""
 
 
 class Keys:
@@ -158,6 +146,10 @@ class Keys:
 
     def forget(self, fake: torch.Tensor) -> None:
         self.metas.pop(id(fake), None)
+
+    def exclude(self, fake: torch.Tensor) -> None:
+        """No key can stand for this one."""
+        self.metas[id(fake)] = None
 
     def key(
         self, func: Any, args: Any, kwargs: dict[str, Any], state: tuple[Any, ...]

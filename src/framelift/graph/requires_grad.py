@@ -16,113 +16,108 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph import op_memory
+from framelift.graph.builder import GraphBuilder
 from framelift.graph.history import Histories
+from framelift.graph.op_memory import Keys
+from framelift.graph.wrappers import Wrappers
 
 Tensor = torch.Tensor
+Run = Callable[[Any, Any, dict[str, Any]], Any]
+"""Runs an operator on fakes."""
 
 
-class Flagged(NamedTuple):
+class FlaggedInput(NamedTuple):
     fake: FakeTensor
     tensor: Tensor
     requires_grad: bool
     """What the program has set last."""
 
 
-class Flags(Histories):
-    """The part of a recorder that knows of these."""
+class RequiresGrad:
+    """`Tensor.requires_grad_` in one trace."""
 
-    keys: op_memory.Keys
-    behind: dict[int, Any]
-    run: Callable[[Any, Any, dict[str, Any]], Any]
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.flagged: dict[int, Flagged] = {}
+    def __init__(
+        self, builder: GraphBuilder, keys: Keys, histories: Histories, wrappers: Wrappers, run: Run
+    ) -> None:
+        self.builder = builder
+        self.run = run
+        self.keys = keys
+        self.histories = histories
+        self.wrappers = wrappers
+        self.flagged: dict[int, FlaggedInput] = {}
         """Inputs on which the program has set `requires_grad`, by the id of what stands for them."""
-        self.raised: dict[int, torch.fx.Node] = {}
-        """Of these, those that are made leaves before the graph runs -> their placeholders."""
 
-    def require_grad(self, fake: Any, requires_grad: bool = True) -> Any:
+    def set(self, fake: Any, requires_grad: bool = True) -> Any:
         """`Tensor.requires_grad_`."""
         if fake.requires_grad is bool(requires_grad):
             return fake
-        at = self.input_of.get(id(fake))
-        if any(follows(known, fake) for known in self.kept):
+        inputs = self.builder.inputs
+        at = inputs.index_of.get(id(fake))
+        if any(follows(known, fake) for known in self.builder.kept):
             raise Break(breaks.EFFECT, "Tensor.requires_grad_ on a tensor of which there are views")
         if at is None:
-            self.flag_inside(fake, requires_grad)
+            self.set_inside(fake, requires_grad)
         else:
-            self.flag_input(fake, *self.inputs[at][:2], requires_grad)
+            self.set_input(fake, *inputs.entries[at][:2], requires_grad)
         return fake
 
-    def flag_inside(self, fake: FakeTensor, requires_grad: bool) -> None:
-        if not requires_grad and self.nodes[id(fake)].users:
-            raise Break(breaks.INTERNAL, "Tensor.requires_grad_(False) on a tensor that is differentiated")
-        self.run(Tensor.requires_grad_, (fake, requires_grad), {})
-        self.keys.forget(fake)
+    def set_inside(self, fake: FakeTensor, requires_grad: bool) -> None:
+        builder = self.builder
+        if not requires_grad and builder.body.nodes[id(fake)].users:
+            raise Break(breaks.GRADIENTS, "Tensor.requires_grad_(False) on a tensor that is differentiated")
+        self.set_flag(fake, requires_grad)
         if requires_grad:
-            self.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)
-            self.leaves.append(fake)
+            builder.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)
+            self.histories.add_leaf(fake)
         else:
-            self.leaves = [leaf for leaf in self.leaves if leaf is not fake]
-            self.detach_from_here(fake, self.nodes[id(fake)])
+            self.histories.remove_leaf(fake)
+            self.detach_from_here(fake, builder.body.nodes[id(fake)])
 
-    def flag_input(self, fake: FakeTensor, node: torch.fx.Node, tensor: Tensor, requires_grad: bool) -> None:
-        if len(self.bodies) > 1 or id(fake) in self.behind:
+    def set_input(self, fake: FakeTensor, node: torch.fx.Node, tensor: Tensor, requires_grad: bool) -> None:
+        if self.builder.in_body or id(fake) in self.wrappers.behind:
             raise Break(
                 breaks.EFFECT, "Tensor.requires_grad_ on a tensor from outside, in an operator's body"
             )
-        self.note_fact("is_leaf", fake)
-        self.run(Tensor.requires_grad_, (fake, requires_grad), {})
-        self.keys.forget(fake)
+        self.builder.inputs.note_fact("is_leaf", fake)
+        self.set_flag(fake, requires_grad)
         if not requires_grad:
             self.detach_from_here(fake, node)
         else:
-            self.nodes[id(fake)] = node
+            self.builder.body.nodes[id(fake)] = node
             if id(fake) not in self.flagged:
                 self.detach_up_to_here(node)
-                self.raised[id(fake)] = node
-        self.flagged[id(fake)] = Flagged(fake, tensor, requires_grad)
+                self.histories.make_leaf(fake, node)
+        self.flagged[id(fake)] = FlaggedInput(fake, tensor, requires_grad)
+
+    def set_flag(self, fake: FakeTensor, requires_grad: bool) -> None:
+        self.run(Tensor.requires_grad_, (fake, requires_grad), {})
+        self.keys.forget(fake)
 
     def detach_from_here(self, fake: FakeTensor, node: torch.fx.Node) -> None:
-        self.nodes[id(fake)] = self.add_node("call_method", "detach", (node,))
+        body = self.builder.body
+        body.nodes[id(fake)] = body.add_node("call_method", "detach", (node,))
 
     def detach_up_to_here(self, node: torch.fx.Node) -> None:
-        used = list(node.users)
-        if node in self.again:
-            with self.real_histories():
-                self.again[node].requires_grad_()
+        """What has used an input so far uses what is detached from it."""
+        used, body = list(node.users), self.builder.body
         if used:
-            with self.graph.inserting_after(self.inputs[-1][0]):
-                detached = self.add_node("call_method", "detach", (node,))
+            with body.graph.inserting_after(self.builder.inputs.entries[-1].node):
+                detached = body.add_node("call_method", "detach", (node,))
             for user in used:
                 user.replace_input_with(node, detached)
 
-    def input_again(self, node: torch.fx.Node) -> Any:
-        found = super().input_again(node)
-        return found.requires_grad_() if node in self.raised.values() else found
-
-    def leaves_behind(self, tensors: list[Any]) -> list[FakeTensor]:
-        """What is no longer differentiated lets go of what still comes to it."""
-        return [fake for fake in super().leaves_behind(tensors) if fake.requires_grad]
-
-    def raised_as_input(self, node: torch.fx.Node, given: Any) -> Any:
-        """What a graph is given for an input that is made a leaf before."""
-        return given.detach().requires_grad_() if node in self.raised.values() else given
-
-    def check_flags(self) -> None:
+    def check(self) -> None:
         """What is written to a tensor that was detached has no way to its history."""
         for found in self.flagged.values():
             if not found.fake.is_leaf:
                 raise Break(breaks.EFFECT, "a tensor that is no leaf any more, after Tensor.requires_grad_")
 
-    def prepare(self, outputs: list[Any]) -> None:
+    def check_outputs(self, outputs: list[Any]) -> None:
+        """A view of a flagged tensor can't live on."""
         for found in self.flagged.values():
             for output in outputs:
                 if follows(output, found.fake):
                     raise Break(breaks.UNREBUILDABLE, FOLLOWING, culprit=output)
-        super().prepare(outputs)
 
 
 def follows(known: Any, base: FakeTensor) -> bool:

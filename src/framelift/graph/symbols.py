@@ -36,7 +36,7 @@ from framelift.core.config import config
 from framelift.graph.fakes import as_it_was_made, inside_storage, take_after
 
 SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBool})
-PLAIN = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """Symbolic type -> the type that the program takes it for."""
 
 UNBACKED: DimDynamic = getattr(DimDynamic, "UNBACKED", None) or DimDynamic["SIZE_LIKE_UNBACKED"]
@@ -182,11 +182,16 @@ class Symbols:
         make = self.env.create_symintnode if symbol.is_integer else self.env.create_symfloatnode
         return make(symbol, hint=None)
 
+    def ask_data(self) -> None:
+        """The graph asks an input for its value."""
+        self.asks_data = True
+
     @contextlib.contextmanager
     def asking_data(self) -> Iterator[None]:
         """Within this, a tensor may be asked for its value, which is a symbol of its own then."""
         env: Any = self.env
-        before, self.asks_data = env.settings, True
+        before = env.settings
+        self.ask_data()
         env.settings = dataclasses.replace(before, allow_scalar_outputs=True)
         try:
             yield
@@ -393,7 +398,7 @@ def settled(value: Any) -> Any:
     """The definite value of a symbolic one; that it has this value is relied on from here on."""
     if type(value) is torch.Size:
         return torch.Size([settled(size) for size in value])
-    plain = PLAIN.get(type(value))
+    plain = PYTHON_TYPES.get(type(value))
     if plain is None:
         return value
     with torch._C.DisableTorchFunction(), data_dependence():

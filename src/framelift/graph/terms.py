@@ -16,17 +16,18 @@ from typing import Any
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-OPERATORS: dict[type[ast.AST], str] = {
+SYNTAX: dict[type[ast.AST], str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"},
     **{ast.Div: "truediv", ast.Pow: "pow", ast.USub: "neg", ast.Not: "not", ast.And: "and", ast.Or: "or"},
     **{ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"},
 }
-FUNCTIONS = {
+"""Operator in the syntax of Python -> the name of the operation."""
+CALLS = {
     **{"min": "min", "max": "max", "abs": "abs", "float": "float", "torch.sym_float": "float"},
     **{"math.floor": "floor", "math.ceil": "ceil", "math.trunc": "trunc", "math.isnan": "isnan"},
     **{"torch._sym_sqrt": "sqrt", "math.sqrt": "sqrt"},
 }
-"""Python's spelling -> the name of the operation."""
+"""What is called -> the name of the operation."""
 
 TARGETS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow")},
@@ -60,17 +61,17 @@ def fold(
             case ast.Name(id=identifier):
                 return name(identifier)
             case ast.UnaryOp(op=op, operand=operand):
-                return apply(operation(OPERATORS, type(op)), [walk(operand)])
+                return apply(operation(SYNTAX, type(op)), [walk(operand)])
             case ast.BinOp(left=left, op=op, right=right):
-                return apply(operation(OPERATORS, type(op)), [walk(left), walk(right)])
+                return apply(operation(SYNTAX, type(op)), [walk(left), walk(right)])
             case ast.BoolOp(op=op, values=values):
-                return reduced(operation(OPERATORS, type(op)), [walk(value) for value in values])
+                return reduced(operation(SYNTAX, type(op)), [walk(value) for value in values])
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [walk(side) for side in (left, *others)]
                 pairs = zip(ops, sides, sides[1:], strict=False)
-                return reduced("and", [apply(operation(OPERATORS, type(op)), [a, b]) for op, a, b in pairs])
+                return reduced("and", [apply(operation(SYNTAX, type(op)), [a, b]) for op, a, b in pairs])
             case ast.Call(func=function, args=args, keywords=[]):
-                return reduced(operation(FUNCTIONS, ast.unparse(function)), [walk(arg) for arg in args])
+                return reduced(operation(CALLS, ast.unparse(function)), [walk(arg) for arg in args])
             case ast.Expression(body=body):
                 return walk(body)
         raise UnknownTerm(ast.unparse(term))

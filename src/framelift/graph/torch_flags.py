@@ -1,4 +1,7 @@
-"""Torch's global switches that a program can throw: remembered, and put back."""
+"""Torch's global flags that a program can set: what they were, how they are put back, what a trace does.
+
+A flag that the program sets is set while tracing too, and the graph gets a call that sets it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.fx
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph import op_memory
+from framelift.graph.builder import GraphBuilder
+from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, describe
 
 c = torch._C
 
@@ -61,7 +71,7 @@ SETTERS: dict[Any, tuple[Callable[[], Any], ...]] = {
     c._set_sdp_use_overrideable: (c._get_overrideable_sdp_enabled,),
     c._set_sdp_priority_order: (priority_order,),
 }
-"""What throws a switch -> what gives the arguments with which it would leave things as they are."""
+"""What sets a flag -> what gives the arguments with which it would leave things as they are."""
 
 GETTERS = tuple(itertools.chain.from_iterable(SETTERS.values()))
 
@@ -76,26 +86,27 @@ def setting_of(setter: Any) -> tuple[Any, ...]:
     return tuple(get() for get in SETTERS[setter])
 
 
-ASIDE = frozenset({c._set_multithreading_enabled, c._set_view_replay_enabled})
-"""Those that are nothing to what a graph computes."""
+IGNORED_FLAGS = frozenset({c._set_multithreading_enabled, c._set_view_replay_enabled})
+"""Setters of flags that do not concern what a graph computes."""
 
-WIDE = (torch.set_default_dtype, set_deterministic)
-"""Those that operators look at as they run. Compilers leave that to the call, so a graph has one setting."""
+OPERATOR_FLAGS = (torch.set_default_dtype, set_deterministic)
+"""Setters of flags that operators read as they run. Compilers leave that to the call, so a graph has one
+setting of them."""
 
 Settings = list[tuple[Any, tuple[Any, ...]]]
 
 
-def thrown(settings: Settings) -> Settings:
-    """Throws switches; what would undo it."""
+def set_flags(settings: Settings) -> Settings:
+    """Sets flags; gives what undoes it."""
     before = [(setter, setting_of(setter)) for setter, _ in settings]
     for setter, args in settings:
         setter(*args)
     return before[::-1]
 
 
-throwing = threading.RLock()
-"""Held by whoever throws switches that other threads see too, until they are back: traces, and torch's
-compilers (AOTAutograd traces in anomaly mode). Who holds it sees the switches as the program has set them."""
+flags_lock = threading.RLock()
+"""Held by whoever sets flags that other threads see too, until they are back: traces, and torch's
+compilers (AOTAutograd traces in anomaly mode). Who holds it sees the flags as the program has set them."""
 
 
 def by_setter(values: list[Any]) -> dict[Any, tuple[Any, ...]]:
@@ -104,10 +115,10 @@ def by_setter(values: list[Any]) -> dict[Any, tuple[Any, ...]]:
 
 
 class TorchState:
-    """What the switches were when this was made."""
+    """What the flags were when this was made."""
 
     def __init__(self) -> None:
-        with throwing:
+        with flags_lock:
             self.values = [get() for get in GETTERS]
         self.casting: list[Any] = [get() for get in CASTING]
         self.cached = torch.is_autocast_cache_enabled()
@@ -117,7 +128,7 @@ class TorchState:
         return by_setter(self.values)
 
     def changed(self) -> dict[Any, tuple[Any, ...]]:
-        """Switches that have been thrown since, and how."""
+        """Flags that have been set since, and how."""
         now = [get() for get in GETTERS]
         if now == self.values:
             return {}
@@ -125,7 +136,7 @@ class TorchState:
         return {setter: args for setter, args in by_setter(now).items() if args != before[setter]}
 
     def restore(self) -> None:
-        with throwing:
+        with flags_lock:
             for setter in self.changed():
                 setter(*self.settings[setter])
         if [get() for get in CASTING] != self.casting:
@@ -144,9 +155,110 @@ class TorchState:
 @contextlib.contextmanager
 def plain_engine() -> Iterator[None]:
     """Gradients are computed by autograd's engine itself, even where backward passes are captured."""
-    engine = torch._C._dynamo.compiled_autograd  # the engine's own switch (see `api/compiled_autograd.py`)
+    engine = torch._C._dynamo.compiled_autograd  # the engine's own flag (see `api/compiled_autograd.py`)
     before = engine.set_autograd_compiler(None, False)
     try:
         yield
     finally:
         engine.set_autograd_compiler(*before)
+
+
+def read_operator_flags() -> Settings:
+    return [(setter, setting_of(setter)) for setter in OPERATOR_FLAGS]
+
+
+class TorchFlags:
+    """The flags in one trace: the program's, the trace's and the graph's."""
+
+    state: tuple[Any, ...]
+    """The flags that the op memory looks at, as captured code has set them last."""
+    began: TorchState
+    """The flags when the part of the graph begins that has not been replayed for gradients."""
+    grad_before: bool
+    """Whether gradients were on when the trace began."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self.operator_flags_set = False
+        """Whether the program has set flags that operators read as they run."""
+        self.operator_flags: Settings | None = None
+        """Those of the recorded operators, if the program has set any of them."""
+
+    def begin(self, began: TorchState) -> None:
+        """The flags that the program had at the beginning."""
+        self.began = began
+
+    def enter(self) -> None:
+        self.grad_before = torch.is_grad_enabled()
+        self.read()
+
+    def read(self) -> None:
+        """Captured code has set flags."""
+        self.state = op_memory.state()
+
+    def set_flag(self, setter: Callable[..., Any], settings: tuple[Any, ...]) -> None:
+        """The program sets a flag: so does the trace, and the graph."""
+        if setter in OPERATOR_FLAGS and self.builder.calls and self.operator_flags is None:
+            self.operator_flags = read_operator_flags()
+        with torch._C.DisableTorchFunction():
+            setter(*settings)
+        if setter in OPERATOR_FLAGS:
+            self.read()
+            self.operator_flags_set = True
+        elif setter not in IGNORED_FLAGS:
+            self.add_setter(setter, settings)
+
+    def add_setter(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:
+        """The graph sets what the trace has set."""
+        node = self.builder.add_effect(target, args)
+        self.read()
+        return node
+
+    def check_operator_flags(self, func: Any) -> None:
+        """An operator is recorded: under the same flags as all others."""
+        now = read_operator_flags()
+        if self.operator_flags is None:
+            self.operator_flags = now
+        elif self.operator_flags != now:
+            names = [setter.__name__ for setter, args in now if (setter, args) not in self.operator_flags]
+            raise Break(breaks.EFFECT, f"{describe(func)}, after {names[0]} between operators")
+
+    def settings_to_apply(self) -> Settings:
+        """What whoever runs the graph has to set for it."""
+        return [found for found in self.operator_flags or () if found[1] != self.began.settings[found[0]]]
+
+    @contextlib.contextmanager
+    def grad_mode(self, enabled: bool | None) -> Iterator[None]:
+        """Gradients are on or off, and the graph does not say so: the operator around sees to that. With None
+        all stays as it is."""
+        if enabled is None:
+            yield
+            return
+        before = torch.is_grad_enabled()
+        self.set_grad(enabled)
+        try:
+            yield
+        finally:
+            self.set_grad(before)
+
+    def set_grad(self, enabled: bool) -> None:
+        with torch._C.DisableTorchFunction():
+            torch._C._set_grad_enabled(enabled)
+        self.read()
+
+
+def drop_redundant_setters(graph: torch.fx.Graph, grad: Any) -> None:
+    """A setter that the next one overrules, or that says what holds already, does nothing. `grad`: whether
+    gradients are on at the beginning."""
+    pending: torch.fx.Node | None = None
+    for node in list(graph.nodes):
+        if node.target in GRAD_SETTERS:
+            if pending is not None:
+                graph.erase_node(pending)
+            pending = node
+        elif node.op != "placeholder" and pending is not None:
+            if pending.args[0] is grad:
+                graph.erase_node(pending)
+            grad, pending = pending.args[0], None
+        if node.target in CONTEXTS or node.target in CONTEXTS.values():
+            grad = None  # inference mode switches gradients too

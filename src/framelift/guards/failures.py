@@ -18,7 +18,8 @@ from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
 from framelift.core.weakly import there
-from framelift.guards.guard import Check, Guard, is_of_a_number, number
+from framelift.guards.guard import Guard, is_of_a_number, number
+from framelift.guards.kinds import Check
 from framelift.guards.shapes import NamedRead
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name, shorten, written

@@ -9,7 +9,8 @@ from typing import Any
 from framelift.core.errors import UserError
 from framelift.core.weakly import there
 from framelift.guards.guard import Guard
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access
+from framelift.guards.sources import Source
 
 
 @dataclass(frozen=True)

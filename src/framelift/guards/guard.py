@@ -9,8 +9,8 @@ from typing import Any
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.core.weakly import there, weakly
-from framelift.guards.kinds import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name, written
 
 

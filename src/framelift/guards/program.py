@@ -18,9 +18,10 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import Fact, Read
 from framelift.guards import failures
 from framelift.guards.failures import Failure
-from framelift.guards.guard import Check, ClassGuard, Guard, relied_on
+from framelift.guards.guard import ClassGuard, Guard, relied_on
+from framelift.guards.kinds import Access, Check
 from framelift.guards.shapes import READS, NamedRead, Step, in_words, named
-from framelift.guards.sources import Access, Source
+from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name
 
 

@@ -25,10 +25,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.weakly import is_lasting
-from framelift.graph.overrides import as_one_of
+from framelift.graph.subclasses import as_one_of
 from framelift.graph.symbols import is_symbolic
 from framelift.graph.terms import text_of
-from framelift.guards.sources import Access, Source, written
+from framelift.guards.kinds import Access
+from framelift.guards.sources import Source
+from framelift.guards.value_texts import written
 from framelift.interpreter import coroutines, generators
 from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
@@ -163,13 +165,13 @@ class Rebuild:
 
     def tensor(self, fake: FakeTensor) -> str:
         recorder = self.world.recorder
-        at = recorder.input_of.get(id(fake))
+        at = recorder.inputs.index_of.get(id(fake))
         if at is not None:
-            return self.input(self.world.inputs.known[id(recorder.inputs[at][1])].source)
-        if id(fake) not in recorder.nodes:
+            return self.input(self.world.inputs.known[id(recorder.inputs.entries[at][1])].source)
+        if id(fake) not in recorder.builder.body.nodes:
             raise Break(breaks.UNKNOWN_TENSOR, "a result of the function")
-        cls, attributes = recorder.class_of(fake), recorder.attributes.get(id(fake))
-        if (cls is torch.Tensor or id(fake) in recorder.behind) and not attributes:
+        cls, attributes = recorder.subclasses.class_of(fake), recorder.subclasses.attributes_of(fake)
+        if (cls is torch.Tensor or id(fake) in recorder.wrappers.behind) and not attributes:
             return self.output(fake)
         name = self.made.get(id(fake))
         if name is None:
@@ -186,7 +188,7 @@ class Rebuild:
         """A number computed from the sizes and numbers that came in, or that the graph has found."""
         if type(value) is torch.Size:
             return f"{self.constant(torch.Size)}([{self.listed(value)}])"
-        symbols = self.world.recorder.symbols
+        symbols = self.world.recorder.builder.symbols
         assert symbols is not None
         for symbol in value.node.expr.free_symbols:
             drawn = self.world.runtime_calls.symbols.get(symbol)

@@ -25,17 +25,11 @@ from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.graph.builder import as_input, is_converted
-from framelift.graph.contexts import (
-    enter,
-    leave,
-    leave_inference_modes,
-    leave_statements,
-    put_modes_aside,
-    put_modes_back,
-)
+from framelift.graph.contexts import enter, leave, leave_inference_modes, leave_statements
 from framelift.graph.data_reassignment import set_memory
-from framelift.graph.torch_flags import TorchState, thrown
+from framelift.graph.inputs import as_input, is_converted
+from framelift.graph.modes import put_modes_aside, put_modes_back
+from framelift.graph.torch_flags import TorchState, set_flags
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source
 from framelift.interpreter.frame import Frame
@@ -121,8 +115,7 @@ def generate(
 ) -> Region:
     """The region that gives `result`, or stops; `switches` are torch's as the trace began."""
     writes = world.writes.collect()
-    world.recorder.settle_modes()
-    world.recorder.close_contexts()
+    world.recorder.settle()
     late: frozenset[int] = frozenset()
     if stopping is not None:
         result = stopping.values()
@@ -149,28 +142,31 @@ def write(
     returned = r.value(result)  # an iterator has its place in what a container holds by then
     for setter, args in switches.changed().items():
         r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
-    for manager in recorder.ranges_left:
+    for manager in recorder.contexts.ranges_left:
         r.say(f"{r.constant(leave)}({r.value(manager)})")
-    if recorder.changed_device:
-        device = recorder.default_device.device if recorder.default_device is not None else None
+    if recorder.modes.changed_device:
+        device = recorder.modes.default_device.device if recorder.modes.default_device is not None else None
         r.say(f"{r.constant(torch.set_default_device)}({r.expression(device)})")
-    for mode in recorder.modes_open:
+    for mode in recorder.modes.open:
         r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
-    for manager in recorder.open:
+    for manager in recorder.contexts.open:
         r.say(f"{r.constant(enter)}({r.value(manager)})")
-    left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.left]
+    left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.contexts.left]
     if stopping is not None:
         returned = stopping.written(world, r, returned)
     outputs = [output for _, output in r.outputs.values()]
     recorder.prepare(outputs)
-    flagged = [(found, r.tensor(found.fake)) for found in recorder.flagged.values()]
+    flagged = [(found, r.tensor(found.fake)) for found in recorder.requires_grad.flagged.values()]
     r.write_draws()
     recorder.finish(outputs)
     body = []
-    has_graph = not recorder.empty or bool(outputs)
+    has_graph = not recorder.builder.empty or bool(outputs)
     if has_graph:
-        given = [r.input(world.inputs.graph_input_source(node, value)) for node, value, _ in recorder.inputs]
-        for n, (_, value, _) in enumerate(recorder.inputs):
+        given = [
+            r.input(world.inputs.graph_input_source(node, value))
+            for node, value, _ in recorder.inputs.entries
+        ]
+        for n, (_, value, _) in enumerate(recorder.inputs.entries):
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
         call = f"graph({', '.join(given)})"
@@ -180,14 +176,18 @@ def write(
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(as_inference)}({target})")
-            if id(output) in recorder.ended:
-                body.append(f"{target} = {r.constant(recorder.ended[id(output)])}({target})")
-            elif id(output) in recorder.retained:
+            if id(output) in recorder.histories.ended:
+                body.append(f"{target} = {r.constant(recorder.histories.ended[id(output)])}({target})")
+            elif id(output) in recorder.histories.retained:
                 body.append(f"{target}.retain_grad()")
-    elif recorder.modes_kept < len(recorder.modes_before):
-        modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes_kept}]"
+    elif recorder.modes.kept < len(recorder.modes.before):
+        modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes.kept}]"
         body.append(f"{r.constant(put_modes_back)}({modes})")
-    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in recorder.raised]
+    body[:0] = [
+        f"{name}.requires_grad_()"
+        for found, name in flagged
+        if id(found.fake) in recorder.histories.leaf_inputs
+    ]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
     body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
@@ -216,27 +216,27 @@ def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Reb
     recorder = world.recorder
     before, undo, after = [], [], []
     again = recorder.can_run_again() and not r.draws(late=False)
-    if again and recorder.fakes.has_drawn:
+    if again and recorder.random_numbers.drawn:
         before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
         undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
-    if recorder.modes_before:
+    if recorder.modes.before:
         before.append(f"modes = {r.constant(put_modes_aside)}()")
         undo.append(f"{r.constant(put_modes_back)}(modes)")
-        after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes_kept}])")
-    if recorder.throws_switches:
+        after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes.kept}])")
+    if recorder.contexts.sets_flags:
         began = r.own(switches)
-        if recorder.left:  # which switches things too, and is not undone
+        if recorder.contexts.left:  # which switches things too, and is not undone
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
-        if recorder.enters_inference_mode:
+        if recorder.contexts.enters_inference_mode:
             undo.append(f"{r.constant(leave_inference_modes)}(error)")
         undo.append(f"{began}.restore()")
-    setting = recorder.setting_to_throw()
+    setting = recorder.flags.settings_to_apply()
     if setting:
-        before.append(f"before = {r.constant(thrown)}({r.own(setting)})")
-        undo.insert(0, f"{r.constant(thrown)}(before)")
-        after.insert(0, f"{r.constant(thrown)}(before)")
-    left = {id(manager) for manager in recorder.left}
+        before.append(f"before = {r.constant(set_flags)}({r.own(setting)})")
+        undo.insert(0, f"{r.constant(set_flags)}(before)")
+        after.insert(0, f"{r.constant(set_flags)}(before)")
+    left = {id(manager) for manager in recorder.contexts.left}
     exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
     if again:
         given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
@@ -291,7 +291,7 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
             statements.append(f"{r.constant(set_memory)}({target}, {r.value(value)})")
         elif is_plain_attribute(cls, name) or issubclass(cls, torch.Tensor):
             statements.append(f"{target}.{name} = {r.value(value)}")
-            if id(value) in r.world.recorder.rewritten:
+            if id(value) in r.world.recorder.reassignments.rewritten:
                 statements.append(f"{r.constant(increment_version)}({target})")
         elif slot is not None:
             statements.append(f"{r.constant(slot)}.__set__({target}, {r.value(value)})")

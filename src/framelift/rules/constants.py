@@ -16,8 +16,8 @@ import torch
 
 from framelift.core import breaks
 from framelift.core.breaks import refuse
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.trace.decimals import context_text
 from framelift.trace.materialize import Seen
 from framelift.trace.type_rules import Rebuilder, type_rule

@@ -10,7 +10,8 @@ from typing import Any
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.guards.hashing import is_hashed_with_effects
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
 from framelift.regions.instance_state import write_state
 from framelift.trace.materialize import Seen

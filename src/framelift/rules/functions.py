@@ -10,8 +10,8 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
 from framelift.graph.symbols import settled
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.generators import Suspended
 from framelift.regions.instance_state import write_state

@@ -12,9 +12,9 @@ from typing import Any
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.weakly import HEAP_TYPE
-from framelift.guards.guard import Check
 from framelift.guards.hashing import may_be_called_again
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.regions.instance_state import write_state
 from framelift.rules.constants import rebuild_constant, wrap_by_identity
 from framelift.trace.materialize import Seen

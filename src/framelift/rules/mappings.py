@@ -10,9 +10,9 @@ from typing import Any
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.guards.guard import Check
 from framelift.guards.hashing import COMMON_KEYS
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
 from framelift.rules.containers import (
     check_hashes,

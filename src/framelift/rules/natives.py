@@ -171,15 +171,15 @@ rule(iter, looks=Looks.SHALLOW, calls_back=True, iterates=True, why="goes over e
 
 for _fn in (print, input, open, breakpoint, exec, eval, compile):
     rule(_fn, refused=breaks.EFFECT, why=_fn.__name__)
-rule(type.__subclasses__, refused=breaks.UNLICENSED_CALL, why="type.__subclasses__")
-rule(typing.get_type_hints, refused=breaks.UNLICENSED_CALL, why="typing.get_type_hints")
+rule(type.__subclasses__, refused=breaks.UNKNOWN_NATIVE, why="type.__subclasses__")
+rule(typing.get_type_hints, refused=breaks.UNKNOWN_NATIVE, why="typing.get_type_hints")
 for _fn in (typing.overload, typing.get_overloads, typing.clear_overloads, typing.reveal_type):
     rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}")
 for _fn in (typing.final, typing.runtime_checkable, typing.no_type_check):
     rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}, which marks what it is given")
 for _name in ("NamedTuple", "TypedDict"):
     _why = f"typing.{_name}, which looks at its caller's frame"
-    rule(getattr(typing, _name), refused=breaks.UNLICENSED_CALL, why=_why)
+    rule(getattr(typing, _name), refused=breaks.UNKNOWN_NATIVE, why=_why)
 
 # ---- methods of builtin types, and callables of these types
 

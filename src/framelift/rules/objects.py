@@ -104,7 +104,7 @@ def serve_class_attribute(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]
     cls = opened(args[0]) if args else None
     fixed = isinstance(cls, type) and bool(cls.__flags__ & IMMUTABLE_TYPE)  # which C says then
     if isinstance(cls, type) and not fixed and not f.world.created.has(cls):
-        raise Break(breaks.INTERNAL, f"an attribute of the class {cls.__qualname__} is changed")
+        raise Break(breaks.ATTRIBUTE_WRITE, f"an attribute of the class {cls.__qualname__} is changed")
     return _frame.native(changed, *map(f.world.materialize.for_c, args), **kwargs)
 
 
@@ -183,7 +183,7 @@ def serve_len(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return told_what_is_wrong(len, args, kwargs)
     value = opened(args[0])
     if type(value) is FakeTensor:
-        if f.world.recorder.in_modes:
+        if f.world.recorder.modes.active:
             return f.world.recorder.call(torch.Tensor.__len__, (value,), {})
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")

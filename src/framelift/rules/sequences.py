@@ -8,8 +8,8 @@ from typing import Any
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import unchanged
 from framelift.regions.rebuild import LITERALS
 from framelift.rules.containers import container_rule, pending_items, rebuild_container

@@ -11,7 +11,7 @@ from typing import Any
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.rules.containers import check_hashes, container_rule
 from framelift.trace.shadows import Shadow

@@ -12,8 +12,8 @@ from framelift.core.breaks import refuse
 from framelift.graph import op_memory
 from framelift.graph.symbols import SYMBOLIC
 from framelift.graph.wrappers import is_wrapper_class
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.trace.type_rules import type_rule
 from framelift.trace.world import TraceWorld
 
@@ -29,8 +29,8 @@ def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
         dims = world.inputs.dims_of(source, value)
         if not dims:
             world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-            return world.inputs.know(value, world.recorder.input(value), source)
-        fake = world.recorder.input(value, dims)
+            return world.inputs.know(value, world.recorder.add_input(value), source)
+        fake = world.recorder.add_input(value, dims)
         free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
     return world.inputs.know(value, fake, source)
@@ -40,7 +40,7 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.inputs.know(value, world.recorder.input(value), source)
+        face = world.inputs.know(value, world.recorder.add_input(value), source)
     flatten = world.classes.attribute(type(value), "__tensor_flatten__")
     parts, context = world.materialize.for_c(world.calls.invoke(flatten, face))
     with torch._C.DisableTorchFunction():

@@ -62,7 +62,7 @@ def serve_has_torch_function(f: TraceFrame, args: list[Any], kwargs: dict[str, A
     """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
     recorder: Any = f.world.recorder
     given = f.world.materialize.for_torch(args)
-    return recorder.in_modes or bool(recorder.overloaded(given, {}))
+    return recorder.modes.active or bool(recorder.subclasses.overloaded(given, {}))
 
 
 @serve(torch.get_default_device, looks=Looks.DEEP, why=NO_EFFECT)
@@ -167,9 +167,9 @@ def serve_deep_copy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     world: Any = f.world
     tensor = opened(args[0])
     if not world.attributes.load(tensor, "is_leaf"):
-        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is no leaf")
+        raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
-        raise Break(breaks.INTERNAL, "a deep copy of a tensor that is part of another, or has attributes")
+        raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is part of another, or has attributes")
     return call(f, deep_copy, [tensor, *args[1:]], kwargs)
 
 
@@ -191,7 +191,9 @@ def serve_resize(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     tensor, *sizes = world.materialize.for_torch(args)
     if kwargs or not sizes:
         return world.calls.native(f, torch.Tensor.resize_, args, kwargs)
-    return world.recorder.resize(tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes))
+    return world.recorder.reassignments.resize(
+        tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
+    )
 
 
 @serve(torch.Tensor.resize_as_, torch.resize_as_)
@@ -200,7 +202,7 @@ def serve_resize_as(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     given = world.materialize.for_torch(args)
     if len(given) != 2 or kwargs:
         return world.calls.native(f, torch.resize_as_, args, kwargs)
-    return world.recorder.resize(given[0], tuple(given[1].shape))
+    return world.recorder.reassignments.resize(given[0], tuple(given[1].shape))
 
 
 # ---- facts about symbols
@@ -213,7 +215,7 @@ def serve_check(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     condition = opened(args[0]) if args else None
     if type(condition) is not torch.SymBool:
         return f.world.calls.native(f, torch._check, args, kwargs)
-    return f.world.recorder.assume(condition)
+    return f.world.recorder.builder.numbers.assume(condition)
 
 
 def serving_check(check: Any) -> Any:

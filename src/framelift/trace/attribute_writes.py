@@ -46,7 +46,7 @@ class AttributeWrites(Part):
             return self.store_fixed(obj, name, value)
         if issubclass(type(obj), (type, types.ModuleType)):
             if issubclass(type(obj), type):
-                refuse(breaks.INTERNAL, f"attribute {name!r} set on a class")
+                refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
             if obj is builtins:  # every namespace that lacks a name looks there
                 refuse(breaks.EFFECT, f"{name!r} set in builtins")
             view.write(name, value)
@@ -73,7 +73,7 @@ class AttributeWrites(Part):
             and opened(self.world.functions.attribute(obj, name)) == value
         ):
             return None
-        refuse(breaks.INTERNAL, f"attribute {name!r} set on a {type(obj).__name__}")
+        refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a {type(obj).__name__}")
 
     @acts_for_program
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
@@ -85,7 +85,7 @@ class AttributeWrites(Part):
                 native(setattr, obj, name, value)
             self.world.calls.invoke(found.fset, obj, value)
         elif kind is GetSetDescriptorType:
-            refuse(breaks.INTERNAL, f"{name} set on an outside {type(obj).__name__}")
+            refuse(breaks.ATTRIBUTE_WRITE, f"{name} set on an outside {type(obj).__name__}")
         elif (
             found is not MISSING
             and kind is not MemberDescriptorType
@@ -116,7 +116,7 @@ class AttributeWrites(Part):
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
             if self.takes_no_attribute(obj, name):
                 native(delattr, obj, name)  # to be told so
-            refuse(breaks.INTERNAL, f"attribute {name!r} deleted from a {type(obj).__name__}")
+            refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} deleted from a {type(obj).__name__}")
         deleter = self.world.classes.attribute(type(obj), "__delattr__")
         if type(deleter) is FunctionType:
             self.world.calls.invoke(deleter, obj, name)

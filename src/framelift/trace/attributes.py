@@ -31,10 +31,10 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING, NULL
-from framelift.graph.overrides import PLAIN as TENSORS
+from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
 from framelift.graph.symbols import SYMBOLIC, settled
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
@@ -129,7 +129,7 @@ class Attributes(Part):
             obj = obj.open()
         cls = type(obj)
         if cls is FakeTensor:
-            of = self.world.recorder.class_of(obj)
+            of = self.world.recorder.subclasses.class_of(obj)
             found = (
                 class_attribute(torch.Tensor, name)
                 if of in TENSORS
@@ -244,7 +244,7 @@ class Attributes(Part):
             return Pending(self.world.inputs, view.source.child(Access.DICT), own_dictionary(obj))
         if name == "__class__":
             return type(obj)
-        refuse(breaks.INTERNAL, f"{name} of an outside {type(obj).__name__}")
+        refuse(breaks.INTERNALS, f"{name} of an outside {type(obj).__name__}")
 
     def view_of_dict(self, source: Source) -> View | None:
         """The view of the instance whose `__dict__` a source is; a module's is one of its namespace."""
@@ -257,10 +257,10 @@ class Attributes(Part):
         assert view is not None
         owner = view.outside
         if owner is builtins:  # every namespace that lacks a name looks there
-            refuse(breaks.INTERNAL, "the names of builtins as a dictionary")
+            refuse(breaks.INTERNALS, "the names of builtins as a dictionary")
         if not view.complete:
             if slots_of(type(owner)):  # a view does not tell the one kind of names from the other
-                refuse(breaks.INTERNAL, f"__dict__ of a {type(owner).__qualname__}, which has slots too")
+                refuse(breaks.INTERNALS, f"__dict__ of a {type(owner).__qualname__}, which has slots too")
             self.world.guards.add(source, Check.KEYS, tuple(held))
             original = {
                 name: Pending(self.world.inputs, view.source.child(Access.ATTR, name), value)
@@ -343,7 +343,7 @@ class Attributes(Part):
         if value is not DELETED:
             return value
         if name == "__dict__":
-            refuse(breaks.INTERNAL, "a module's __dict__ as a value")
+            refuse(breaks.INTERNALS, "a module's __dict__ as a value")
         if name == "__class__":
             return types.ModuleType
         hook = self.world.scopes.lookup(view, vars(module), "__getattr__")

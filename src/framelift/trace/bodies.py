@@ -19,65 +19,97 @@ from torch.utils import _pytree as pytree
 
 from framelift import _frame, _guards
 from framelift.core import breaks
-from framelift.core.breaks import Break, Place
-from framelift.graph.builder import Body, share_operands
+from framelift.core.breaks import Break
+from framelift.graph.body import GraphBody, share_operands
 from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import calls_back
+from framelift.trace.part import Part
 from framelift.trace.shadows import change_of
 from framelift.trace.world import TraceWorld
 
+# ---- bodies
+
 
 @contextlib.contextmanager
-def without_grad(recorder: Recorder) -> Iterator[None]:
-    """Where the operator itself sees to it that nothing is differentiated, and the graph need not say so."""
-    before = torch.is_grad_enabled()
-    recorder.set_grad(False)
+def body(
+    world: TraceWorld,
+    what: str,
+    inputs: Sequence[Any] = (),
+    *,
+    callee: Any = None,
+    may_write: bool = False,
+    grad: bool | None = None,
+    floats: bool = False,
+    in_backward: bool = False,
+) -> Iterator[GraphBody]:
+    """Calls within are recorded in a body, which is to be closed; the operator gives it the `inputs`. It runs
+    later, or never, or more than once: so it must change nothing from outside, nor what was made in the trace
+    and can be reached from the `callee`, nor, unless it `may_write` to them, the tensors that it is given."""
+    around = Unchanged(world, what, callee)
+    recorder = world.recorder
+    with recorder.higher_order.body(grad, takes_floats=floats, in_backward=in_backward) as made:
+        for value in inputs:
+            recorder.builder.operator_input(value)
+        yield made
+        around.check()
+        if not may_write:
+            refuse_writes(made, what)
+
+
+class Unchanged:
+    """What is around a body when it begins, to be compared when it ends."""
+
+    def __init__(self, world: TraceWorld, what: str, callee: Any = None) -> None:
+        self.world = world
+        self.what = what
+        self.effects = effects(world)
+        self.reached: dict[int, Any] = {}
+        if callee is not None:
+            reach(world, callee, self.reached)
+        self.states = {key: state_of(found) for key, found in self.reached.items()}
+
+    def check(self) -> None:
+        for key, found in self.reached.items():
+            now, before = state_of(found), self.states[key]
+            if len(now) != len(before) or not all(map(is_same, now, before)):
+                kind = type(found).__name__
+                raise Break(breaks.EFFECT, f"a change to a {kind} from outside in {self.what}")
+        if effects(self.world) != self.effects:
+            raise Break(breaks.EFFECT, f"a change to something from outside in {self.what}")
+
+
+def refuse_writes(made: GraphBody, what: str) -> None:
+    """What is run once more must not change tensors that it is given."""
+    for value in made.given:
+        if id(value) in made.changed:
+            place = made.changed[id(value)]
+            where = f", in line {place.line}: {place.expression}" if place is not None else ""
+            raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}{where}")
+
+
+@contextlib.contextmanager
+def breaks_named(what: str) -> Iterator[None]:
+    """A break in a callable says which one it is in."""
     try:
         yield
-    finally:
-        recorder.set_grad(before)
+    except Break as found:
+        found.context = f"{found.context}, in {what}" if found.context else f"in {what}"
+        raise
 
 
-@contextlib.contextmanager
-def without_effects(world: TraceWorld, what: str) -> Iterator[None]:
-    """What runs later, or never, or more than once, must not change anything outside now."""
-    before = effects(world)
-    yield
-    if effects(world) != before:
-        raise Break(breaks.EFFECT, f"a change to something from outside in {what}")
-
-
-@contextlib.contextmanager
-def unchanged_inside(world: TraceWorld, value: Any, what: str) -> Iterator[None]:
-    """The same for what was made while tracing, as far as it can be reached from a callable."""
-    reached: dict[int, Any] = {}
-    reach(world, value, reached)
-    before = {key: state_of(found) for key, found in reached.items()}
-    yield
-    for key, found in reached.items():
-        now = state_of(found)
-        if len(now) != len(before[key]) or not all(map(is_same, now, before[key])):
-            raise Break(breaks.EFFECT, f"a change to a {type(found).__name__} from outside in {what}")
+# ---- what a body may not change
 
 
 def is_same(now: Any, before: Any) -> bool:
     return unchanged(now, before) or (type(now) is type(before) is str and now == before)
 
 
-UNREACHED: tuple[type, ...] = (
-    torch.Tensor,
-    types.ModuleType,
-    types.CodeType,
-    type,
-    Pending,
-    TraceWorld,
-    Recorder,
-)
-UNREACHED += (torch.fx.Graph, torch.fx.Node, Body, *SYMBOLIC)
+UNREACHED: tuple[type, ...] = (torch.Tensor, types.ModuleType, types.CodeType, type, Pending)
+UNREACHED += (TraceWorld, Part, Recorder, torch.fx.Graph, torch.fx.Node, GraphBody, *SYMBOLIC)
 """What is looked after elsewhere."""
 STATELY = (dict, bytearray)
 """What the collector may not know of, though it changes."""
@@ -106,37 +138,6 @@ def state_of(value: Any) -> list[Any]:
     if hasattr(type(value), "__next__") and type(value).__module__ in ("builtins", "itertools"):
         found += [str(operator.length_hint(value, -1)), repr(value)]
     return found
-
-
-@contextlib.contextmanager
-def unchanged_operands(
-    recorder: Recorder, body: Body, what: str, handed: Sequence[Any] = ()
-) -> Iterator[None]:
-    """What is run once more must not change tensors from around it, nor those that it is handed."""
-    before, recorder.mutated = recorder.mutated, {}
-    try:
-        yield
-        given = [*handed, *(value for _, value, _ in body.operands)]
-        for value in given:
-            if id(value) in recorder.mutated:
-                where = at_line(recorder.mutated_at.get(id(value)))
-                raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}{where}")
-    finally:
-        recorder.mutated = {**before, **recorder.mutated}
-
-
-@contextlib.contextmanager
-def told(what: str) -> Iterator[None]:
-    """A break in a callable says which one it is in."""
-    try:
-        yield
-    except Break as found:
-        found.context = f"{found.context}, in {what}" if found.context else f"in {what}"
-        raise
-
-
-def at_line(place: Place | None) -> str:
-    return f", in line {place.line}: {place.expression}" if place is not None else ""
 
 
 def effects(world: TraceWorld) -> list[Any]:
@@ -205,7 +206,7 @@ class Traced:
     operator: str
     role: str
     """What the operator calls it: "true_fn"."""
-    body: Body
+    body: GraphBody
     leaves: list[Any]
     """Tensors, numbers and what else is in its result."""
     spec: pytree.TreeSpec
@@ -236,59 +237,45 @@ def traced(
     role: str,
     fn: Any,
     args: Sequence[Any],
-    handed: Sequence[Any] = (),
+    inputs: Sequence[Any] = (),
     grad: bool | None = None,
     bare: bool = False,
     aliases: bool = False,
     numbers: bool = False,
     floats: bool = False,
     once: bool = False,
+    in_backward: bool = False,
 ) -> Traced:
-    """Calls `fn(*args)` as a body that gives the tensors of its result; the operator hands over those in
-    `handed`, and all others that it uses are operands. It may not change anything that it is given. The graph
-    of a `bare` one gives the one tensor, and not a tuple of it; with `numbers` it gives these too. What an
+    """Calls `fn(*args)` as a body that gives the tensors of its result; the operator gives it the `inputs`,
+    and all others that it uses are operands. It may not change anything that it is given. The graph of a
+    `bare` one gives the one tensor, and not a tuple of it; with `numbers` it gives these too. What an
     operator of our own runs may use `floats` from around it that vary; what is run `once`, gradients or not,
-    may draw random numbers."""
+    may draw random numbers; what runs `in_backward` runs when gradients are computed."""
     recorder, what = world.recorder, f"{role} of {operator}"
-    outside, grad = torch.is_grad_enabled(), torch.is_grad_enabled() if grad is None else grad
-    drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
-    recorder.set_grad(grad)
-    try:
-        with (
-            recorder.body(floats) as body,
-            unchanged_operands(recorder, body, what, handed),
-            without_effects(world, what),
-            unchanged_inside(world, (fn, args), what),
-        ):
-            for tensor in handed:
-                recorder.handed(tensor)
-            with told(what):
-                out = world.materialize.for_torch(world.calls.invoke(fn, *args))
-            leaves, spec = pytree.tree_flatten(out)
-            found = Traced(operator, role, body, leaves, spec)
-            outputs = recorder.argument(fn, tuple(found.leaves if numbers else found.tensors))
-            outputs = outputs[0] if bare and outputs else outputs
-            if not aliases:
-                refuse_aliases(found, handed)
-            recorder.close_body(body, outputs, grad=grad, prune=True)
-        if recorder.fakes.has_drawn and not once and differentiated(body, handed):
-            # torch runs a body again for its gradients, which would draw other numbers
-            raise Break(breaks.RANDOM, f"{what}, which is differentiated")
-    finally:
-        recorder.fakes.has_drawn |= drawn
-        recorder.set_grad(outside)
+    grad = torch.is_grad_enabled() if grad is None else grad
+    settings: dict[str, Any] = {"grad": grad, "floats": floats, "in_backward": in_backward}
+    with body(world, what, inputs, callee=(fn, args), **settings) as made:
+        with breaks_named(what):
+            out = world.materialize.for_torch(world.calls.invoke(fn, *args))
+        found = Traced(operator, role, made, *pytree.tree_flatten(out))
+        outputs = recorder.builder.argument(fn, tuple(found.leaves if numbers else found.tensors))
+        if not aliases:
+            refuse_aliases(found)
+        recorder.higher_order.close(made, outputs[0] if bare and outputs else outputs, grad)
+        drawn_again = made.draws and not once and differentiated(made)
+    if drawn_again:  # torch runs a body again for its gradients, which would draw other numbers
+        raise Break(breaks.RANDOM, f"{what}, which is differentiated")
     return found
 
 
-def differentiated(body: Body, handed: Sequence[Any]) -> bool:
-    given = [*handed, *(value for _, value, _ in body.operands)]
+def differentiated(made: GraphBody) -> bool:
     with torch._C.DisableTorchFunction():
-        requiring = any(isinstance(value, torch.Tensor) and value.requires_grad for value in given)
+        requiring = any(isinstance(value, torch.Tensor) and value.requires_grad for value in made.given)
         return torch.is_grad_enabled() and requiring
 
 
 def fresh(recorder: Recorder, tensor: Any, sizes: Any = None, requires_grad: bool | None = None) -> Any:
-    """Another dense tensor that looks the same, to be handed to a body. Nothing else knows it: what a body
+    """Another dense tensor that looks the same, to be given to a body. Nothing else knows it: what a body
     leaves behind of it can't be used outside."""
     with torch._C.DisableTorchFunction(), recorder.fakes:
         sizes = tensor.shape if sizes is None else sizes
@@ -298,11 +285,10 @@ def fresh(recorder: Recorder, tensor: Any, sizes: Any = None, requires_grad: boo
     return made
 
 
-def refuse_aliases(found: Traced, handed: Sequence[Any]) -> None:
+def refuse_aliases(found: Traced) -> None:
     """Torch takes no body that gives back what it was given, or a view of it, or the same tensor twice."""
-    operands = [value for _, value, _ in found.body.operands if isinstance(value, torch.Tensor)]
+    given = [value for value in found.body.given if isinstance(value, torch.Tensor)]
     with torch._C.DisableTorchFunction():
-        given = [*operands, *(value for value in handed if isinstance(value, torch.Tensor))]
         seen = {storage(value): "something that it is given" for value in given}
         places = [storage(tensor) for tensor in found.tensors]
     for n, place in enumerate(places):
@@ -354,5 +340,5 @@ def record(world: Any, operator: Any, bodies: list[Traced], arrange: Any, **sett
     operands = share_operands([one.body for one in bodies])
     modules = [one.body.module() for one in bodies]
     names = {one.role: module for one, module in zip(bodies, modules, strict=True)}
-    out = world.recorder.call_with_bodies(operator, names, arrange(modules, tuple(operands)), settings)
+    out = world.recorder.higher_order.call(operator, names, arrange(modules, tuple(operands)), settings)
     return list(out)

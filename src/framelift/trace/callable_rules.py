@@ -225,7 +225,7 @@ def judge(fn: Any) -> CallableRule:
     return CallableRule(**entry) if complete else replace(judge_by_kind(fn), **entry)
 
 
-def refusal(fn: Any, reason: Reason = breaks.UNLICENSED_CALL, does: str = "") -> CallableRule:
+def refusal(fn: Any, reason: Reason = breaks.UNKNOWN_NATIVE, does: str = "") -> CallableRule:
     return CallableRule(refused=reason, why=f"{describe(fn)} ({does})" if does else describe(fn))
 
 

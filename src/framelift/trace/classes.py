@@ -17,9 +17,9 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.graph.symbols import PLAIN, SYMBOLIC
-from framelift.guards.guard import Check, ClassGuard
-from framelift.guards.sources import Access
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
+from framelift.guards.guard import ClassGuard
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.functions import CONSTANTS
@@ -177,9 +177,9 @@ class Classes(Part):
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""
         if type(obj) is FakeTensor:
-            return self.world.recorder.class_of(obj)
+            return self.world.recorder.subclasses.class_of(obj)
         if type(obj) in SYMBOLIC:
-            return PLAIN[type(obj)]
+            return PYTHON_TYPES[type(obj)]
         if type(obj) in ABSTRACT:
             return self.world.abstract(obj).class_of(obj)
         return stood_for(type(obj))

@@ -16,8 +16,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part

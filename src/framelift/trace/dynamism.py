@@ -16,7 +16,8 @@ import torch
 from framelift.core.config import config
 from framelift.graph.symbols import Dim
 from framelift.guards.guard import VARIES
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access
+from framelift.guards.sources import Source
 
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
 """How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""

@@ -15,8 +15,8 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.part import Part
@@ -154,7 +154,7 @@ class Functions(Part):
         if self.is_made_anew(fn):
             self.world.guards.add(self.world.inputs.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
-            refuse(breaks.INTERNAL, f"{name} of an outside function")
+            refuse(breaks.INTERNALS, f"{name} of an outside function")
         if class_attribute(FunctionType, name) is not MISSING:
             value = getattr(fn, name)
             if name == "__dict__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.core.sentinels import MISSING
-from framelift.guards.guard import Check, Guard
+from framelift.guards.guard import Guard
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part

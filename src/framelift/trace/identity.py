@@ -12,9 +12,9 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import settled
-from framelift.guards.guard import Check
 from framelift.guards.hashing import is_hashed_with_effects
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.arithmetic import NUMBERS

@@ -16,8 +16,8 @@ import torch
 import torch.fx
 
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Root, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Root, Source
 from framelift.trace.dynamism import Dynamism
 from framelift.trace.part import Part
 from framelift.trace.type_rules import rule_of_type
@@ -99,15 +99,15 @@ class Inputs(Part):
         return None
 
     def known_of(self, value: Any) -> Any:
-        at = self.world.recorder.input_of.get(id(value))
-        return self.known.get(id(self.world.recorder.inputs[at][1] if at is not None else value))
+        at = self.world.recorder.inputs.index_of.get(id(value))
+        return self.known.get(id(self.world.recorder.inputs.entries[at][1] if at is not None else value))
 
     def symbolic_number(self, value: int | float, source: Source) -> Any:
         found = self.numbers.get(source)
         if found is None:
             self.world.guards.add(source, Check.TYPE, type(value))
-            found = self.numbers[source] = self.world.recorder.number(value)
-            self.number_inputs[self.world.recorder.inputs[-1][0]] = source
+            found = self.numbers[source] = self.world.recorder.builder.numbers.add_input(value)
+            self.number_inputs[self.world.recorder.inputs.entries[-1][0]] = source
         return found
 
     def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
@@ -120,5 +120,5 @@ class Inputs(Part):
         if number is not None:
             return number
         if id(value) not in self.known:  # a plain tensor that shares the data of one with a class of its own
-            value = next(tensor for known, tensor, _ in self.world.recorder.inputs if known is node)
+            value = next(tensor for known, tensor, _ in self.world.recorder.inputs.entries if known is node)
         return self.known[id(value)].source

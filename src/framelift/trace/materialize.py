@@ -87,7 +87,7 @@ class Materialize(Part):
         if cls in ATOMS or id(value) in seen:
             if (
                 cls is torch.Size
-                and self.world.recorder.symbols is not None
+                and self.world.recorder.builder.symbols is not None
                 and type(seen) is not SeenByTorch
             ):
                 return settled(value)

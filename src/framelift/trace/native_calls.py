@@ -32,8 +32,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import data_dependence, is_symbolic, simplest
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
@@ -186,7 +185,7 @@ class NativeCalls(Part):
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.world.recorder.symbols is not None and rule.on_symbols is not None and not kwargs:
+        if self.world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
             numbers = self.world.materialize.for_torch(args)
             if are_numbers(numbers):
                 return self.compute(rule.on_symbols, numbers)
@@ -411,7 +410,7 @@ def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dic
     function = vars(scripted).get("_torchdynamo_inline")
     compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
     if compiled is None or compiled.qualified_name != scripted.qualified_name:
-        refuse(breaks.UNLICENSED_CALL, "a function of TorchScript's whose source is not known")
+        refuse(breaks.UNKNOWN_NATIVE, "a function of TorchScript's whose source is not known")
     target = Pending(world.inputs, world.inputs.root.constant(function, function.__name__), function)
     return world.calls.invoke(target, *args, **kwargs)
 

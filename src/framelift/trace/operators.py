@@ -13,9 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
-from framelift.graph.symbols import PLAIN, SYMBOLIC, data_dependence, settled, simplest
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
 from framelift.trace.callable_rules import rule_of
@@ -48,7 +47,7 @@ class Operators(Part):
             cls = type(operand)
             if cls is FakeTensor:
                 tensors = True
-            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.symbols is not None):
+            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.builder.symbols is not None):
                 symbols = True
             elif cls not in ATOMS:
                 break
@@ -147,7 +146,7 @@ class Operators(Part):
             return native(isinstance, value.value, cls)
         value = opened(value)
         if type(value) in SYMBOLIC:
-            value = PLAIN[type(value)]()
+            value = PYTHON_TYPES[type(value)]()
         if type(value) is cls:
             return True  # nobody is asked
         self.world.classes.guard_check(cls, "__instancecheck__")

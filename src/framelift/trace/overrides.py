@@ -29,12 +29,12 @@ class Overrides(Part):
         handler = self.world.attributes.load(mode, "__torch_function__")
         fn = handler.__func__ if type(handler) is MethodType else None
         if type(fn) is not FunctionType or not self.world.calls.interprets(fn):
-            refuse(breaks.INTERNAL, f"the torch function mode {type(mode).__qualname__}")
+            refuse(breaks.TORCH_STATE, f"the torch function mode {type(mode).__qualname__}")
         return handler
 
     def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
         """Calls the `__torch_function__` of a mode."""
         handler = self.check_mode(mode)
-        classes = tuple(self.world.recorder.overloaded(args, kwargs or {}))
+        classes = tuple(self.world.recorder.subclasses.overloaded(args, kwargs or {}))
         given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
         return self.world.materialize.for_torch(self.world.calls.invoke(handler, *given))

@@ -24,10 +24,10 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
 from framelift.graph.arguments import gather
-from framelift.graph.builder import describe
+from framelift.graph.functions import describe
 from framelift.graph.symbols import SYMBOLIC
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.trace.type_rules import rule_of_type
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class RuntimeCalls:
 
     def check_place(self) -> None:
         """The body of an operator may run at another time, or never."""
-        if len(self.world.recorder.bodies) > 1:
+        if self.world.recorder.builder.in_body:
             raise Break(breaks.RANDOM, "numbers drawn in what an operator is given to call")
 
     def is_fixed(self, value: Any) -> bool:
@@ -87,8 +87,8 @@ class RuntimeCalls:
             return all(map(self.is_fixed, value))
         if isinstance(value, torch.Tensor):
             recorder = self.world.recorder
-            at = recorder.input_of.get(id(value))
-            return at is not None and id(value) not in recorder.mutated
+            at = recorder.inputs.index_of.get(id(value))
+            return at is not None and id(value) not in recorder.mutations.changed
         if type(value) is int:
             return abs(value) < WIDE
         return type(value) in op_memory.ATOMS
@@ -117,19 +117,19 @@ class RuntimeCalls:
         return self.world.inputs.know(made, made, self.note(fn, args, kwargs))
 
     def tensor(self, example: torch.Tensor, source: Source) -> Any:
-        return self.world.inputs.know(example, self.world.recorder.input(example), source)
+        return self.world.inputs.know(example, self.world.recorder.add_input(example), source)
 
     def number(self, example: int | float, source: Source) -> Any:
         """A number that may be any other the next time, so nothing can be decided by it."""
         recorder = self.world.recorder
-        symbols = recorder.symbolise()
+        symbols = recorder.builder.symbolise()
         self.numbers[source] = example
         with outside_of_modes():
             scalar = as_scalar(example)
         fake = self.tensor(scalar, self.note(as_scalar, (source,), {}, pure=True))
         with symbols.asking_data():
             symbol = recorder.call(torch.Tensor.item, (fake,), {})
-        recorder.impure.discard(recorder.terms[symbol.node.expr])
+        recorder.builder.numbers.drop_if_unused(symbol)
         self.symbols[symbol.node.expr] = source
         return symbol
 
@@ -161,17 +161,14 @@ class RuntimeCalls:
     def at_default(self, fn: Any, args: tuple[Any, ...]) -> None:
         """Something is done to the generator that the graph draws from."""
         self.check_place()
-        fakes = self.world.recorder.fakes
-        late = fakes.has_drawn or fakes.sealed
+        late = self.world.recorder.random_numbers.set_generator()
         if late:  # the graph may write to what is given
             args = tuple(self.copy(x) if isinstance(x, torch.Tensor) else x for x in args)
         self.note(fn, args, {}, late=late)
-        fakes.sealed = late
 
     def state_of_default(self, fn: Any) -> Any:
         self.check_place()
-        fakes = self.world.recorder.fakes
-        if fakes.has_drawn or fakes.sealed:
+        if self.world.recorder.random_numbers.drawn or self.world.recorder.random_numbers.generator_set:
             raise Break(breaks.RANDOM, "the state of torch's generator, after the graph has drawn from it")
         with outside_of_modes():
             state = DEFAULT.get_state()
@@ -206,7 +203,7 @@ class RuntimeCalls:
         given = (*args, *kwargs.values())
         if fn not in FACTORIES or not all(map(self.is_fixed, given)) or tensors_in(given) or "out" in kwargs:
             raise Break(breaks.RANDOM, f"{describe(fn)} of tensors, with a torch.Generator")
-        if torch.is_inference_mode_enabled() or recorder.in_modes:
+        if torch.is_inference_mode_enabled() or recorder.modes.active:
             raise Break(breaks.RANDOM, f"{describe(fn)} with a torch.Generator, in a context of torch's")
         self.check_place()
         with outside_of_modes():

@@ -14,8 +14,8 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
 from framelift.trace.views import DELETED, View
@@ -104,7 +104,7 @@ class Scopes(Part):
         view.write(name, DELETED)
 
     def as_value(self, scope: dict[str, Any]) -> Any:
-        refuse(breaks.INTERNAL, "globals() as a value")
+        refuse(breaks.INTERNALS, "globals() as a value")
 
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")

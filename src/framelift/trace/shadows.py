@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.type_rules import Calls, rule_of_type
 from framelift.trace.views import namespace_changes, own_dictionary

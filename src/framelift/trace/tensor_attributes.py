@@ -15,12 +15,11 @@ from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
 from framelift.graph.data_reassignment import set_data
-from framelift.graph.overrides import PLAIN as TENSORS
-from framelift.graph.overrides import overrides
-from framelift.graph.recorder import METADATA
+from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
+from framelift.graph.functions import METADATA
+from framelift.graph.subclasses import overrides
 from framelift.graph.symbols import SYMBOLIC
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
@@ -41,8 +40,8 @@ UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 
 
 OF_THE_REAL_ONE = {
-    **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.INTERNAL),
-    **dict.fromkeys(("__dict__", "__getstate__", "__reduce__", "__sizeof__", "__dir__"), breaks.INTERNAL),
+    **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.TENSOR_STATE),
+    **dict.fromkeys(("__dict__", "__getstate__", "__reduce__", "__sizeof__", "__dir__"), breaks.TENSOR_STATE),
     "__hash__": breaks.IDENTITY,
     "tolist": breaks.DATA_DEPENDENT_VALUE,
 }
@@ -52,23 +51,23 @@ OF_THE_REAL_ONE = {
 class TensorAttributes(Part):
     @acts_for_program
     def attribute(self, fake: Any, name: str) -> Any:
-        cls = self.world.recorder.class_of(fake)
+        cls = self.world.recorder.subclasses.class_of(fake)
         if cls not in TENSORS:
             own = self.subclass_attribute(fake, cls, name)
             if own is not MISSING:
                 return own
-        if name in METADATA and self.world.recorder.in_modes:
+        if name in METADATA and self.world.recorder.modes.active:
             return native(getattr, fake, name)  # torch asks these
         if name in METADATA:
-            self.world.recorder.note_fact(name, fake)
+            self.world.recorder.inputs.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
                 if name == "nbytes":  # which torch does not compute of symbols
                     return fake.numel() * fake.element_size()
                 return getattr(fake, name)
         if name == "__class__":
-            return self.world.recorder.class_of(fake)
+            return self.world.recorder.subclasses.class_of(fake)
         found = class_attribute(torch.Tensor, name)
-        at = self.world.recorder.input_of.get(id(fake))
+        at = self.world.recorder.inputs.index_of.get(id(fake))
         if found is not MISSING:
             if name == "grad_fn" and self.attribute(fake, "is_leaf"):
                 return None
@@ -77,9 +76,9 @@ class TensorAttributes(Part):
             if at is not None and name in UNGUARDED_OF_INPUTS:
                 return self.input_attribute(fake, at, name)
             if name == "grad":
-                return self.world.recorder.attributes.get(id(fake), {}).get(name)
+                return self.world.recorder.subclasses.attributes_of(fake).get(name)
             if name == "retains_grad":
-                return id(fake) in self.world.recorder.retained
+                return id(fake) in self.world.recorder.histories.retained
             if name == "output_nr" and self.attribute(fake, "is_leaf"):
                 return 0
             if name in OF_THE_REAL_ONE:
@@ -88,16 +87,16 @@ class TensorAttributes(Part):
         own = self.own(fake, name)
         if own is not MISSING:
             return own
-        if id(fake) in self.world.recorder.behind and at is None:
+        if id(fake) in self.world.recorder.wrappers.behind and at is None:
             return self.wrapper_attribute(fake, name)
-        text = f"'{self.world.recorder.class_of(fake).__name__}' object has no attribute '{name}'"
+        text = f"'{self.world.recorder.subclasses.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
 
     def own(self, fake: Any, name: str) -> Any:
         """What the program has set on a tensor; MISSING if nothing."""
-        at = self.world.recorder.input_of.get(id(fake))
+        at = self.world.recorder.inputs.index_of.get(id(fake))
         if at is None:
-            return self.world.recorder.attributes.get(id(fake), {}).get(name, MISSING)
+            return self.world.recorder.subclasses.attributes_of(fake).get(name, MISSING)
         view = self.view(at)
         own = self.world.attributes.own(view, view.outside, name)
         return MISSING if own is DELETED else own
@@ -105,16 +104,16 @@ class TensorAttributes(Part):
     def wrapper_attribute(self, face: Any, name: str) -> Any:
         """What the class of a tensor around others has set on a result of its own. Only what it says beside
         its tensors is sure to be there: that is what the wrappers of a trace were made of."""
-        found = self.world.recorder.told_by_wrapper(face, name)
+        found = self.world.recorder.wrappers.attribute(face, name)
         if type(found) not in op_memory.ATOMS:
-            refuse(breaks.INTERNAL, f"attribute {name!r} of a tensor that wraps others")
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} of a tensor that wraps others")
         return found
 
     def has_no_attributes(self, fake: Any) -> bool:
         """Whether the program has set nothing on a tensor."""
-        at = self.world.recorder.input_of.get(id(fake))
+        at = self.world.recorder.inputs.index_of.get(id(fake))
         if at is None:
-            return not self.world.recorder.attributes.get(id(fake))
+            return not self.world.recorder.subclasses.attributes_of(fake)
         view = self.view(at)
         if own_dictionary(view.outside) or view.changes():
             return False
@@ -123,14 +122,14 @@ class TensorAttributes(Part):
 
     def is_bare(self, fake: Any) -> bool:
         """Whether all that there is to a tensor is its data."""
-        if self.world.recorder.class_of(fake) is not Tensor or not self.attribute(fake, "is_leaf"):
+        if self.world.recorder.subclasses.class_of(fake) is not Tensor or not self.attribute(fake, "is_leaf"):
             return False
         plain = not fake.requires_grad and fake.layout is torch.strided and not fake.is_inference()
         return plain and opened(self.attribute(fake, "grad")) is None and self.has_no_attributes(fake)
 
     def view(self, at: int) -> View:
         """What the trace has read of, or set on, a tensor that came in."""
-        tensor = self.world.recorder.inputs[at][1]
+        tensor = self.world.recorder.inputs.entries[at][1]
         view = self.world.attributes.views.get(id(tensor))
         if view is None:
             view = self.world.attributes.views[id(tensor)] = View(
@@ -140,10 +139,12 @@ class TensorAttributes(Part):
 
     def subclass_attribute(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
-        if id(fake) in self.world.recorder.behind and name in rule_of_type(cls).described_by:
+        if id(fake) in self.world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
-        if id(fake) in self.world.recorder.behind and name in self.world.recorder.parts_of(fake):
-            return self.world.recorder.part(fake, name)
+        if id(
+            fake
+        ) in self.world.recorder.wrappers.behind and name in self.world.recorder.wrappers.part_names(fake):
+            return self.world.recorder.wrappers.part(fake, name)
         found = self.world.classes.attribute(cls, name)
         if found is class_attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
@@ -158,14 +159,14 @@ class TensorAttributes(Part):
     def description(self, fake: Any, name: str) -> Any:
         """What a tensor around others says of itself, which is guarded where that one comes from outside."""
         with torch._C.DisableTorchFunction():
-            found = getattr(self.world.recorder.behind[id(fake)], name)
+            found = getattr(self.world.recorder.wrappers.behind[id(fake)], name)
         if rule_of_type(type(found)).by_identity:
             return self.world.inputs.load(found, self.world.inputs.root.constant(found, name))
         return found
 
     def input_attribute(self, fake: Any, at: int, name: str) -> Any:
         if name == "grad":
-            if self.world.recorder.later:
+            if self.world.recorder.builder.in_backward:
                 refuse(breaks.EFFECT, "Tensor.grad, read while gradients are computed")
             view = self.view(at)
             if "grad" not in view.values:
@@ -173,18 +174,20 @@ class TensorAttributes(Part):
                     grad = view.outside.grad
                 view.values["grad"] = self.world.guards.found(view.source.child(Access.GRAD), grad)
             return view.values["grad"]
-        refuse(breaks.INTERNAL, f"Tensor.{name} of an input")
+        refuse(breaks.TENSOR_STATE, f"Tensor.{name} of an input")
 
     def store(self, fake: Any, name: str, value: Any) -> None:
         found = class_attribute(torch.Tensor, name)
-        if id(fake) in self.world.recorder.behind and found is MISSING:
-            refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor that wraps others")
+        if id(fake) in self.world.recorder.wrappers.behind and found is MISSING:
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
             self.world.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
         if name == "data":
-            value = self.world.recorder.displace(fake, opened(value), "Tensor.data = ...", set_data)
-            if id(fake) not in self.world.recorder.input_of:
+            value = self.world.recorder.reassignments.assign(
+                fake, opened(value), "Tensor.data = ...", set_data
+            )
+            if id(fake) not in self.world.recorder.inputs.index_of:
                 return
         elif name in ("real", "imag") and type(opened(value)) is FakeTensor:
             self.world.recorder.call(Tensor.copy_, (self.attribute(fake, name), opened(value)), {})
@@ -194,19 +197,19 @@ class TensorAttributes(Part):
         elif found is not MISSING:
             refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
         elif self.world.classes.describes(
-            type(self.world.classes.attribute(self.world.recorder.class_of(fake), name)), "__set__"
+            type(self.world.classes.attribute(self.world.recorder.subclasses.class_of(fake), name)), "__set__"
         ):
-            refuse(breaks.INTERNAL, f"attribute {name!r} set on a tensor")
-        at = self.world.recorder.input_of.get(id(fake))
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor")
+        at = self.world.recorder.inputs.index_of.get(id(fake))
         if at is None:
-            self.world.recorder.attributes.setdefault(id(fake), {})[name] = value
+            self.world.recorder.subclasses.set_attribute(fake, name, value)
         else:
             self.view(at).write(name, value)
 
     def set_data(self, fake: Any, other: Any) -> Any:
         """`Tensor.set_`."""
-        at = self.world.recorder.input_of.get(id(fake))
-        alias = self.world.recorder.displace(fake, other, "Tensor.set_", Tensor.set_)
+        at = self.world.recorder.inputs.index_of.get(id(fake))
+        alias = self.world.recorder.reassignments.assign(fake, other, "Tensor.set_", Tensor.set_)
         if at is not None:
             self.view(at).write("set_", alias)
         return fake
@@ -227,7 +230,7 @@ class TensorAttributes(Part):
             return any(self.is_instance(fake, item) for item in cls)
         if cls is FakeTensor:
             return False
-        return issubclass(self.world.recorder.class_of(fake), cls) or isinstance(fake, cls)
+        return issubclass(self.world.recorder.subclasses.class_of(fake), cls) or isinstance(fake, cls)
 
     def index(self, key: Any) -> Any:
         """What a tensor is indexed with; objects of the program say themselves which number they are."""

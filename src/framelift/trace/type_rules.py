@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from framelift.core.per_code import PerCode
-from framelift.guards.guard import Check
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.trace.abstract_values import AbstractValues
 from framelift.trace.type_facts import is_hashed_oddly

@@ -10,8 +10,8 @@ import torch
 
 from framelift.core import breaks
 from framelift.core.breaks import refuse
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import unchanged
 from framelift.trace.decimals import DecimalFlags, Signal, context_text
 from framelift.trace.functions import contents_of
@@ -87,7 +87,7 @@ class WrittenState(Part):
             if id(own) in changed or (
                 (id(own) in met or id(own) in self.world.inputs.known) and view.changes()
             ):
-                refuse(breaks.INTERNAL, f"{view.source} changed, and its __dict__ found elsewhere")
+                refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
 
     def guard_apart(self, written: Writes) -> None:
         others: dict[type, list[tuple[Source, Any]]] = {}

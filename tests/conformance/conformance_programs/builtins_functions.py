@@ -256,7 +256,7 @@ def printing_to_many_places(x):
     return y * 2
 
 
-@program(breaks=("run-time effect", "unlicensed native call"))
+@program(breaks=("run-time effect", "unknown native function"))
 def opening_a_file(x):
     y = x + 1
     with open(__file__) as file:
@@ -281,7 +281,7 @@ def a_breakpoint_calls_the_hook(x):
     return y * 2, found
 
 
-@program(breaks=("run-time effect", "not supported"))
+@program(breaks=("run-time effect", "internals of an object"))
 def source_is_run(x):
     y = x + 1
     scope: dict = {}
@@ -290,7 +290,7 @@ def source_is_run(x):
     return y * 2, scope["v"], eval(code, {"v": 4}), eval("1 + 2")
 
 
-@program(breaks="not supported")
+@program(breaks="internals of an object")
 def the_globals_as_a_dictionary(x):
     y = x + 1
     return y * 2, globals()["_neg"] is _neg

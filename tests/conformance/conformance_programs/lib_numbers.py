@@ -94,7 +94,7 @@ for _module, _cases in PURE.items():
         )
 
 
-@program(breaks=("unlicensed native call", "not supported"))
+@program(breaks=("unknown native function", "attribute that can't be set"))
 def a_decimal_context_of_its_own(x):
     with decimal.localcontext() as context:
         context.prec = 5

@@ -430,7 +430,7 @@ for _name, _use in TYPING.items():
     add_source(f"lib_runtime::typing_{_name}", f"import typing\ndef f(x):\n    return x + 1, ({_use})\n")
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def type_variables_are_named_after_their_module(x):
     y = x + 1
     return y * 2, typing.TypeVar("T").__name__, typing.NewType("UserId", int)(5)

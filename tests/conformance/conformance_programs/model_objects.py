@@ -43,7 +43,7 @@ def vars_of_a_given(x, o):
     return sorted(vars(o)), o.other + o.third, "value" in o.__dict__, len(o.__dict__)
 
 
-@program(given=lambda: (_Plain(torch.ones(3)),), breaks="not supported")
+@program(given=lambda: (_Plain(torch.ones(3)),), breaks="attribute that can't be set")
 def the_dict_of_a_given_is_replaced(x, o):
     o.__dict__ = {"value": x * 2}
     return o.value
@@ -306,7 +306,7 @@ def field_metadata(x):
 
 # Weak references
 
-_WEAK = ("unlicensed native call", "opaque object")
+_WEAK = ("unknown native function", "opaque object")
 """What they keep is in C, and what they call when an object dies must be called at run time."""
 
 
@@ -351,7 +351,7 @@ def a_proxy_from_outside(x):
     return y + _PROXY.value
 
 
-@program(given=lambda: (_Plain(torch.ones(3)),), breaks="unlicensed native call")
+@program(given=lambda: (_Plain(torch.ones(3)),), breaks="unknown native function")
 def a_weak_method(x, o):
     o.method = 1
     reference = weakref.WeakMethod(_Holder(x).get)

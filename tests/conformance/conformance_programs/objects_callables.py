@@ -196,7 +196,7 @@ chapter(
     Kind("partial", lambda: functools.partial(doubled, extra=5), lambda: functools.partial(halved), CALLED + "parts: v.func, v.args, v.keywords\n"),
     Kind("nested_partial", lambda: functools.partial(functools.partial(doubled, 2), extra=1), own="called: v(), v(extra=x)"),
     Kind("bound_method", lambda: Adder(2).add, lambda: Adder(3).add, CALLED + "parts: v.__self__.number, v.__func__.__name__, v.__name__, v.__self__ is v.__self__, v == v\n", breaks={"hashed": ADDRESS}),
-    Kind("overriding_method", lambda: Derived(2).add, own=CALLED, breaks={"deeply_copied": "not supported", "hashed": ADDRESS}),
+    Kind("overriding_method", lambda: Derived(2).add, own=CALLED, breaks={"deeply_copied": "internals of an object", "hashed": ADDRESS}),
     Kind("class_method", lambda: Adder.named, lambda: Derived.named, "called: v(x), v.__self__, v.__func__.__name__"),
     Kind("callable_object", lambda: Adder(2), lambda: Adder(3), CALLED + "attribute: v.number, v.twice\nchanged: v.number += 1\n"),
     Kind("builtin", lambda: len, lambda: max, "called: v([1, 2]), v.__name__, v.__self__\nmapped: list(map(v, ['ab']))\n"),

@@ -112,7 +112,7 @@ chapter(
         lambda: torch.device("cpu", 0),
         "attributes: v.type, v.index\nused: x.to(v), torch.zeros(2, device=v), x.device == v",
     ),
-    Kind("layout", lambda: torch.strided, lambda: torch.sparse_coo, "used: x.layout == v, x.layout is v", {"copied": "unlicensed native call", "deeply_copied": "unlicensed native call"}),
+    Kind("layout", lambda: torch.strided, lambda: torch.sparse_coo, "used: x.layout == v, x.layout is v", {"copied": "unknown native function", "deeply_copied": "unknown native function"}),
     Kind(
         "memory_format",
         lambda: torch.contiguous_format,

@@ -243,7 +243,7 @@ chapter(
     Kind("ordered_items", lambda: ordered(a=1, b=2).items(), lambda: ordered(b=1).items(), "asked: ('a', 1) in v, list(v)"),
     Kind("bytearray", lambda: bytearray(b"abc"), lambda: bytearray(b"d"), "indexed: v[0], v[1:], v.hex(), bytes(v)\nassigned: v[0] = 65\nappended: v.append(66)", {}, "unpacked"),
     Kind("memoryview", lambda: memoryview(b"abc"), own="indexed: v[0], v[1:].tobytes(), v.nbytes, bytes(v)", breaks=ITERATED | each("truth length hashed indexed", "opaque object"), without="text unpacked contained enumerated equal"),
-    Kind("array", lambda: array.array("i", [1, 2]), lambda: array.array("i", [3]), "indexed: v[0], v.typecode, v.tolist()\nappended: v.append(3)", ITERATED | each("truth length text", "opaque object") | each("indexed", ("opaque object", "unlicensed native call")) | each("copied appended", "unlicensed native call"), "unpacked contained enumerated equal ordered deeply_copied"),
+    Kind("array", lambda: array.array("i", [1, 2]), lambda: array.array("i", [3]), "indexed: v[0], v.typecode, v.tolist()\nappended: v.append(3)", ITERATED | each("truth length text", "opaque object") | each("indexed", ("opaque object", "unknown native function")) | each("copied appended", "unknown native function"), "unpacked contained enumerated equal ordered deeply_copied"),
     Kind("model_output", lambda: BaseModelOutput(last_hidden_state=torch.ones(2)), lambda: BaseModelOutput(last_hidden_state=torch.zeros(2), hidden_states=(torch.ones(1),)), """
         read: v.last_hidden_state + 1, v["last_hidden_state"] * 2, v[0], v.hidden_states, v.to_tuple(), "attentions" in v
         changed: v.hidden_states = (x,)

@@ -465,14 +465,14 @@ def copies_of_given_collections(x, ordered, default, queue):
     return copy.copy(ordered), copy.deepcopy(default), copy.copy(queue), queue.copy(), default.copy(), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def pickled_and_back(x):
     y = x + 1
     made = pickle.loads(pickle.dumps({"a": [1, (2, 3)]}))
     return made, y * 2
 
 
-@program(given=lambda: (Pickled(4),), breaks="unlicensed native call")
+@program(given=lambda: (Pickled(4),), breaks="unknown native function")
 def a_given_object_pickled_and_back(x, held):
     y = x + 1
     return pickle.loads(pickle.dumps(held)).value, y
@@ -513,14 +513,14 @@ def comparing_lists_with_tensors_first(x):
 # Collection
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_collector_is_asked(x):
     y = x + 1
     gc.collect()
     return y * 2
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_collector_is_switched(x):
     was = gc.isenabled()
     y = x + 1

@@ -301,7 +301,7 @@ ADVANCED = """
 """
 OPAQUE = "opaque object"
 BEFORE = "iterator from before"
-UNLICENSED = "unlicensed native call"
+UNLICENSED = "unknown native function"
 EFFECT = "run-time effect"
 WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
 
@@ -366,7 +366,7 @@ chapter(
     Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), without="copied deeply_copied"),
     Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", each("text copied", EFFECT), "deeply_copied", {"logging": logging}),
     Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name", breaks={"hashed": OPAQUE, "read": (OPAQUE, UNLICENSED)}),
-    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)", breaks={"set": "not supported", "read": OPAQUE}),
+    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)", breaks={"set": "attribute that can't be set", "read": OPAQUE}),
     Kind("lock", threading.Lock, own="held:\n    with v:\n        out.append(v.locked())\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", breaks=each("asked set", UNLICENSED), without="text"),
@@ -377,8 +377,8 @@ chapter(
     Kind("template", lambda: string.Template("a $b"), own="used: v.substitute(b=1), v.template"),
     Kind("exit_stack", contextlib.ExitStack, own="read: v._exit_callbacks", without="text"),
     Kind("exception", lambda: ValueError("a", 1), lambda: ValueError("b"), "read: v.args, type(v).__name__, v.__cause__, v.__traceback__", each("text copied", OPAQUE), "deeply_copied"),
-    Kind("raised_exception", lambda: raised(Failure(3)), lambda: raised(Failure(4)), "read: v.args, v.code, v.__traceback__ is None", {"text": OPAQUE, "copied": (OPAQUE, "not supported")}, "deeply_copied"),
-    Kind("caused_exception", lambda: raised_from(Failure(3), KeyError("k")), own="read: type(v.__cause__).__name__, v.__suppress_context__, v.__context__ is None", breaks={"text": OPAQUE, "copied": (OPAQUE, "not supported")}, without="deeply_copied"),
+    Kind("raised_exception", lambda: raised(Failure(3)), lambda: raised(Failure(4)), "read: v.args, v.code, v.__traceback__ is None", {"text": OPAQUE, "copied": (OPAQUE, "attribute that can't be set")}, "deeply_copied"),
+    Kind("caused_exception", lambda: raised_from(Failure(3), KeyError("k")), own="read: type(v.__cause__).__name__, v.__suppress_context__, v.__context__ is None", breaks={"text": OPAQUE, "copied": (OPAQUE, "attribute that can't be set")}, without="deeply_copied"),
     Kind("exception_group", lambda: ExceptionGroup("g", [ValueError(1), KeyError(2)]), own="read: v.message, len(v.exceptions)", breaks=each("text copied", OPAQUE), without="deeply_copied"),
     Kind("modules_of_python", lambda: sys.modules, own="read: 'torch' in v, v['math'].pi, v.get('no such')", without="iterated unpacked contained enumerated keys equal text copied deeply_copied returned passed stored listed"),
     iterator("list_iterator", lambda: begun([1, 2, 3])),

@@ -190,7 +190,7 @@ def documentation(x):
     return inspect.getdoc(_documented), _Shape.__doc__, inspect.cleandoc("  a\n    b"), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def source_lines(x):
     y = x + 1
     return inspect.getsource(_documented).startswith("def _documented"), y
@@ -255,7 +255,7 @@ def the_variables_of_the_caller(x):
     return inner(), here, x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_whole_stack(x):
     y = x + 1
     return inspect.stack()[0].function, y
@@ -292,7 +292,7 @@ def annotations_of_a_class(x):
     return list(_Shape.__annotations__), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def type_hints(x):
     y = x + 1
     return sorted(typing.get_type_hints(_Pile.top)), y
@@ -368,7 +368,7 @@ def locals_by_format(x):
     return "{name}-{number}".format(**locals()), x + 1
 
 
-@program(breaks="not supported")
+@program(breaks="internals of an object")
 def global_names(x):
     y = x + 1
     return globals()["LIMIT"], "no such" in globals(), y
@@ -473,7 +473,7 @@ def a_class_is_made_by_a_call(x):
     return made("m").twice(), made.__name__, issubclass(made, _Shape), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def builtins_by_name(x):
     return getattr(builtins, "len")([1]), "len" in dir(builtins), builtins.max(1, 2), x + 1
 
@@ -494,7 +494,7 @@ def a_statement_from_text(x):
     return scope["z"] + 1
 
 
-@program(breaks=("run-time effect", "not supported"))
+@program(breaks=("run-time effect", "internals of an object"))
 def compiled_text(x):
     y = x + 1
     return eval(compile("1 + 2", "text", "eval")), y

@@ -79,19 +79,19 @@ def the_modules(x):
     return "torch" in sys.modules, sys.modules["torch"] is torch, "no such" in sys.modules, x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_recursion_limit(x):
     y = x + 1
     return sys.getrecursionlimit() > 10, y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_size_of_an_object(x):
     y = x + 1
     return sys.getsizeof([]) > 0, y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_references_to_an_object(x):
     y = x + 1
     return sys.getrefcount([]) > 0, y
@@ -177,7 +177,7 @@ def how_many_processors(x):
     return os.cpu_count() >= 1, y
 
 
-@program(breaks=("run-time effect", "unlicensed native call"))
+@program(breaks=("run-time effect", "unknown native function"))
 def a_file_is_read(x):
     y = x + 1
     with open(os.devnull) as file:
@@ -202,7 +202,7 @@ def a_warning(x):
     return y * 2
 
 
-@program(breaks=("run-time effect", "unlicensed native call", "iterator from before", "opaque object"))
+@program(breaks=("run-time effect", "unknown native function", "iterator from before", "opaque object"))
 def a_caught_warning(x):
     y = x + 1
     with warnings.catch_warnings(record=True) as caught:
@@ -211,7 +211,7 @@ def a_caught_warning(x):
     return y, [str(each.message) for each in caught]
 
 
-@program(breaks=("run-time effect", "unlicensed native call", "opaque object"))
+@program(breaks=("run-time effect", "unknown native function", "opaque object"))
 def warnings_as_errors(x):
     y = x + 1
     with warnings.catch_warnings():
@@ -310,13 +310,13 @@ def which_thread_it_is(x):
     return threading.get_ident() == threading.get_ident(), x + 1
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def the_current_thread(x):
     y = x + 1
     return threading.current_thread() is threading.main_thread(), y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def a_lock_is_held(x):
     y = x + 1
     lock = threading.Lock()
@@ -324,13 +324,13 @@ def a_lock_is_held(x):
         return y * 2, lock.locked()
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def a_context_variable(x):
     y = x + 1
     return y * VARIABLE.get()
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def a_context_variable_is_set(x):
     y = x + 1
     token = VARIABLE.set(5)
@@ -378,7 +378,7 @@ def a_seeded_tensor(x):
 # The end
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def something_to_do_at_the_end(x):
     y = x + 1
     atexit.register(int)
@@ -386,7 +386,7 @@ def something_to_do_at_the_end(x):
     return y * 2
 
 
-@program(breaks=("value that can't be rebuilt", "unlicensed native call", "opaque object"))
+@program(breaks=("value that can't be rebuilt", "unknown native function", "opaque object"))
 def a_finaliser_is_registered(x):
     y = x + 1
     kept = type("Kept", (), {})()
@@ -394,13 +394,13 @@ def a_finaliser_is_registered(x):
     return y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def a_signal_handler(x):
     y = x + 1
     return signal.getsignal(signal.SIGINT) is not None, y
 
 
-@program(breaks="unlicensed native call")
+@program(breaks="unknown native function")
 def what_the_collector_tracks(x):
     y = x + 1
     return gc.is_tracked([]), y

@@ -101,15 +101,19 @@ class Lowered(torch.nn.Module):
 QUANTIZED = torch.quantize_per_tensor(torch.ones(3, 3), 0.1, 0, torch.qint8)
 PACKED = torch.ops.quantized.linear_prepack(QUANTIZED, None)
 REFUSED = {
-    "not supported: executorch_call_delegate": lambda x: operators.executorch_call_delegate(LOWERED, x),
+    "operator without a body: executorch_call_delegate": lambda x: operators.executorch_call_delegate(
+        LOWERED, x
+    ),
     "opaque object: unpack of a torch.ScriptObject": lambda x: PACKED.unpack()[0].dequantize() + x,
     "opaque object: a torch.ScriptObject": lambda x: torch.ops.quantized.linear_dynamic(x, PACKED),
-    "not supported: call_torchbind": lambda x: operators.call_torchbind(PACKED, "unpack"),
-    "not supported: with_effects": lambda x: operators.with_effects(x, torch.ops.aten.sin.default, x),
-    "not supported: run_and_save_rng_state": lambda x: operators.run_and_save_rng_state(
+    "operator without a body: call_torchbind": lambda x: operators.call_torchbind(PACKED, "unpack"),
+    "operator without a body: with_effects": lambda x: operators.with_effects(
+        x, torch.ops.aten.sin.default, x
+    ),
+    "operator without a body: run_and_save_rng_state": lambda x: operators.run_and_save_rng_state(
         torch.ops.aten.bernoulli.p, x, 0.5
     ),
-    "not supported: graphsafe_run_with_rng_state": lambda x: operators.graphsafe_run_with_rng_state(
+    "operator without a body: graphsafe_run_with_rng_state": lambda x: operators.graphsafe_run_with_rng_state(
         torch.ops.aten.bernoulli.p, x, 0.5, rng_state=None
     ),
     "out_dtype: an operand is differentiated": lambda x: operators.out_dtype(

@@ -411,7 +411,7 @@ def test_it_can_be_turned_off() -> None:
     with framelift.config.patch(trace_numpy=False):
         compiled = framelift.compile(fn, backend="eager")
         same(fn(*arguments()), compiled(*arguments()))
-        assert set(reasons(compiled)) == {breaks.UNLICENSED_CALL.name}
+        assert set(reasons(compiled)) == {breaks.UNKNOWN_NATIVE.name}
 
 
 def test_errors_are_numpys() -> None:

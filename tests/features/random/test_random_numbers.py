@@ -20,7 +20,7 @@ BACKENDS = ["eager", "aot_eager"]
 RANDOM = breaks.RANDOM.name
 EFFECT = breaks.EFFECT.name
 VALUE = breaks.DATA_DEPENDENT_VALUE.name
-NATIVE = breaks.UNLICENSED_CALL.name
+NATIVE = breaks.UNKNOWN_NATIVE.name
 
 G = torch.Generator()
 STREAM = random.Random(1)

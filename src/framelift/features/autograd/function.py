@@ -16,9 +16,9 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.builder import Body
+from framelift.graph.body import GraphBody
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import without_effects, without_grad
+from framelift.trace.bodies import body
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
@@ -44,7 +44,8 @@ def serve_apply(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     if kwargs or torch._C._are_functorch_transforms_active():
         raise Break(
-            breaks.INTERNAL, f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func"
+            breaks.AUTOGRAD_FUNCTION,
+            f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func",
         )
     return Application(world, cls, [opened(arg) for arg in args[1:]]).result()
 
@@ -60,19 +61,18 @@ class Application:
     @calls_back
     def result(self) -> Any:
         if not (torch.is_grad_enabled() and any(self.ctx.needs_input_grad)):
-            with without_grad(self.recorder):
+            with self.recorder.flags.grad_mode(False):
                 return self.apart(self.forward())
-        with self.recorder.body() as forward:
+        builder = self.recorder.builder
+        with self.recorder.higher_order.body() as forward:
             for tensor in filter(is_tensor, self.args):
-                self.recorder.node_of(tensor)  # to be an operand, used or not: it may get a gradient
-            with without_grad(self.recorder):
+                builder.node_of(tensor)  # to be an operand, used or not: it may get a gradient
+            with self.recorder.flags.grad_mode(False):
                 out = self.forward()
-                with self.recorder.body() as backward:
-                    bwd = self.backward(forward, backward, as_tuple(out))
-            saved = [around for _, _, around in backward.operands]
-            outputs = self.recorder.argument(self.cls, out)
-            fwd = self.recorder.body_module(forward, (outputs, saved), grad=False)
-        return self.call(forward, backward, {"forward": fwd, "backward": bwd}, out)
+                backward = self.backward(forward, as_tuple(out))
+            outputs = (builder.argument(self.cls, out), backward.outer_nodes)
+            self.recorder.higher_order.close(forward, outputs, grad=False, prune=False)
+        return self.call(forward, backward, out)
 
     # ---- forward
 
@@ -87,9 +87,9 @@ class Application:
     def checked(self, out: Any) -> Any:
         out = self.world.materialize.for_torch(out)
         if not all(map(is_tensor, as_tuple(out))):
-            raise Break(breaks.INTERNAL, f"{self.cls.__qualname__}.forward gives more than tensors")
+            raise Break(breaks.AUTOGRAD_FUNCTION, f"{self.cls.__qualname__}.forward gives more than tensors")
         if not getattr(self.ctx, "materialize_grads", True):
-            raise Break(breaks.INTERNAL, "ctx.set_materialize_grads(False)")
+            raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False)")
         return out
 
     def apart(self, out: Any) -> Any:
@@ -109,43 +109,43 @@ class Application:
 
     # ---- backward
 
-    def backward(self, forward: Body, backward: Body, outputs: tuple[Any, ...]) -> torch.fx.GraphModule:
+    def backward(self, forward: GraphBody, outputs: tuple[Any, ...]) -> GraphBody:
         """Gives a gradient, or None, for each operand of forward."""
         what = f"{self.cls.__qualname__}.backward"
-        recorder = self.recorder
-        given = [recorder.handed(recorder.call(torch.empty_like, (out,), {})) for out in outputs]
-        with without_effects(self.world, what):
-            found = self.world.calls.invoke(
-                self.world.attributes.load(self.cls, "backward"), self.ctx, *given
-            )
-        found = list(as_tuple(self.world.materialize.for_torch(found)))
-        while len(found) > len(self.args) and found[-1] is None:
-            found.pop()  # as torch does
-        if len(found) != len(self.args):
-            raise Break(
-                breaks.INTERNAL, f"{what} gives {len(found)} gradients for {len(self.args)} arguments"
-            )
-        grads: dict[int, Any] = {}
-        for arg, grad in zip(self.args, found, strict=True):
-            if grad is not None and is_tensor(arg):
-                before = grads.get(id(arg))
-                grads[id(arg)] = grad if before is None else recorder.call(torch.add, (before, grad), {})
-        gradients = {key: recorder.argument(self.cls, grad) for key, grad in grads.items()}
-        outputs_of = tuple(gradients.get(id(value)) for _, value, _ in forward.operands)
-        return recorder.body_module(backward, outputs_of, grad=False, prune=True)
+        recorder, world = self.recorder, self.world
+        with body(world, what, may_write=True) as made:
+            like = [recorder.call(torch.empty_like, (out,), {}) for out in outputs]
+            given = [recorder.builder.operator_input(grad) for grad in like]
+            found = world.calls.invoke(world.attributes.load(self.cls, "backward"), self.ctx, *given)
+            found = list(as_tuple(world.materialize.for_torch(found)))
+            while len(found) > len(self.args) and found[-1] is None:
+                found.pop()  # as torch does
+            if len(found) != len(self.args):
+                count = f"{len(found)} gradients for {len(self.args)} arguments"
+                raise Break(breaks.AUTOGRAD_FUNCTION, f"{what} gives {count}")
+            grads: dict[int, Any] = {}
+            for arg, grad in zip(self.args, found, strict=True):
+                if grad is not None and is_tensor(arg):
+                    before = grads.get(id(arg))
+                    grads[id(arg)] = grad if before is None else recorder.call(torch.add, (before, grad), {})
+            gradients = {key: recorder.builder.argument(self.cls, grad) for key, grad in grads.items()}
+            outputs_of = tuple(gradients.get(id(value)) for value in forward.operand_values)
+            recorder.higher_order.close(made, outputs_of, grad=False)
+        return made
 
     # ---- the call
 
-    def call(self, forward: Body, backward: Body, bodies: dict[str, torch.fx.GraphModule], out: Any) -> Any:
+    def call(self, forward: GraphBody, backward: GraphBody, out: Any) -> Any:
         indices = lambda values, those: [n for n, v in enumerate(values) if any(v is one for one in those)]
         outputs = as_tuple(out)
         settings = {
             "non_differentiable_idx": indices(outputs, getattr(self.ctx, "non_differentiable", None) or ()),
-            "saved_for_backward_idx": indices([v for _, v, _ in backward.operands], self.ctx.to_save),
+            "saved_for_backward_idx": indices(backward.operand_values, self.ctx.to_save),
             "dirty_idx": indices(outputs, self.dirty),
         }
-        args = (*bodies.values(), *(value for _, value, _ in forward.operands))
-        return self.recorder.call_with_bodies(autograd_function_apply, bodies, args, settings)
+        bodies = {"forward": forward.module(), "backward": backward.module()}
+        args = (*bodies.values(), *forward.operand_values)
+        return self.recorder.higher_order.call(autograd_function_apply, bodies, args, settings)
 
 
 def is_tensor(value: Any) -> bool:

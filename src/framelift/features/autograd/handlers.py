@@ -26,11 +26,11 @@ def serve_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
     given = bound(GRAD, args, kwargs)
     if given.pop("is_grads_batched"):
-        raise Break(breaks.INTERNAL, "torch.autograd.grad with is_grads_batched")
+        raise Break(breaks.GRADIENTS, "torch.autograd.grad with is_grads_batched")
     given.pop("only_inputs")
     outputs, inputs = listed(world, given.pop("outputs")), listed(world, given.pop("inputs"))
     given["grad_outputs"] = listed(world, given["grad_outputs"])
-    return world.recorder.gradients(outputs, inputs, given)
+    return world.recorder.histories.gradients(outputs, inputs, given)
 
 
 @serve(Tensor.backward)
@@ -45,7 +45,7 @@ def serve_tensor_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]
 def serve_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = bound(BACKWARD, args, kwargs)
     if given["grad_variables"] is not None:
-        raise Break(breaks.INTERNAL, "torch.autograd.backward with grad_variables")
+        raise Break(breaks.GRADIENTS, "torch.autograd.backward with grad_variables")
     roots, gradients = listed(f.world, given["tensors"]), listed(f.world, given["grad_tensors"])
     return backward(f.world, roots, given, gradients)
 
@@ -53,17 +53,19 @@ def serve_backward(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> An
 def backward(world: Any, roots: list[Any], given: dict[str, Any], gradients: list[Any] | None) -> None:
     """Gradients are asked for, and accumulated in `.grad` of the tensors that history leads to."""
     recorder = world.recorder
-    leaves = recorder.leaves_behind(roots)
+    leaves = recorder.histories.leaves_behind(roots)
     if given["inputs"] is not None:
         wanted = {id(tensor) for tensor in listed(world, given["inputs"])}
         if not wanted <= set(map(id, leaves)):
-            raise Break(breaks.INTERNAL, "backward() with inputs that are no leaves, or not reached")
+            raise Break(breaks.GRADIENTS, "backward() with inputs that are no leaves, or not reached")
         leaves = [leaf for leaf in leaves if id(leaf) in wanted]
-    elif not all(world.attributes.load(leaf, "is_leaf") for leaf in leaves if id(leaf) in recorder.input_of):
-        raise Break(breaks.INTERNAL, "backward() into what was computed before the function")
+    elif not all(
+        world.attributes.load(leaf, "is_leaf") for leaf in leaves if id(leaf) in recorder.inputs.index_of
+    ):
+        raise Break(breaks.GRADIENTS, "backward() into what was computed before the function")
     settings = {name: given[name] for name in ("retain_graph", "create_graph")}
     settings |= {"grad_outputs": gradients, "allow_unused": True}
-    found = recorder.gradients(roots, leaves, settings)
+    found = recorder.histories.gradients(roots, leaves, settings)
     for leaf, grad in zip(leaves, found, strict=True):
         if grad is not None:
             accumulate(world, leaf, grad, differentiable=bool(given["create_graph"]))
@@ -74,20 +76,20 @@ def accumulate(world: Any, leaf: Any, grad: Any, differentiable: bool) -> None:
     recorder = world.recorder
     before = opened(world.attributes.load(leaf, "grad"))
     if before is not None:
-        if differentiable or id(leaf) in recorder.retained:
+        if differentiable or id(leaf) in recorder.histories.retained:
             world.attribute_writes.store(leaf, "grad", recorder.call(torch.add, (before, grad), {}))
         elif world.attributes.load(before, "requires_grad"):
-            raise Break(breaks.INTERNAL, "a gradient added to one that requires grad")
+            raise Break(breaks.GRADIENTS, "a gradient added to one that requires grad")
         else:
             recorder.call(Tensor.add_, (before, grad), {})
         return
-    if id(leaf) in recorder.retained:
-        recorder.borrowed.add(id(grad))  # it goes on through the history
-    layout = recorder.layout_of_grad(leaf, grad)
+    if id(leaf) in recorder.histories.retained:
+        recorder.histories.share_gradient(grad)  # it goes on through the history
+    layout = recorder.histories.layout_of_grad(leaf, grad)
     if layout is not None:
         made = recorder.call(torch.empty_strided, *layout)
         grad = recorder.call(Tensor.copy_, (made, grad), {})
-    elif id(grad) in recorder.viewing:
+    elif id(grad) in recorder.histories.view_gradients:
         grad = recorder.call(Tensor.detach, (grad,), {})
     world.attribute_writes.store(leaf, "grad", grad)
 
@@ -100,9 +102,9 @@ def serve_retain_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) ->
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if world.attributes.load(tensor, "is_leaf"):
         return None
-    if id(tensor) in world.recorder.input_of:
+    if id(tensor) in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, "Tensor.retain_grad on a tensor from outside")
-    world.recorder.retained[id(tensor)] = tensor
+    world.recorder.histories.retain_grad(tensor)
     return None
 
 
@@ -121,5 +123,5 @@ def listed(world: Any, value: Any) -> Any:
         [value] if isinstance(value, Tensor) else [opened(item) for item in world.containers.elements(value)]
     )
     if not all(x is None or type(x) is FakeTensor for x in found):
-        raise Break(breaks.INTERNAL, "gradients of something that is no tensor")
+        raise Break(breaks.GRADIENTS, "gradients of something that is no tensor")
     return found

@@ -47,7 +47,11 @@ def serve_method(method: Any, tensor: str) -> None:
         if given.get("device_mesh", fake) is None and method not in OF_ITS_MESH:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__} with the mesh that is current")
         mesh = given.get("device_mesh")
-        if mesh is not None and world.inputs.source_of(mesh) is not None and world.recorder.take(mesh):
+        if (
+            mesh is not None
+            and world.inputs.source_of(mesh) is not None
+            and world.recorder.builder.add_object(mesh)
+        ):
             del given["device_mesh"]
             return world.recorder.call_opaque(with_given(method, given), (fake, mesh), {})
         return world.recorder.call_opaque(with_given(method, given), (fake,), {})

@@ -63,8 +63,11 @@ class Collective:
         recorder = self.world.recorder
         if type(tensor) is not FakeTensor:
             raise self.refused("something that is no tensor")
-        if id(tensor) in recorder.behind or recorder.class_of(tensor) not in (Tensor, torch.nn.Parameter):
-            raise self.refused(f"a {recorder.class_of(tensor).__name__}")
+        if id(tensor) in recorder.wrappers.behind or recorder.subclasses.class_of(tensor) not in (
+            Tensor,
+            torch.nn.Parameter,
+        ):
+            raise self.refused(f"a {recorder.subclasses.class_of(tensor).__name__}")
         if tensor.layout is not torch.strided or tensor.is_complex() or not tensor.is_contiguous():
             raise self.refused("a tensor that is complex, or not contiguous")
         return self.record(Tensor.detach, tensor) if tensor.requires_grad else tensor

@@ -14,8 +14,8 @@ import torch.distributed as dist
 
 from framelift import _guards
 from framelift.graph.wrappers import is_wrapper_class
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity
 from framelift.trace.callable_rules import methods_of
 from framelift.trace.type_rules import Wrap, type_rule
@@ -56,7 +56,7 @@ def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
     cls = type(value)
     with torch._C.DisableTorchFunction():
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.inputs.know(value, world.recorder.input(value), source)
+        face = world.inputs.know(value, world.recorder.add_input(value), source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
         if not is_wrapper_class(type(local)):
             world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))

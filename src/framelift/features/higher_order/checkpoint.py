@@ -23,7 +23,7 @@ from framelift.graph import op_memory
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import OPERATORS, told, unchanged_operands, without_effects
+from framelift.trace.bodies import OPERATORS, body, breaks_named
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.runtime_calls import tensors_in
@@ -60,9 +60,9 @@ def serve_checkpoint(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> 
         if name == "use_reentrant" and value is False:
             continue
         if value is not SETTINGS[name] and name not in IGNORED and name != "context_fn":
-            raise Break(breaks.INTERNAL, f"checkpoint() with {name}={value!r}")
+            raise Break(breaks.CHECKPOINT, f"checkpoint() with {name}={value!r}")
     if settings.get("use_reentrant") is not False:
-        raise Break(breaks.INTERNAL, "checkpoint() without use_reentrant=False")
+        raise Break(breaks.CHECKPOINT, "checkpoint() without use_reentrant=False")
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
     if disabled is not None:
         raise RuntimeError(disabled)  # it is made of such hooks
@@ -89,36 +89,30 @@ def standing(world: Any, value: Any) -> Any:
         return made
     if not callable(value) and type(value) not in op_memory.ATOMS:
         raise Break(
-            breaks.INTERNAL, f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
+            breaks.CHECKPOINT, f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
         )
     return value
 
 
 def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
     recorder, what = world.recorder, "a checkpointed function"
-    with (
-        recorder.body(takes_floats=True) as body,
-        unchanged_operands(recorder, body, what),
-        without_effects(world, what),
-    ):
-        with told(what):
+    with body(world, what, floats=True) as made:
+        with breaks_named(what):
             out = world.calls.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_in(world.materialize.for_torch(out))}.values())
-        outputs = tuple(recorder.argument(function, tensor) for tensor in tensors)
-        if calls_operators(body.graph, body.modules):
-            raise Break(breaks.INTERNAL, "checkpoint() of a function that calls torch.cond, or the like")
-        module = recorder.body_module(body, outputs, grad=True, prune=True)
+        outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
+        if calls_operators(made.graph, made.modules):
+            raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
+        recorder.higher_order.close(made, outputs, grad=True)
+    module = made.module()
     if context is not checkpoints.noop_context_fn:
         module.meta[CONTEXT] = context
-    operands = [around for _, _, around in body.operands]
-    given = (recorder.add_module("checkpointed", module), *operands)
-    node = recorder.add_node("call_function", checkpointed, given)
-    node.meta["stack_trace"] = recorder.where()
-    recorder.calls += 1
-    if not recorder.impure.isdisjoint(body.graph.nodes):
-        recorder.impure.add(node)
-        recorder.redrawn = what
-    recorder.name_outputs(tuple(tensors), node)
+    pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
+    if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
+        why = f"gradients through {what}, which draws random numbers"
+        recorder.histories.refuse_gradients(breaks.RANDOM, why)
+    given = (recorder.builder.body.add_module("checkpointed", module), *made.outer_nodes)
+    recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
     return out
 
 

@@ -74,7 +74,7 @@ def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any
     agree(other, chosen.leaves, "true_fn", chosen.spec)
     if not chosen.tensors:
         return chosen.result(())  # the same either way
-    if any(differentiated(one.body, ()) for one in (chosen, other)):
+    if any(differentiated(one.body) for one in (chosen, other)):
         refuse_numbers(chosen)
     out = record(world, cond_op, [chosen, other], lambda bodies, values: (pred, *bodies, values))
     return chosen.result(out)
@@ -95,7 +95,7 @@ def refuse_numbers(branch: Traced) -> None:
 @captures(while_loop_op)
 def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()) -> Any:
     name, recorder = "while_loop", world.recorder
-    recorder.symbolise().asks_data = True  # torch's rule for gradients has a tensor for a counter
+    recorder.builder.symbolise().ask_data()  # torch's rule for gradients has a tensor for a counter
     start = given(world, name, carried)
     rest = given(world, name, additional)
     for n, one in enumerate(start):
@@ -111,7 +111,7 @@ def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, addit
             test.flat(test.leaves), [truth(recorder)], "a condition, one boolean tensor without dimensions,"
         )
     agree(step.flat(whole(step.leaves)), whole(start), "what is carried")
-    if any(type(one) in WHOLE for one in start) and differentiated(step.body, rounds[1]):
+    if any(type(one) in WHOLE for one in start) and differentiated(step.body):
         raise Break(breaks.BODIES, f"{name}: a number is carried, where tensors are differentiated")
     arrange = lambda bodies, values: (*bodies, apart(recorder, start, values), values)
     return tuple(record(world, while_loop_op, [test, step], arrange))
@@ -137,7 +137,7 @@ def carried_on(recorder: Recorder, value: Any) -> Any:
     if type(value) not in WHOLE:
         return fresh(recorder, value)
     with torch._C.DisableTorchFunction():
-        env: Any = recorder.symbolise().env
+        env: Any = recorder.builder.symbolise().env
         with env.ignore_fresh_unbacked_symbols():
             return env.create_unbacked_symint()
 
@@ -163,8 +163,8 @@ def first(recorder: Recorder, batch: Any) -> Any:
 def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
     name, recorder = "map", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, args)
-    handed = [first(recorder, batch) for batch in batches]
-    body = traced(world, name, "f", fn, [*handed, *rest], handed)
+    examples = [first(recorder, batch) for batch in batches]
+    body = traced(world, name, "f", fn, [*examples, *rest], examples)
     tensors_only(name, "result", body.leaves)
     out = record(world, map_impl, [body], lambda bodies, values: (*bodies, batches, list(values)))
     return body.result(out)
@@ -174,11 +174,11 @@ def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
 def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "scan", world.recorder
     # the backend gets sizes as they are, for torch's rule for gradients; Inductor makes it a loop that counts
-    recorder.symbolise().asks_data = True
+    recorder.builder.symbolise().ask_data()
     start, batches = (dense(recorder, given(world, name, values)) for values in (init, xs))
     rest = given(world, name, additional_inputs)
-    handed = [fresh(recorder, one) for one in start] + [first(recorder, batch) for batch in batches]
-    body = traced(world, name, "combine_fn", combine_fn, [*handed, *rest], handed)
+    examples = [fresh(recorder, one) for one in start] + [first(recorder, batch) for batch in batches]
+    body = traced(world, name, "combine_fn", combine_fn, [*examples, *rest], examples)
     parts = pytree.tree_unflatten(body.leaves, body.spec)
     if not isinstance(parts, (tuple, list)) or len(parts) != 2:
         raise Break(breaks.BODIES, f"{body.name}: it must give a pair: what is carried on, and an output")
@@ -193,8 +193,8 @@ def serve_associative_scan(world: Any, combine_fn: Any, xs: Any, additional_inpu
     """What is combined comes in pairs, of one or of many: as the rule says that it is elementwise."""
     name, recorder = "associative_scan", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, additional_inputs)
-    handed = [first(recorder, batch) for batch in (*batches, *batches)]
-    body = traced(world, name, "combine_fn", combine_fn, [*handed, *rest], handed)
-    agree(body.flat(body.leaves), handed[: len(batches)], "xs")
+    examples = [first(recorder, batch) for batch in (*batches, *batches)]
+    body = traced(world, name, "combine_fn", combine_fn, [*examples, *rest], examples)
+    agree(body.flat(body.leaves), examples[: len(batches)], "xs")
     out = record(world, associative_scan_op, [body], lambda bodies, values: (*bodies, batches, values))
     return body.result(out)

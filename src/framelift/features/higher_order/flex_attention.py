@@ -1,7 +1,7 @@
 """`torch.nn.attention.flex_attention`: the functions that change a score, and that mask one, are bodies.
 
 torch's own Python around the operator is interpreted: it checks what it is given and makes block masks. Each
-body has operands of its own, which torch calls its buffers. An index that a body is handed stands for many,
+body has operands of its own, which torch calls its buffers. An index that a body is given stands for many,
 so `bias[q_idx]` looks no number up: the operator runs the body where torch sees to that, by a mode of its
 compiler's, which a program enters to make a mask.
 """
@@ -59,9 +59,9 @@ def serve_flex_attention(
         if masked.tensors[0].dtype is not torch.bool:
             raise disagree(masked, f"it gives a tensor of dtype {masked.tensors[0].dtype}, not of torch.bool")
     bodies = {"score_mod": changed.body.module(), "mask_mod": masked.body.module()}
-    own = [tuple(value for _, value, _ in one.body.operands) for one in (changed, masked)]
+    own = [tuple(one.body.operand_values) for one in (changed, masked)]
     args = (query, key, value, bodies["score_mod"], (*blocks, bodies["mask_mod"]), settled(scale), options)
-    out, logsumexp, highest = recorder.call_with_bodies(flex_attention, bodies, (*args, *own), {})
+    out, logsumexp, highest = recorder.higher_order.call(flex_attention, bodies, (*args, *own), {})
     return out, logsumexp, highest
 
 
@@ -71,16 +71,13 @@ def indices(recorder: Any, query: Any) -> list[Any]:
         return [torch.empty((), dtype=torch.int32, device=query.device) for _ in range(4)]
 
 
-def modification(world: Any, role: str, fn: Any, handed: list[Any], buffers: Any) -> Traced:
-    recorder = world.recorder
-    drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
-    indexing, recorder.indexing = recorder.indexing, torch.Tensor.__getitem__
+def modification(world: Any, role: str, fn: Any, inputs: list[Any], buffers: Any) -> Traced:
+    before = world.recorder.index_by(torch.Tensor.__getitem__)
     try:
-        body = traced(world, NAME, role, fn, [*handed, *buffers], handed, bare=True, aliases=True)
+        body = traced(world, NAME, role, fn, [*inputs, *buffers], inputs, bare=True, aliases=True)
     finally:
-        recorder.indexing = indexing
-        has_drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, drawn
-    if has_drawn:
+        world.recorder.index_by(before)
+    if body.body.draws:
         raise Break(breaks.RANDOM, body.name)
     if len(body.leaves) != 1 or not body.tensors:
         raise disagree(body, "it must give one tensor")
@@ -124,12 +121,12 @@ class Elements:
 
 @captures(Elements.__enter__)
 def serve_enter(world: Any, mode: Any) -> None:
-    world.recorder.indexing = element
+    world.recorder.index_by(element)
 
 
 @captures(Elements.__exit__)
 def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
-    world.recorder.indexing = opened(mode).before
+    world.recorder.index_by(opened(mode).before)
 
 
 # by its name: torch's flex_attention enters it

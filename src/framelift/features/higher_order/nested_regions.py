@@ -7,7 +7,6 @@ what it is given, draws numbers - the graph around it does it instead, as withou
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
@@ -23,15 +22,15 @@ from torch.utils import _pytree as pytree
 from framelift.core.breaks import Break
 from framelift.features.hooks.tensor_hooks import hook_gradient
 from framelift.graph import op_memory
+from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import Pending
 from framelift.trace.bodies import (
     Traced,
+    Unchanged,
     captures,
     interpret,
     refuse_aliases,
-    unchanged_inside,
-    unchanged_operands,
-    without_effects,
+    refuse_writes,
 )
 
 interpret(mark_compile_region, torch.compiler.nested_compile_region)
@@ -42,35 +41,30 @@ NAME = "nested_compile_region"
 @captures(invoke_subgraph_placeholder)
 def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     recorder = world.recorder
-    grad, state = torch.is_grad_enabled(), recorder.state
-    drawn, recorder.fakes.has_drawn = recorder.fakes.has_drawn, False
-    bare = all(around.is_region for around in recorder.bodies[1:])  # transforms have no rule for the operator
-    with recorder.body() as body:
-        body.is_region = bare
-        with contextlib.ExitStack() as checks:
-            checks.enter_context(unchanged_operands(recorder, body, NAME))
-            checks.enter_context(without_effects(world, NAME))
-            checks.enter_context(unchanged_inside(world, (func, args, kwargs), NAME))
-            out = world.calls.invoke(func, *args, **kwargs)
-            checks = checks.pop_all()
-        region = Traced(NAME, "fn", body, *pytree.tree_flatten(out))
-        outputs = recorder.argument(func, tuple(region.tensors))
-        is_body = holds(checks.close) and holds(lambda: refuse_aliases(region, ()))
+    builder, grad, state = recorder.builder, torch.is_grad_enabled(), recorder.flags.state
+    bare = all(around.is_region for around in builder.bodies[1:])  # transforms have no rule for the operator
+    unchanged = Unchanged(world, NAME, (func, args, kwargs))
+    with recorder.higher_order.body(is_region=bare) as made:
+        out = world.calls.invoke(func, *args, **kwargs)
+        region = Traced(NAME, "fn", made, *pytree.tree_flatten(out))
+        outputs = builder.argument(func, tuple(region.tensors))
+        is_body = (
+            holds(unchanged.check) and holds(refuse_writes, made, NAME) and holds(refuse_aliases, region)
+        )
         is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
-        is_body &= recorder.state == state and not recorder.fakes.has_drawn
-        recorder.fakes.has_drawn |= drawn
+        is_body &= recorder.flags.state == state and not made.draws
         if is_body:
-            recorder.close_body(body, outputs, grad=grad, prune=True)
+            recorder.higher_order.close(made, outputs, grad)
     if is_body:
         invoke(recorder, region, grad)
     else:
-        recorder.dissolve(body)
+        builder.dissolve(made)
     return out
 
 
-def holds(check: Any) -> bool:
+def holds(check: Any, *args: Any) -> bool:
     try:
-        check()
+        check(*args)
     except Break:
         return False
     return True
@@ -98,21 +92,13 @@ def invoked(body: Any, name: str, *operands: Any) -> Any:
     return body(*operands)
 
 
-def invoke(recorder: Any, region: Traced, grad: bool) -> None:
+def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
     """The call that the graph makes. What the body gave when it was traced is what it gives."""
-    body = region.body
+    made, builder = region.body, recorder.builder
     with torch._C.DisableTorchFunction():
-        what = (grad, *signature(body.graph, body.modules))
-    known = recorder.regions.get(what)
-    name = recorder.regions.setdefault(what, f"region_{len(recorder.regions)}")
-    if known is None or name not in recorder.modules:
-        recorder.modules[name] = body.module()
-    operands = [around for _, _, around in body.operands]
-    target = recorder.graph.create_node("get_attr", name)
-    node = recorder.add_node("call_function", invoked, (target, name, *operands))
-    node.meta["stack_trace"] = recorder.where()
-    recorder.calls += 1
-    recorder.name_outputs(tuple(region.tensors), node)
+        name = builder.region_name((grad, *signature(made.graph, made.modules)))
+    given = (builder.body.share_module(name, made), name, *made.outer_nodes)
+    builder.add_call(invoked, given, tuple(region.tensors))
 
 
 def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ def refuse_gradients(name: str, given: Any) -> None:
 def serve_out_dtype(world: Any, op: Any, output_dtype: Any, *args: Any) -> Any:
     given = tuple(map(world.materialize.for_torch, (op, output_dtype, *args)))
     refuse_gradients("out_dtype", given)
-    return world.recorder.call_with_bodies(out_dtype, {}, given, {})
+    return world.recorder.higher_order.call(out_dtype, {}, given, {})
 
 
 @captures(run_with_rng_state)
@@ -40,7 +40,7 @@ def serve_run_with_rng_state(world: Any, *args: Any, **kwargs: Any) -> Any:
     given = tuple(map(world.materialize.for_torch, args))
     settings = {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
     refuse_gradients("run_with_rng_state", (given, settings))
-    return world.recorder.call_with_bodies(run_with_rng_state, {}, given, settings)
+    return world.recorder.higher_order.call(run_with_rng_state, {}, given, settings)
 
 
 @captures(_export_tracepoint)
@@ -50,14 +50,14 @@ def serve_tracepoint(world: Any, *args: Any, **kwargs: Any) -> Any:
     given = tuple(map(world.materialize.for_torch, args))
     refuse_gradients("_export_tracepoint", given)
     settings = {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
-    recorder.record(_export_tracepoint, given, settings, given, pure=False)
+    recorder.builder.record(_export_tracepoint, given, settings, given, pure=False)
     return given
 
 
 def refused(operator: Any, why: str) -> None:
     @captures(operator)
     def serve(world: Any, *args: Any, **kwargs: Any) -> Any:
-        raise Break(breaks.INTERNAL, f"{operator.name()}: {why}")
+        raise Break(breaks.OPERATOR_KIND, f"{operator.name()}: {why}")
 
 
 refused(executorch_call_delegate, "a program that was lowered for another runtime")

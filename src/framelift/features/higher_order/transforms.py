@@ -93,9 +93,8 @@ class Differentiable:
 
     def call(self, function: Any, more: tuple[Any, ...] = (), **settings: Any) -> list[Any]:
         module = self.body.body.module()
-        operands = [value for _, value, _ in self.body.body.operands]
-        args = (module, *self.primals, *more, *operands)
-        return list(self.world.recorder.call_with_bodies(function, {"function": module}, args, settings))
+        args = (module, *self.primals, *more, *self.body.body.operand_values)
+        return list(self.world.recorder.higher_order.call(function, {"function": module}, args, settings))
 
     def results(self, tensors: list[Any], has_aux: bool) -> tuple[Any, Any]:
         """Output and auxiliary results, as the program gives them."""
@@ -117,12 +116,11 @@ def differentiable(
     primals, shape = pytree.tree_flatten(chosen)
     if not primals or not all(isinstance(primal, torch.Tensor) for primal in primals):
         raise Break(breaks.BODIES, f"{name}: it is differentiated by something else than tensors")
-    handed = [fresh(world.recorder, primal, requires_grad=requires_grad) for primal in primals]
-    stand_ins = pytree.tree_unflatten(handed, shape)
-    called = replaced(given, stand_ins, argnums)
+    inputs = [fresh(world.recorder, primal, requires_grad=requires_grad) for primal in primals]
+    called = replaced(given, pytree.tree_unflatten(inputs, shape), argnums)
     once = name != "torch.func.vjp"  # which runs it for its results, and again to pull back
     settings: dict[str, Any] = {"grad": requires_grad, "aliases": True, "floats": True, "once": once}
-    body = traced(world, name, "func", func, called, handed, **settings)
+    body = traced(world, name, "func", func, called, inputs, **settings)
     output = pytree.tree_unflatten(body.leaves, body.spec)
     if has_aux and not (isinstance(output, tuple) and len(output) == 2):
         raise Break(breaks.BODIES, f"{body.name}: it must give a pair, since has_aux=True")

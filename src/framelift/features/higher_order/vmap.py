@@ -16,10 +16,10 @@ from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.builder import Body
+from framelift.graph.body import GraphBody
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import captures, interpret, told, without_effects
+from framelift.trace.bodies import body, breaks_named, captures, interpret
 
 interpret(apis.vmap, torchs._check_randomness_arg)
 
@@ -65,38 +65,39 @@ def serve_vmap(
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
     called = functools.partial(func, **kwargs) if kwargs else func
-    body, found = one_of_batch(world, called, leaves, dims, spec)
+    made, found = one_of_batch(world, called, leaves, dims, spec)
     settings = {name: value for name, value in settings.items() if value != DEFAULTS[name]}
-    if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.fakes.has_drawn:
+    if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.builder.body.draws:
         # for each chunk torch sets its generator back, which is no operator that a graph could hold
         raise Break(breaks.RANDOM, "torch.vmap of chunks that are to draw the same numbers")
-    return over_batch(world, body, found, list(zip(leaves, dims, strict=True)), out_dims, settings)
+    return over_batch(world, made, found, list(zip(leaves, dims, strict=True)), out_dims, settings)
 
 
-def one_of_batch(world: Any, func: Any, leaves: list[Any], dims: list[Any], spec: Any) -> tuple[Body, Any]:
+def one_of_batch(
+    world: Any, func: Any, leaves: list[Any], dims: list[Any], spec: Any
+) -> tuple[GraphBody, Any]:
     """Traces the function on an example; what it gives, and what it changes, is one of the batch too."""
     recorder = world.recorder
     grad = torch.is_grad_enabled()
     examples = [
         leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
     ]
-    with recorder.body(takes_floats=True) as body:
-        for n, dim in enumerate(dims):
-            if dim is not None:
-                recorder.handed(examples[n])
-        with without_effects(world, "a function that torch.vmap maps"):
-            given = pytree.tree_unflatten(examples, spec)
-            with told("a function that torch.vmap maps"):
-                found = world.materialize.for_torch(world.calls.invoke(func, *given))
+    mapped_over = [one for one, dim in zip(examples, dims, strict=True) if dim is not None]
+    what = "a function that torch.vmap maps"
+    with body(world, what, mapped_over, may_write=True, floats=True) as made:
+        with breaks_named(what):
+            found = world.materialize.for_torch(
+                world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
+            )
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
-            raise Break(breaks.EFFECT, "gradients switched in a function that torch.vmap maps")
-        recorder.close_body(body, recorder.argument(func, tensors), grad=grad, prune=True)
-    return body, found
+            raise Break(breaks.EFFECT, f"gradients switched in {what}")
+        recorder.higher_order.close(made, recorder.builder.argument(func, tensors), grad)
+    return made, found
 
 
 def over_batch(
-    world: Any, body: Body, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
+    world: Any, made: GraphBody, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
 ) -> Any:
     """The call that the graph makes. What is no tensor is the same for all of the batch."""
     results, shape = pytree.tree_flatten(found)
@@ -108,11 +109,11 @@ def over_batch(
     if any(dim is not None and n not in places for n, dim in enumerate(dims)):
         raise Break(breaks.OPERATOR_ERROR, "torch.vmap of a function that gives more than tensors")
     own = [(leaf, dim) for leaf, dim in given if dim is not None]
-    module = body.module()
-    values = (module, *(leaf for leaf, _ in own), *(value for _, value, _ in body.operands))
-    settings["in_dims"] = (*(dim for _, dim in own), *(None for _ in body.operands))
+    module = made.module()
+    values = (module, *(leaf for leaf, _ in own), *made.operand_values)
+    settings["in_dims"] = (*(dim for _, dim in own), *(None for _ in made.operands))
     settings["out_dims"] = tuple(dims[n] for n in places)
-    tensors = world.recorder.call_with_bodies(mapped, {"mapped": module}, values, settings)
+    tensors = world.recorder.higher_order.call(mapped, {"mapped": module}, values, settings)
     for n, tensor in zip(places, tensors, strict=True):
         results[n] = tensor
     return pytree.tree_unflatten(results, shape)

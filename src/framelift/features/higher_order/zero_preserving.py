@@ -1,4 +1,4 @@
-"""Whether a hook makes something of nothing.
+"""Whether a hook is zero preserving: it gives zeros for a gradient of zeros.
 
 A backward graph gets a gradient for each output of its forward graph: zeros, where none came. So hooks behind
 an output that nobody uses are called there, though autograd would not call them. That does no harm if they
@@ -12,17 +12,17 @@ from typing import Any
 
 import torch.fx
 
-from framelift.graph.builder import Body
+from framelift.graph.body import GraphBody
 
 Node = torch.fx.Node
 ZERO, OTHER, FREE = "zero", "other", "free"
-"""What a value is, if what the body is handed is zero: that; perhaps something else, even infinite; nothing
+"""What a value is, if what the body is given is zero: that; perhaps something else, even infinite; nothing
 to do with it."""
 
 
-def vanishes(body: Body) -> bool:
-    """Whether all that a body gives is known to be zero if what it is handed is."""
-    kinds: dict[Any, str] = dict.fromkeys(body.own, ZERO)
+def is_zero_preserving(body: GraphBody) -> bool:
+    """Whether all that a body gives is known to be zero if what the operator gives it is."""
+    kinds: dict[Any, str] = dict.fromkeys(body.operator_inputs, ZERO)
     for node in body.graph.nodes:
         if node.op == "output":
             return all(kinds.get(given) is ZERO for given in outputs(node.args[0]))

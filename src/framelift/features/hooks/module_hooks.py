@@ -21,8 +21,8 @@ from torch.utils.hooks import BackwardHook
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.higher_order.zero_preserving import vanishes
-from framelift.features.hooks.tensor_hooks import run_later
+from framelift.features.higher_order.zero_preserving import is_zero_preserving
+from framelift.features.hooks.tensor_hooks import errors_as_breaks
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, fresh, interpret, traced
 from framelift.trace.callable_rules import serve
@@ -136,11 +136,11 @@ class TracedHook(BackwardHook):
 @serve(BackwardHook)
 def serve_backward_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     world: Any = f.world
-    if len(world.recorder.bodies) > 1:
-        raise Break(breaks.INTERNAL, "backward hooks of a module within a function that an operator is given")
+    if world.recorder.builder.in_body:
+        raise Break(breaks.GRADIENTS, "backward hooks of a module in a function that an operator is given")
     found = TracedHook(*args, **kwargs)
-    found.node = world.recorder.add_node("call_function", HookOfBodies, ())
-    world.recorder.only_once = True
+    found.node = world.recorder.builder.body.add_node("call_function", HookOfBodies, ())
+    world.recorder.builder.run_once()
     return found
 
 
@@ -169,7 +169,8 @@ def serve_setup_output_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, An
     tensors = [outputs[place] for place in places]
     if sum(tensor.requires_grad for tensor in tensors) > 1:
         raise Break(
-            breaks.INTERNAL, f"backward hooks of {name_of(hook)}, several of whose outputs are differentiated"
+            breaks.GRADIENTS,
+            f"backward hooks of {name_of(hook)}, of which several outputs are differentiated",
         )
     found = record(world, hook, hook_outputs, bodies_of(world, hook, outputs, places), tensors)
     return put_back(world, given, outputs, places, found) if several else found[0]
@@ -201,14 +202,10 @@ def put_back(world: Any, given: Any, values: list[Any], places: list[int], tenso
 
 
 def record(world: Any, hook: TracedHook, function: Any, bodies: tuple[Any, ...], tensors: list[Any]) -> Any:
-    recorder = world.recorder
+    recorder, builder = world.recorder, world.recorder.builder
     with torch._C.DisableTorchFunction():
         found = recorder.run(BackwardHookFunction.apply, tensors, {})
-    given = (hook.node, *bodies, *(recorder.node_of(tensor) for tensor in tensors))
-    node = recorder.add_node("call_function", function, given)
-    node.meta["stack_trace"] = recorder.where()
-    recorder.calls += 1
-    recorder.name_outputs(found, node)
+    builder.add_call(function, (hook.node, *bodies, *map(builder.node_of, tensors)), found)
     return found
 
 
@@ -253,19 +250,20 @@ def traced_after(world: Any, hook: TracedHook, seen: Any) -> tuple[Any, ...] | N
     return (*as_arguments(world, found), are_tensors(found.result(found.tensors)))
 
 
-def body_of(world: Any, operator: str, function: Any, given: list[Any], handed: list[Any]) -> Traced:
-    with run_later(world, f"hook of {operator}"):
-        return traced(world, operator, "hook", function, given, handed, grad=False, aliases=True)
+def body_of(world: Any, operator: str, function: Any, given: list[Any], inputs: list[Any]) -> Traced:
+    settings: dict[str, Any] = {"grad": False, "aliases": True, "in_backward": True}
+    with errors_as_breaks(f"hook of {operator}"):
+        return traced(world, operator, "hook", function, given, inputs, **settings)
 
 
 def note_if_it_matters(world: Any, hook: TracedHook, found: Traced) -> None:
-    if not vanishes(found.body):
-        world.recorder.hooked.add(hook.node)
+    if not is_zero_preserving(found.body):
+        world.recorder.histories.add_hook(hook.node)
 
 
 def as_arguments(world: Any, found: Traced) -> tuple[Any, tuple[Any, ...]]:
-    module = world.recorder.add_module("hook", found.body.module())
-    return module, tuple(around for _, _, around in found.body.operands)
+    module = world.recorder.builder.body.add_module("hook", found.body.module())
+    return module, tuple(found.body.outer_nodes)
 
 
 def are_tensors(gradients: tuple[Any, ...]) -> list[bool]:

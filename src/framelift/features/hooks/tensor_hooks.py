@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.higher_order.zero_preserving import vanishes
+from framelift.features.higher_order.zero_preserving import is_zero_preserving
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
 from framelift.trace.callable_rules import serve
@@ -34,17 +34,12 @@ interpret(hook_gradient)  # whose hook a captured backward pass calls
 
 
 @contextlib.contextmanager
-def run_later(world: Any, what: str) -> Iterator[None]:
-    """A body that runs in the backward pass: what it raises, it raises there, and gradients that have been
-    accumulated by then are others."""
-    recorder = world.recorder
-    before, recorder.later = recorder.later, True
+def errors_as_breaks(what: str) -> Iterator[None]:
+    """What a hook raises, it would raise in the backward pass."""
     try:
         yield
     except Exception as error:
         raise Break(breaks.BODIES, f"{what}: it raises {type(error).__name__}: {error}") from error
-    finally:
-        recorder.later = before
 
 
 class Handle(RemovableHandle):
@@ -66,7 +61,7 @@ def serve_register_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) 
     if len(args) + len(kwargs) != 2:
         return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
     tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
-    if type(tensor) is not FakeTensor or id(tensor) in world.recorder.input_of:
+    if type(tensor) is not FakeTensor or id(tensor) in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -76,46 +71,40 @@ def serve_register_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) 
 
 
 def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
-    recorder = world.recorder
+    recorder, builder = world.recorder, world.recorder.builder
     grad = fresh(recorder, tensor, requires_grad=False)
-    with run_later(world, "hook of register_hook"):
-        found = traced(
-            world, "register_hook", "hook", hook, [grad], [grad], grad=False, bare=True, aliases=True
-        )
+    settings: dict[str, Any] = {"grad": False, "bare": True, "aliases": True, "in_backward": True}
+    with errors_as_breaks("hook of register_hook"):
+        found = traced(world, "register_hook", "hook", hook, [grad], [grad], **settings)
     if not found.tensors:
         return None
     if len(found.leaves) > 1:
         raise Break(breaks.BODIES, f"{found.name}: it gives more than one gradient")
-    operands = [around for _, _, around in found.body.operands]
-    module = recorder.add_module("hook", found.body.module())
-    given = (recorder.node_of(tensor), module, *operands)
-    node: torch.fx.Node = recorder.add_node("call_function", hook_gradient, given)
-    node.meta["stack_trace"] = recorder.where()
-    recorder.impure.add(node)
-    recorder.only_once = True
-    if not vanishes(found.body):
-        recorder.hooked.add(node)
+    module = builder.body.add_module("hook", found.body.module())
+    given = (builder.node_of(tensor), module, *found.body.outer_nodes)
+    node: torch.fx.Node = builder.add_call(hook_gradient, given, None, pure=False)
+    builder.run_once()
+    if not is_zero_preserving(found.body):
+        recorder.histories.add_hook(node)
     return node
 
 
 @serve(RemovableHandle.remove)
 def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A hook that no gradient has gone through yet was never there."""
-    handle = opened(args[0])
+    handle, world = opened(args[0]), f.world
+    recorder: Any = world.recorder
     if type(handle) is not Handle:
         return interpreted(f, RemovableHandle.remove, args, kwargs)
     if handle.node is not None:
-        moved = f.world.recorder.moved
-        while handle.node in moved:
-            f.world.recorder.hooked.discard(handle.node)
-            handle.node = moved[handle.node]
+        while handle.node in recorder.builder.moved:
+            recorder.histories.remove_hook(handle.node)
+            handle.node = recorder.builder.moved[handle.node]
         graph = handle.node.graph
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
-        if any(node.target is torch.autograd.grad for node in later) or f.world.recorder.again:
-            raise Break(breaks.INTERNAL, "a hook removed after gradients were computed")
-        recorder: Any = f.world.recorder
-        recorder.impure.discard(handle.node)
-        recorder.hooked.discard(handle.node)
-        graph.erase_node(handle.node)
+        if recorder.histories.replayed or any(node.target is torch.autograd.grad for node in later):
+            raise Break(breaks.GRADIENTS, "a hook removed after gradients were computed")
+        recorder.histories.remove_hook(handle.node)
+        recorder.builder.remove(handle.node)
         handle.node = None
     return None

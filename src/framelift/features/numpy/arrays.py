@@ -91,7 +91,10 @@ IN_PLACE = {
 }
 """Operators that write to an array -> those that compute what is written."""
 ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
-OF_TORCHS_OWN = (breaks.INTERNAL, breaks.DATA_DEPENDENT_VALUE)
+OF_TORCHS_OWN = (
+    *(breaks.TENSOR_STATE, breaks.TENSOR_MEMORY, breaks.TORCH_STATE, breaks.GRAPH_ARGUMENT),
+    breaks.DATA_DEPENDENT_VALUE,
+)
 """Reasons that are about how torch does it, and not about what the program does."""
 FEW = 1000
 """So many numbers may be written into a graph."""

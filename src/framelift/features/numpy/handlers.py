@@ -173,17 +173,17 @@ if np is not None:
         manager = opened(args[0])
         if id(manager) not in world.feature(Arrays).error_states:
             return world.calls.native(f, np.errstate.__enter__, args, kwargs)
-        world.recorder.enter_range(manager)
+        world.recorder.contexts.enter_range(manager)
         world.feature(Arrays).errors.append(world.feature(Arrays).error_states[id(manager)])
         return None
 
     @serve(np.errstate.__exit__)
     def serve_exit_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world: Any = f.world
-        if not world.recorder.is_open(opened(args[0])):
+        if not world.recorder.contexts.is_open(opened(args[0])):
             return world.calls.native(f, np.errstate.__exit__, args, kwargs)
         world.feature(Arrays).errors.pop()
-        return world.recorder.exit_range(opened(args[0]))
+        return world.recorder.contexts.exit_range(opened(args[0]))
 
     def serve_number(cls: Any) -> None:
         @serve(cls)

@@ -10,8 +10,8 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, Arrays, np
-from framelift.guards.guard import Check
-from framelift.guards.sources import Access, Source
+from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
 from framelift.trace.runtime_calls import outside_of_modes
 from framelift.trace.type_rules import Rebuilder, type_rule, wrap_opaque
@@ -43,7 +43,7 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.arrays += 1
+    world.recorder.inputs.note_array()
     fake = world.runtime_calls.tensor(
         tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -17,11 +17,14 @@ from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-def
 from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
 
 from framelift.core.blame import acts_for_program
+from framelift.graph.fakes import PLAIN_CLASSES
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)
+if TYPE_CHECKING:
+    from framelift.graph.recorder import Recorder
+
 NO_FUNCTION = torch._C._disabled_torch_function_impl
 NO_DISPATCH = torch.Tensor.__torch_dispatch__
-ORDINARY = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+DEFAULT_TORCH_FUNCTION = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
 
 
 def is_known_kind(cls: type) -> bool:
@@ -29,12 +32,12 @@ def is_known_kind(cls: type) -> bool:
     its first input has no shape, and becomes another in place."""
     if issubclass(cls, UninitializedTensorMixin):
         return False
-    return cls in PLAIN or getattr(cls, "__torch_dispatch__", None) is NO_DISPATCH
+    return cls in PLAIN_CLASSES or getattr(cls, "__torch_dispatch__", None) is NO_DISPATCH
 
 
 def overrides(cls: Any) -> bool:
     """Whether torch asks the class what its functions do."""
-    return cls not in PLAIN and cls.__torch_function__ is not NO_FUNCTION
+    return cls not in PLAIN_CLASSES and cls.__torch_function__ is not NO_FUNCTION
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -52,26 +55,31 @@ def as_one_of(tensor: torch.Tensor, cls: Any, attributes: dict[str, Any]) -> tor
     return made
 
 
-class Overrides:
-    """The part of a recorder that knows of such classes."""
+class Subclasses:
+    """The classes of a trace's tensors, and what the program has set on tensors that the trace has made."""
 
-    classes: dict[int, type]
-    call: Callable[[Any, Any, dict[str, Any]], Any]
-    record_call: Callable[[Any, Any, dict[str, Any]], Any]
-    class_of: Callable[[Any], type]
-    input_of: dict[int, int]
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.classes: dict[int, type] = {}
+        """id of a fake -> its class, where that is known."""
         self.overriding: dict[int, type] = {}
         """id of a fake -> its class, if that has a `__torch_function__`."""
-        self.plainly_depth = 0
-        self.ask: Callable[..., Any] = lambda cls, *args: NotImplemented
-        """Calls the `__torch_function__` of a class, as the program would."""
         self.attributes: dict[int, dict[str, Any]] = {}
         """id of a fake that the trace has made -> attributes that the program has set on it."""
+        self.disabled = 0
+        """How many contexts are open in which the classes are not asked."""
+        self.ask: Callable[..., Any] = lambda cls, *args: NotImplemented
+        """Calls the `__torch_function__` of a class, as the program would."""
 
-    def is_of_class(self, fake: FakeTensor, cls: type) -> FakeTensor:
+    # ---- classes and attributes
+
+    def class_of(self, fake: FakeTensor) -> type:
+        found = self.classes.get(id(fake))
+        if found is None:
+            return torch.nn.Parameter if getattr(fake, "_is_param", False) else torch.Tensor
+        return found
+
+    def set_class(self, fake: FakeTensor, cls: type) -> FakeTensor:
         self.classes[id(fake)] = cls
         if overrides(cls):
             self.overriding[id(fake)] = cls
@@ -79,10 +87,19 @@ class Overrides:
             self.overriding.pop(id(fake), None)
         return fake
 
+    def attributes_of(self, fake: FakeTensor) -> dict[str, Any]:
+        """What the program has set on a tensor that the trace has made."""
+        return self.attributes.get(id(fake), {})
+
+    def set_attribute(self, fake: FakeTensor, name: str, value: Any) -> None:
+        self.attributes.setdefault(id(fake), {})[name] = value
+
+    # ---- calls that a class answers
+
     def overloaded(self, args: Any, kwargs: Any) -> list[type]:
         """The classes that are asked, in torch's order: subclasses before what they derive from."""
         found: list[type] = []
-        if self.plainly_depth:
+        if self.disabled:
             return found
         pending = [*args, *kwargs.values()]
         while pending:
@@ -96,9 +113,9 @@ class Overrides:
         return found
 
     @acts_for_program
-    def asked(self, classes: list[type], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def call(self, classes: list[type], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What the classes make of a call. torch has put the recorder's mode aside to call it."""
-        _push_mode(self)
+        _push_mode(self.recorder)
         try:
             for cls in classes:
                 result = self.ask(cls, func, tuple(classes), args, kwargs)
@@ -108,33 +125,43 @@ class Overrides:
             _pop_mode()
         raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__")
 
+    def disable(self) -> None:
+        """The program enters `DisableTorchFunctionSubclass`."""
+        self.disabled += 1
+
+    def enable(self) -> None:
+        """The program leaves it again."""
+        self.disabled -= 1
+
     @contextlib.contextmanager
-    def plainly(self) -> Iterator[None]:
-        """As under `DisableTorchFunctionSubclass`."""
-        self.plainly_depth += 1
+    def not_asked(self) -> Iterator[None]:
+        self.disable()
         try:
             yield
         finally:
-            self.plainly_depth -= 1
+            self.enable()
 
-    def ordinary(self, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def default_torch_function(
+        self, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """What `torch.Tensor.__torch_function__` does."""
         if not all(issubclass(cls, other) for other in types):
             return NotImplemented
-        with self.plainly():
-            result = self.call(func, tuple(args), kwargs or {})
+        with self.not_asked():
+            result = self.recorder.call(func, tuple(args), kwargs or {})
         return result if func in get_default_nowrap_functions() else self.converted(result, cls)
 
     def converted(self, result: Any, cls: Any) -> Any:
         if type(result) is FakeTensor and not issubclass(self.class_of(result), cls):
-            fresh = id(result) not in self.input_of
-            return self.is_of_class(result, cls) if fresh else self.alias(result, cls)
+            is_input = id(result) in self.recorder.inputs.index_of
+            return self.as_subclass(result, cls) if is_input else self.set_class(result, cls)
         if isinstance(result, (tuple, list)):
             parts = [self.converted(part, cls) for part in result]
             return type(result)(parts)
         return result
 
-    def alias(self, fake: FakeTensor, cls: type) -> FakeTensor:
+    def as_subclass(self, fake: FakeTensor, cls: type) -> FakeTensor:
         """`Tensor.as_subclass`."""
-        with self.plainly():
-            return self.is_of_class(self.record_call(torch.Tensor.view_as, (fake, fake), {}), cls)
+        with self.not_asked():
+            made = self.recorder.record_call(torch.Tensor.view_as, (fake, fake), {})
+        return self.set_class(made, cls)

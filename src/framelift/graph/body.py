@@ -1,0 +1,164 @@
+"""A graph within the graph: what a callable becomes that an operator is given (`torch.cond`, a hook).
+
+What the callable uses from around it becomes an operand of the body, each once, in the order of first use.
+"""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+import torch.fx
+import torch.fx.graph_module
+
+from framelift.core.breaks import Place
+
+
+class Operand(NamedTuple):
+    """What a body uses from around it."""
+
+    node: torch.fx.Node
+    """Its placeholder in the body."""
+    value: Any
+    outer: torch.fx.Node
+    """Its node in the graph around the body."""
+
+
+@dataclass(eq=False)
+class GraphBody:
+    """The whole graph, or one within it."""
+
+    takes_floats: bool = False
+    """Whether a float may be an operand: torch's own operators take none."""
+    is_region: bool = False
+    """Whether only a compiler differentiates or repeats it, which knows how to."""
+    in_backward: bool = False
+    """Whether it runs when gradients are computed, and not before."""
+    graph: torch.fx.Graph = field(default_factory=torch.fx.Graph)
+    nodes: dict[int, torch.fx.Node] = field(default_factory=dict)
+    """id of a fake -> its node here."""
+    terms: dict[Any, torch.fx.Node] = field(default_factory=dict)
+    """Symbolic expression -> its node here."""
+    modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
+    """The bodies within, by the names under which nodes refer to them."""
+    operands: list[Operand] = field(default_factory=list)
+    operator_inputs: list[torch.fx.Node] = field(default_factory=list)
+    """Placeholders for what the operator itself gives to the body."""
+    placed: int = 0
+    """How many placeholders it ever had."""
+    draws: bool = False
+    """Whether an operator in it draws random numbers, or may."""
+    changed: dict[int, Place | None] = field(default_factory=dict)
+    """id of a fake that was written to in here -> where last."""
+
+    @property
+    def given(self) -> list[Any]:
+        """All values that it is run on: from the operator, and from around it."""
+        return [node.meta["example_value"] for node in self.operator_inputs] + self.operand_values
+
+    @property
+    def operand_values(self) -> list[Any]:
+        return [operand.value for operand in self.operands]
+
+    @property
+    def outer_nodes(self) -> list[torch.fx.Node]:
+        """The nodes of its operands in the graph around it."""
+        return [operand.outer for operand in self.operands]
+
+    def placeholder(self, after: list[torch.fx.Node]) -> torch.fx.Node:
+        first = next(iter(self.graph.nodes), None)
+        with self.graph.inserting_after(after[-1]) if after else self.graph.inserting_before(first):
+            self.placed += 1
+            return self.graph.placeholder(f"arg{self.placed - 1}_1")
+
+    def add_operand(self, value: Any, outer: torch.fx.Node) -> torch.fx.Node:
+        made = self.placeholder([*self.operator_inputs, *(operand.node for operand in self.operands)])
+        made.meta["example_value"] = value
+        self.operands.append(Operand(made, value, outer))
+        return made
+
+    def add_node(
+        self, op: str, target: Any, args: Any, kwargs: dict[str, Any] | None = None
+    ) -> torch.fx.Node:
+        """As `Graph.create_node` does it, which given the arguments at once would search them for symbolic
+        numbers, and given no name would derive it anew; that is two thirds of its time."""
+        name = target if op == "call_method" else getattr(target, "__name__", "")
+        node = self.graph.create_node(op, target, name=name if name.islower() and name[0] != "_" else None)
+        node.args = args
+        if kwargs:
+            node.kwargs = kwargs
+        return node
+
+    def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
+        """A body within, as an argument of a call."""
+        name = f"{name}_{len(self.modules)}"
+        self.modules[name] = module
+        return self.graph.create_node("get_attr", name)
+
+    def share_module(self, name: str, body: GraphBody) -> torch.fx.Node:
+        """The same under one name for all calls that use it."""
+        if name not in self.modules:
+            self.modules[name] = body.module()
+        return self.graph.create_node("get_attr", name)
+
+    def close(self, outputs: Any, impure: set[torch.fx.Node], prune: bool) -> None:
+        """Gives it its outputs; `prune` leaves out operands that nobody uses."""
+        self.graph.output(outputs)
+        drop_unused(self.graph, impure)
+        if prune:
+            for operand in self.operands:
+                if not operand.node.users:
+                    self.graph.erase_node(operand.node)
+            self.operands = [operand for operand in self.operands if operand.node.users]
+
+    def set_operands(self, operands: list[tuple[Any, torch.fx.Node]]) -> None:
+        """Has just these operands, in this order: all that it uses, and others that it does not."""
+        known = {operand.outer: operand.node for operand in self.operands}
+        before, taken = list(self.operator_inputs), []
+        for value, outer in operands:
+            node = known.get(outer) or self.placeholder(before)
+            first = next(iter(self.graph.nodes))
+            if before:
+                before[-1].append(node)
+            elif node is not first:
+                first.prepend(node)
+            node.meta["example_value"] = value
+            before.append(node)
+            taken.append(Operand(node, value, outer))
+        self.operands = taken
+
+    def module(self) -> torch.fx.GraphModule:
+        """What runs it."""
+        return graph_module(self.graph, self.modules)
+
+
+def share_operands(bodies: list[GraphBody]) -> list[Any]:
+    """Gives bodies of one operator the same operands: what any of them uses from around, each once, in the
+    order of first use. All of them stand in the same graph."""
+    shared = {operand.outer: operand.value for body in reversed(bodies) for operand in body.operands}
+    order = dict.fromkeys(outer for body in bodies for outer in body.outer_nodes)
+    for body in bodies:
+        body.set_operands([(shared[outer], outer) for outer in order])
+    return [shared[outer] for outer in order]
+
+
+def drop_unused(graph: torch.fx.Graph, impure: set[torch.fx.Node]) -> None:
+    for node in reversed(list(graph.nodes)):
+        if not (node.op in ("placeholder", "output") or node.users or node in impure):
+            graph.erase_node(node)
+
+
+def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
+    """Its source, which torch registers for tracebacks, goes when it goes."""
+    made = torch.fx.GraphModule(modules, graph, class_name="Captured")
+    code = type(made).forward.__code__
+    weakref.finalize(code, forget_source, code.co_filename).atexit = False
+    return made
+
+
+def forget_source(filename: str) -> None:
+    linecache.cache.pop(filename, None)
+    torch.fx.graph_module._loader.eval_cache.pop(filename, None)
