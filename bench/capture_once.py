@@ -25,8 +25,9 @@ import torch.distributed as dist
 from torch import nn
 
 import framelift
-from framelift.dispatch import frames
-from framelift.distributed import agreement
+from framelift.dispatch.restarts import CaptureRuns
+from framelift.distributed import ranks
+from framelift.distributed.rank_channel import RankChannel
 
 PAGE = Path(__file__).parents[1] / "docs" / "distributed.md"
 BEGIN, END = "<!-- capture once: begin -->", "<!-- capture once: end -->"
@@ -105,35 +106,36 @@ def simulated(size: int) -> tuple[float, float]:
     alone = size * statistics.median(captured(False)[1] for _ in range(ROUNDS))
     store = dist.HashStore()
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    meetings = agreement.Meetings(dist.group.WORLD)
-    meetings.size = size
+    channel = RankChannel(dist.group.WORLD)
+    channel.size = size
     model, x = Model(), torch.zeros(2, 8, WIDTH)
     together = 0.0
     for rank in range(size):
-        meetings.rank = rank
-        meetings.captures.clear()
+        channel.rank = rank
+        channel.captures.clear()
         began = time.process_time()
-        once(meetings, model, x)
+        once(channel, model, x)
         together += time.process_time() - began
     dist.destroy_process_group()
     return alone, together
 
 
-def once(meetings: agreement.Meetings, model: nn.Module, x: torch.Tensor) -> None:
-    patched: list[tuple[Any, str, Any]] = [(agreement, "for_captures", lambda: meetings)]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patched]
-    for owner, name, value in patched:
-        setattr(owner, name, value)
+def once(channel: RankChannel, model: nn.Module, x: torch.Tensor) -> None:
     traces: list[int] = []
-    original: Callable[..., Any] = frames.capture
-    frames.capture = lambda *args, **kwargs: traces.append(1) or original(*args, **kwargs)  # type: ignore[assignment]
+    original: Callable[..., Any] = CaptureRuns.capture
+    replaced: list[tuple[Any, str, Any]] = [
+        (ranks, "capture_channel", lambda: channel),
+        (CaptureRuns, "capture", lambda *args: traces.append(1) or original(*args)),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+    for owner, name, value in replaced:
+        setattr(owner, name, value)
     try:
         framelift.compile(model, backend="eager", fullgraph=True)(x)
     finally:
-        frames.capture = original  # type: ignore[assignment]
         for owner, name, value in before:
             setattr(owner, name, value)
-    assert len(traces) == (meetings.rank == 0), "a rank has captured that should not have"
+    assert len(traces) == (channel.rank == 0), "a rank has captured that should not have"
 
 
 # ---- the page

@@ -140,7 +140,7 @@ def recorded_result(gm: torch.fx.GraphModule) -> Callable[..., Any]:
 def allow_many_entries() -> None:
     import torch._dynamo
 
-    import framelift.dispatch.frames
+    import framelift
 
     framelift.config.recompile_limit = torch._dynamo.config.recompile_limit = max(ENTRIES)
 

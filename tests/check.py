@@ -55,7 +55,7 @@ def check(
         compare(expected, found)
         raised = raised or expected.error is not None
     if fullgraph and not raised:
-        assert compiled._framelift_context.records, "the function was never looked at"
+        assert compiled._framelift_context.code_states, "the function was never looked at"
         assert why_not(compiled) is None, why_not(compiled)
         assert recompiles(compiled) >= 0
     return compiled
@@ -129,13 +129,13 @@ def entries(compiled: Any) -> int:
 
 def captures(compiled: Any) -> int:
     """How many graphs there are, with those of what comes after breaks and of what it calls."""
-    return sum(len(record.compiled) for record in compiled._framelift_context.records.values())
+    return sum(len(record.entries) for record in compiled._framelift_context.code_states.values())
 
 
 def numbers(compiled: Any) -> set[int]:
     """Which entries those are: one goes when something dies that its guards would have to find."""
-    record = compiled._framelift_context.records.get(code_of(compiled))
-    return {one.number for one in record.compiled} if record is not None else set()
+    record = compiled._framelift_context.code_states.get(code_of(compiled))
+    return {one.number for one in record.entries} if record is not None else set()
 
 
 def recompiles(compiled: Any) -> int:
@@ -144,7 +144,7 @@ def recompiles(compiled: Any) -> int:
 
 def why_not(compiled: Any) -> str | None:
     """Why the function was not captured."""
-    record = compiled._framelift_context.records.get(code_of(compiled))
+    record = compiled._framelift_context.code_states.get(code_of(compiled))
     if record is None:
         return "the function's own frame was never looked at"
     return record.skipped
@@ -152,7 +152,7 @@ def why_not(compiled: Any) -> str | None:
 
 def reasons(compiled: Any) -> list[str]:
     """Why captures ended, in the function itself and in what it calls."""
-    records = compiled._framelift_context.records.values()
+    records = compiled._framelift_context.code_states.values()
     return [found.reason.name for record in records for found in record.breaks]
 
 

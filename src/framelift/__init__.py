@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from framelift.core.records import compile_records
     from framelift.core.times import compile_times
     from framelift.dispatch.backends import list_backends, register_backend
-    from framelift.dispatch.frames import reset
+    from framelift.dispatch.frame_hook import reset
 
 __version__ = "0.1.0"
 
@@ -76,7 +76,7 @@ _HOMES = {
     "maybe_mark_dynamic": "framelift.api.marks",
     "nonstrict_trace": "framelift.api.capture_control",
     "register_backend": "framelift.dispatch.backends",
-    "reset": "framelift.dispatch.frames",
+    "reset": "framelift.dispatch.frame_hook",
     "run": "framelift.api.stance",
     "set_logs": "framelift.core.logs",
     "set_stance": "framelift.api.stance",

@@ -153,7 +153,7 @@ def test_a_disallowed_function_is_called_for_real():
         return disallowed(x + 1) - 1
 
     compiled = check(fn, torch.rand(3), calls=3, fullgraph=False)
-    found = [b.reason.name for r in compiled._framelift_context.records.values() for b in r.breaks]
+    found = [b.reason.name for r in compiled._framelift_context.code_states.values() for b in r.breaks]
     assert found == ["disabled function"]
     with pytest.raises(framelift.exc.Unsupported, match="disabled function"):
         capture(fn, torch.rand(3))
@@ -165,7 +165,7 @@ def test_a_function_of_torch_may_be_disallowed():
     framelift.disallow_in_graph(torch.special.bessel_j0)
     try:
         compiled = check(lambda x: torch.special.bessel_j0(x) + 1, torch.rand(3), fullgraph=False)
-        assert any(r.breaks for r in compiled._framelift_context.records.values())
+        assert any(r.breaks for r in compiled._framelift_context.code_states.values())
     finally:
         del callable_rules._controls[id(torch.special.bessel_j0)]
 
@@ -334,7 +334,7 @@ def test_a_break_that_is_asked_for(ask):
         return y * 2
 
     compiled = check(fn, torch.rand(3), calls=3, fullgraph=False)
-    found = [b.reason.name for r in compiled._framelift_context.records.values() for b in r.breaks]
+    found = [b.reason.name for r in compiled._framelift_context.code_states.values() for b in r.breaks]
     assert found == ["break that was asked for"]
 
 

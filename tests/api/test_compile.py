@@ -240,7 +240,7 @@ def test_without_fullgraph_what_can_be_captured_is(capsys: Any) -> None:
     assert compiled(torch.ones(1)).item() == 3 and compiled(torch.ones(1)).item() == 3
     assert capsys.readouterr().out == "once per call\n" * 2
     captured = [
-        [len(one.captured.ops) for one in r.compiled] for r in compiled._framelift_context.records.values()
+        [len(one.capture.ops) for one in r.entries] for r in compiled._framelift_context.code_states.values()
     ]
     assert captured == [[0], [2]]  # up to the effect, and from there on, the function that is called included
 

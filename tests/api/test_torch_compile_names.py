@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 import framelift
 from check import check, entries, reasons, recompiles, why_not
-from framelift.core.config import OPTIONS
+from framelift.core.config import OPTIONS, Option, variable
 
 X = torch.arange(4.0)
 
@@ -208,7 +209,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
 def test_a_frame_that_asks_to_be_skipped_is() -> None:
     compiled = check(plain, X, calls=2, fullgraph=False)
     assert entries(compiled) == 0 and "skipped frame: it is better so" in (why_not(compiled) or "")
-    assert len(compiled._framelift_context.records) == 2, "what it calls is captured"
+    assert len(compiled._framelift_context.code_states) == 2, "what it calls is captured"
     with pytest.raises(framelift.exc.Unsupported, match="skipped frame"):
         framelift.compile(plain, backend="eager", fullgraph=True)(X)
 
@@ -308,6 +309,32 @@ def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMELIFT_RECOMPILE_LIMIT", "0")
     with pytest.raises(framelift.exc.UserError, match="at least 1"):
         config.reset()
+    monkeypatch.undo()
+
+
+def given_and_read(option: Option) -> list[tuple[str, Any]]:
+    """What may stand in an environment variable, and the value that comes of it."""
+    if option.kind is bool:
+        return [("1", True), ("off", False), (" Yes ", True)]
+    if option.kind is int:
+        return [(str(option.least or 0), option.least or 0), ("17", 17)]
+    if option.choices:
+        return [(word, word) for word in option.choices]
+    if option.is_folder:
+        return [("somewhere", os.path.abspath("somewhere")), ("/tmp/there", "/tmp/there"), ("", "")]
+    return [("a name", "a name"), ("", "")]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_each_option_can_be_given_by_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, value in given_and_read(OPTIONS[name]):
+        monkeypatch.setenv(variable(name), text)
+        framelift.config.reset()
+        assert getattr(framelift.config, name) == value
+    if OPTIONS[name].kind is not str or OPTIONS[name].choices:
+        monkeypatch.setenv(variable(name), "nonsense")
+        with pytest.raises(framelift.exc.UserError, match=f"{variable(name)}=nonsense: "):
+            framelift.config.reset()
     monkeypatch.undo()
 
 

@@ -25,7 +25,8 @@ from check import Outcome, compare, copied, run
 from framelift.bytecode.resume import NoStepError, how_it_ends
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.dispatch import capture, frames
+from framelift.dispatch import frame_hook, restarts, tracing
+from framelift.dispatch.capture import Capture
 from framelift.interpreter import machine
 from framelift.interpreter.points import NoPointError, standing
 from framelift.regions.region import Stopping
@@ -58,7 +59,7 @@ class Force:
 
     n: float
     step: bool
-    reason: Break = dataclasses.field(default_factory=lambda: Break(breaks.INTERNAL, "forced"))
+    reason: Break = dataclasses.field(default_factory=lambda: Break(breaks.EFFECT, "forced"))
     depth: int = 0
     count: int = 0
     code: Any = None
@@ -75,8 +76,8 @@ class Force:
         self.count += self.depth == 1
 
 
-def forced_trace(force: Force) -> type[capture.Trace]:
-    class Forced(capture.Trace):
+def forced_trace(force: Force) -> type[tracing.Trace]:
+    class Forced(tracing.Trace):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.first = force.code is None
@@ -91,18 +92,18 @@ def forced_trace(force: Force) -> type[capture.Trace]:
                 force.can_step = can_step(self.machine.stopped)
                 self.disturbed = force.step  # then it is traced again up to there
 
-        def captured(self, *given: Any) -> capture.Captured:
+        def finish(self, *given: Any) -> Capture:
             step = force.step or self.ended_by is not force.reason
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(capture, "Stopping", functools.partial(Stopping, step=step))
+                patch.setattr(tracing, "Stopping", functools.partial(Stopping, step=step))
                 try:
-                    captured = super().captured(*given)
+                    capture = super().finish(*given)
                 except Break as found:
                     force.refused = force.refused or found.describe()
                     raise
             if self.fn.__code__ is force.code:
                 force.refused = ""
-            return captured
+            return capture
 
     return Forced
 
@@ -148,9 +149,9 @@ def shown_to(force: Force) -> Any:
 def forcing(force: Force) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "watched", shown_to(force))
-        patch.setattr(capture, "Trace", forced_trace(force))
+        patch.setattr(restarts, "Trace", forced_trace(force))
         yield
-    frames.reset()
+    frame_hook.reset()
 
 
 # ---- both ways

@@ -273,7 +273,7 @@ def test_results_that_differ_are_said_to_when_timed(folder: Path, capsys: Any) -
 
 def compiled_with_progress(console: Any) -> None:
     from framelift.cli.progress import Progress
-    from framelift.core.progress import heard_by
+    from framelift.core.progress import listening
 
     showing = Progress(console)
     lines: list[str] = []
@@ -290,7 +290,7 @@ def compiled_with_progress(console: Any) -> None:
         framelift.comptime(look)
         return x + 1
 
-    with heard_by(showing.hear):
+    with listening(showing.hear):
         framelift.compile(traced, backend=backend)(torch.ones(2))
         framelift.compile(traced, backend=backend)(torch.ones(2))
     what = rf"framelift: .*traced \({re.escape(__file__)}:\d+\)"

@@ -252,7 +252,7 @@ def test_a_directory_that_cannot_be_made_does_not_stop_the_program(tmp_path: Pat
     (tmp_path / "file").write_text("in the way")
     with framelift.config.patch(debug_dir=str(tmp_path / "file")):
         run_program()
-    assert "could not be told" in caplog.text and framelift.compile_records()[0].folder is None
+    assert "could not be reported" in caplog.text and framelift.compile_records()[0].folder is None
 
 
 def test_the_directory_can_be_given_by_the_environment(tmp_path: Path) -> None:

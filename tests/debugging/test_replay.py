@@ -17,7 +17,7 @@ from torch import nn
 
 import framelift
 from framelift.cli import main
-from framelift.debugging import replaying
+from framelift.debugging import replay_records
 from framelift.testing import same
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -71,7 +71,7 @@ def test_a_backend_that_fails_leaves_a_record_that_fails_again(tmp_path: Path, c
         framelift.compile(scaled, backend=failing)(base[:6], base[6:], n=3)
     path = only(tmp_path)
     assert f"to run it again: framelift replay {path}" in caught.value.__notes__
-    record = replaying.read(path)
+    record = replay_records.read(path)
     x, y, n = record.arguments
     assert (n, record.about["backend"]["name"]) == (3, "failing") and same(y, base[6:])
     assert x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr(), "they share memory, as before"
@@ -103,7 +103,7 @@ def test_models_keyword_arguments_and_objects_are_kept(tmp_path: Path, capsys: A
     net = Net()
     with pytest.raises(framelift.exc.BackendCompilerFailed):
         framelift.compile(net, backend=failing)(X, 1, options=Options(2.0, ("a",)), offset=3)
-    record = replaying.read(only(tmp_path))
+    record = replay_records.read(only(tmp_path))
     args, kwargs = record.call()
     assert same(args[0], net) and args[0] is not net and args[2] == 1
     assert kwargs == {"options": Options(2.0, ("a",)), "offset": 3}
@@ -121,7 +121,7 @@ def test_functions_within_functions_are_found_again(tmp_path: Path) -> None:
 
     with pytest.raises(framelift.exc.BackendCompilerFailed):
         framelift.compile(outer, backend=failing)(X, lambda y: y + 1)
-    record = replaying.read(only(tmp_path))
+    record = replay_records.read(only(tmp_path))
     assert same(record.function(*record.arguments), outer(X, lambda y: y + 1))
     assert record.function.__defaults__ == (2,) and record.function.__code__ is not outer.__code__
 
@@ -139,7 +139,7 @@ def test_the_rest_of_a_function_after_a_break_is_run_again(tmp_path: Path, capsy
 
     with pytest.raises(framelift.exc.BackendCompilerFailed):
         framelift.compile(fn, backend=failing)(X)
-    record = replaying.read(only(tmp_path))
+    record = replay_records.read(only(tmp_path))
     capsys.readouterr()
     expected = fn(X)
     capsys.readouterr()
@@ -163,7 +163,7 @@ def test_a_fault_of_framelifts_leaves_a_record(tmp_path: Path, monkeypatch: Any,
         raise ZeroDivisionError("a mistake")
 
     with monkeypatch.context() as patched:
-        patched.setattr("framelift.dispatch.capture.generate", broken)
+        patched.setattr("framelift.dispatch.tracing.generate", broken)
         assert same(framelift.compile(scaled, backend="eager")(X, X), scaled(X, X))
         path = str(only(tmp_path))
         assert main(["replay", path]) == 1

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import framelift
-from framelift.debugging.bisecting import Parts, first
+from framelift.debugging.bisecting import Parts, first_true
 from framelift.testing import same
 
 Graph = torch.fx.GraphModule
@@ -398,7 +398,7 @@ def test_what_is_wrong_is_an_error_when_it_runs(tmp_path: Path) -> None:
 
 def test_the_first_of_many() -> None:
     for answer in range(8):
-        assert first(lambda n, answer=answer: n >= answer, 0, 7) == answer
+        assert first_true(lambda n, answer=answer: n >= answer, 0, 7) == answer
 
 
 def test_parts_of_a_graph_give_what_the_graph_gives() -> None:

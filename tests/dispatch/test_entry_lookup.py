@@ -312,7 +312,7 @@ def test_profile_and_trace_functions_are_left_alone(install: Any) -> None:
     finally:
         install(None)
     assert all(torch.equal(result, 2 * torch.ones(2)) for result in results)
-    assert seen and [r.code for r in compiled._framelift_context.records.values()] == [fn.__code__]
+    assert seen and [r.code for r in compiled._framelift_context.code_states.values()] == [fn.__code__]
 
 
 # ---- what is not looked at while dicts are unchanged

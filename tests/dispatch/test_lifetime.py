@@ -54,12 +54,12 @@ def watch_entries(watched: Watched, fn: Any) -> None:
     """All that there is of a compiled function."""
     context = fn._framelift_context
     watched(context=context)
-    for n, record in enumerate(context.records.values()):
+    for n, record in enumerate(context.code_states.values()):
         watched(**{f"record{n}": record, f"code{n}": record.code, f"cache{n}": record.cache})
-        for m, one in enumerate(record.compiled):
-            found = {"region": one.entry.region, "compiled": one, "guards": one.captured.program}
-            if one.captured.graph is not None:
-                found["graph"] = one.captured.graph
+        for m, one in enumerate(record.entries):
+            found = {"region": one.native.region, "compiled": one, "guards": one.capture.program}
+            if one.capture.graph is not None:
+                found["graph"] = one.capture.graph
             watched(**{f"{name}{n}.{m}": value for name, value in found.items()})
 
 
@@ -164,7 +164,7 @@ def test_two_functions_of_equal_code_are_two() -> None:
     for fn in (one, other):
         assert torch.equal(outer(fn, X)[1], X + 1)
     context = outer._framelift_context
-    assert context.record(one.__code__) is not context.record(other.__code__)
+    assert context.state_of(one.__code__) is not context.state_of(other.__code__)
 
 
 def test_a_context_outlives_the_functions_that_were_called_in_it() -> None:
@@ -180,7 +180,7 @@ def test_a_context_outlives_the_functions_that_were_called_in_it() -> None:
     for name in ("plain", "recursive", "calls another", "uses a class", "writes to a global"):
         call(FUNCTIONS[name])
     assert watched.alive() == []
-    gone = [record for record in outer._framelift_context.records.values() if record.code is None]
+    gone = [record for record in outer._framelift_context.code_states.values() if record.code is None]
     assert gone == []
 
 
@@ -426,8 +426,8 @@ def test_a_class_made_for_each_model() -> None:
     for _ in range(12):  # more often than a function may be compiled for what is still there
         call()
         assert watched.alive() == []
-    record = made._framelift_context.record(with_model.__code__)
-    assert record.skipped is None and len(record.compiled) <= 1
+    record = made._framelift_context.state_of(with_model.__code__)
+    assert record.skipped is None and len(record.entries) <= 1
 
 
 def test_an_exception_while_tracing_keeps_nothing() -> None:
@@ -468,7 +468,7 @@ def test_reasons_to_recompile_keep_nothing() -> None:
     made(X, None)
     thing = Thing()
     made(X, thing)
-    assert made._framelift_context.record(made.__wrapped__.__code__).recompile_reasons
+    assert made._framelift_context.state_of(made.__wrapped__.__code__).recompile_reasons
     watched(thing=thing)
     del thing
     assert watched.alive() == []
@@ -500,7 +500,7 @@ def test_closures_made_for_each_call() -> None:
         for n in range(1000 if outer is apply else 50):
             call(n)
         assert watched.alive() == []
-        assert len(made._framelift_context.record(outer.__code__).compiled) == 1
+        assert len(made._framelift_context.state_of(outer.__code__).entries) == 1
 
 
 def test_a_closure_that_breaks_is_not_kept() -> None:
@@ -548,7 +548,7 @@ def test_an_address_that_is_used_again_is_no_identity() -> None:
         assert torch.equal(made(X, other, table), X + 100)
         del token, other, table
     assert len(addresses) < 200, "no address was used twice: the test shows nothing"
-    record = made._framelift_context.record(fn.__code__)
+    record = made._framelift_context.state_of(fn.__code__)
     assert record.skipped is None, "entries of the dead count for the limit"
 
 
@@ -639,7 +639,7 @@ def test_memory_stays_flat() -> None:
 def test_a_leak_would_be_seen() -> None:
     before = Census()
     kept = [a_round_of_a_function(n) for n in range(20)]
-    assert {"Context", "Record", "Entry", "Cache", "code"} <= Census().growth(before).keys()
+    assert {"Context", "CodeState", "Entry", "Cache", "code"} <= Census().growth(before).keys()
     del kept
 
 

@@ -47,7 +47,7 @@ class Net(torch.nn.Module):
 
 
 def only_record(compiled: Any) -> Any:
-    (record,) = compiled._framelift_context.records.values()
+    (record,) = compiled._framelift_context.code_states.values()
     return record
 
 
@@ -295,7 +295,7 @@ def outer(inner: Inner, x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def records_of(compiled: Any) -> list[Any]:
-    return list(compiled._framelift_context.records.values())
+    return list(compiled._framelift_context.code_states.values())
 
 
 def test_variables_of_resumed_inner_frames_have_their_names_and_functions() -> None:

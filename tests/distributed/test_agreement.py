@@ -164,11 +164,11 @@ def test_all_break_where_one_breaks() -> None:
         for _ in range(2):
             x = torch.randn(3)
             assert torch.equal(compiled(x), asking(x))
-        records = compiled._framelift_context.records.values()
+        records = compiled._framelift_context.code_states.values()
         found = [each for record in records for each in record.breaks]
         names = ["data-dependent value", "break of another rank"]
         assert [each.reason.name for each in found] == [names[rank()]]
-        assert [len(record.compiled) for record in records] == [1, 1]
+        assert [len(record.entries) for record in records] == [1, 1]
 
 
 @ranks(2)

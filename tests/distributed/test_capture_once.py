@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import framelift
 from check import Comparison, entries, why_not
-from framelift.dispatch import frames
+from framelift.dispatch.restarts import CaptureRuns
 from framelift.distributed import capture_once
 from process_groups import ranks
 
@@ -56,11 +56,11 @@ class Model(nn.Module):
 def traces() -> Iterator[list[str]]:
     """Which functions are traced on this rank, and why anything was not handed over."""
     found: list[str] = []
-    original = frames.capture
+    original = CaptureRuns.capture
 
-    def counting(fn: Any, *args: Any, **kwargs: Any) -> Any:
-        found.append(fn.__qualname__)
-        return original(fn, *args, **kwargs)
+    def counting(runs: CaptureRuns, *args: Any) -> Any:
+        found.append(runs.fn.__qualname__)
+        return original(runs, *args)
 
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
@@ -69,7 +69,7 @@ def traces() -> Iterator[list[str]]:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     with pytest.MonkeyPatch.context() as patch, framelift.config.patch(capture_once=True):
-        patch.setattr(frames, "capture", counting)
+        patch.setattr(CaptureRuns, "capture", counting)
         try:
             yield found
         finally:
@@ -230,6 +230,54 @@ def test_what_has_no_name_that_all_know_is_captured_by_each() -> None:
     assert {"printing", "looked_up", "bounded"} <= set(found)
 
 
+def in_double(x: torch.Tensor) -> torch.Tensor:
+    torch.set_default_dtype(torch.float64)
+    made = torch.ones(3) + x
+    torch.set_default_dtype(torch.float32)
+    return made
+
+
+def more(grad: torch.Tensor) -> torch.Tensor:
+    return grad + 1
+
+
+def hooked(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y, z = x * 2, x * 3
+    z.register_hook(more)
+    return y, z
+
+
+@ranks(2)
+def test_a_backend_is_given_the_same_on_each_rank() -> None:
+    """The flags that are set for the graph, what its nodes give, and which graphs are run as they are."""
+    seen: list[Any] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        given = [node.meta["example_value"].dtype for node in graph.graph.nodes if node.op != "output"]
+        seen.append((torch.get_default_dtype(), given, [each.is_leaf for each in inputs]))
+        return graph.forward
+
+    framelift.counters.clear()
+    with traces() as found:
+        for fn in (in_double, hooked):
+            x = torch.ones(3, requires_grad=fn is hooked)
+            alike(fn, framelift.compile(fn, backend=backend, fullgraph=True), x)
+    assert seen == [(torch.float64, [torch.float64, torch.float32, torch.float64], [True])], seen
+    assert sum(framelift.counters["graphs_run_as_captured"].values()) == 1
+    assert found == (["in_double", "hooked"] if dist.get_rank() == 0 else []), found
+    loaded = framelift.compile_records()[0]
+    assert (loaded.trace_seconds > 0) is (dist.get_rank() == 0) and loaded.phases()["generate"] > 0
+
+
+@ranks(2)
+def test_an_explanation_has_lines_and_names_on_each_rank() -> None:
+    with traces() as found:
+        report = framelift.explain(unnecessary)(torch.ones(2))
+        assert [line.mark for line in report.functions[0].lines] == [None, "captured"]
+        assert report.parts[0].input_names == {"arg0_1": "x"}
+    assert found == (["unnecessary"] if dist.get_rank() == 0 else []), found
+
+
 @ranks(2)
 def test_it_goes_with_ddp_and_with_agreement() -> None:
     with traces() as found, framelift.config.patch(rank_agreement="check"):
@@ -249,21 +297,20 @@ def test_it_goes_with_ddp_and_with_agreement() -> None:
     assert len(traced) == (dist.get_rank() == 0), found
 
 
-def test_a_parcel_that_can_not_be_made_or_read_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_that_can_not_be_saved_or_loaded_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*args: Any) -> Any:
         raise ValueError("no")
 
-    parcel = capture_once.Parcel()
-    monkeypatch.setattr(capture_once, "packed", fails)
-    parcel.pack(None)  # type: ignore[arg-type]
-    assert parcel.reason == "it could not be packed (ValueError: no)"
-    monkeypatch.setattr(capture_once, "waited_for", fails)
-    meetings: Any = type("", (), {"rank": 1})
-    assert capture_once.taken(meetings, "key", None, []) is None
+    compilation: Any = type("", (), {"fn": None})
+    monkeypatch.setattr(capture_once, "save_capture", fails)
+    assert capture_once.serialize(None, compilation) == (b"", "it could not be packed (ValueError: no)")  # type: ignore[arg-type]
+    monkeypatch.setattr(capture_once, "wait_for_capture", fails)
+    channel: Any = type("", (), {"rank": 1})
+    assert capture_once.receive_capture(channel, "key", compilation) is None
 
 
 def test_code_is_told_apart_by_what_it_does() -> None:
-    from framelift.distributed.serialization import digest
+    from framelift.dispatch.object_names import digest
 
     def one(x: float) -> float:
         return x + 1.0

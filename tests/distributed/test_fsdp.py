@@ -104,7 +104,7 @@ def trains_alike(form: str, **options: Any) -> list[Any]:
             Comparison().same([losses[0], parts[0]], [losses[1], parts[1]], f"step {n}")
         for optimizer in optimizers:
             optimizer.zero_grad()
-    return [record for context in contexts for record in context.records.values()]
+    return [record for context in contexts for record in context.code_states.values()]
 
 
 @ranks(2)
@@ -112,7 +112,7 @@ def trains_alike(form: str, **options: Any) -> list[Any]:
 def test_steps_are_those_of_eager_fsdp(form: str, keeps: bool) -> None:
     records = trains_alike(form, reshard_after_forward=not keeps)
     assert not any(record.skipped for record in records)
-    graphs = [one.captured for record in records for one in record.compiled if one.captured.ops]
+    graphs = [one.capture for record in records for one in record.entries if one.capture.ops]
     if form == "whole_model":  # FSDP's hooks are around each block, and not in graphs
         found = {each.context for record in records for each in record.breaks if "fsdp" in each.context}
         assert all("(gathers parameters, and frees them)" in context for context in found), found

@@ -100,8 +100,8 @@ def test_a_step_is_captured_once_for_its_state_and_once_more() -> None:
     compiled = capture(step)
     for _ in range(5):
         compiled(optimizer)
-    record = next(iter(compiled._framelift_context.records.values()))
-    assert len(record.compiled) == 2  # without state, then with it
+    record = next(iter(compiled._framelift_context.code_states.values()))
+    assert len(record.entries) == 2  # without state, then with it
 
 
 def test_a_changed_learning_rate_is_noticed() -> None:

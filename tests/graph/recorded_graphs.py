@@ -63,7 +63,7 @@ def reason(fn: Callable[..., Any], *args: Any) -> str:
     want, got = fn(*mine), compiled(*theirs)
     assert state() == before
     assert repr(want) == repr(got) or difference(want, got) is None
-    return next(r.breaks[0].reason.name for r in compiled._framelift_context.records.values() if r.breaks)
+    return next(r.breaks[0].reason.name for r in compiled._framelift_context.code_states.values() if r.breaks)
 
 
 X = torch.arange(12.0).view(3, 4) / 7

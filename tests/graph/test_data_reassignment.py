@@ -173,7 +173,9 @@ def test_data_of_parameters(fn, backend):
             found.append((out.detach(), p.detach().clone(), None if p.grad is None else p.grad.clone()))
     torch.testing.assert_close(found[:3], found[3:])
     assert why_not(compiled) is None and entries(compiled) > 0
-    said = [str(found) for record in compiled._framelift_context.records.values() for found in record.breaks]
+    said = [
+        str(found) for record in compiled._framelift_context.code_states.values() for found in record.breaks
+    ]
     assert any(BROKEN[fn] in text for text in said) if fn in BROKEN else not said
 
 

@@ -44,7 +44,7 @@ def check_module(
             close(*outputs)
             torch.testing.assert_close(inputs[0], inputs[1])
             torch.testing.assert_close(state_of(eager)[:2], state_of(module)[:2])
-    for record in compiled._framelift_context.records.values():
+    for record in compiled._framelift_context.code_states.values():
         assert not fullgraph or not record.breaks, record.breaks
 
 

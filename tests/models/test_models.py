@@ -92,8 +92,8 @@ def test_forward_is_identical(name: str) -> None:
         assert len(tensors(other)) == len(tensors(expected))
         for a, b in zip(tensors(expected), tensors(other), strict=True):
             assert torch.equal(a, b)
-    records = compiled._framelift_context.records.values()
-    assert [len(record.compiled) for record in records] == [1]
+    records = compiled._framelift_context.code_states.values()
+    assert [len(record.entries) for record in records] == [1]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

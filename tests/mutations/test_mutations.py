@@ -216,12 +216,12 @@ def test_guards_ask_nobody(name: str) -> None:
     compiled = framelift.compile(fn, backend="eager", fullgraph=False)
     assert torch.equal(compiled(x, first), fn(x, first))
     captures = [
-        each.captured
-        for record in compiled._framelift_context.records.values()
+        each.capture
+        for record in compiled._framelift_context.code_states.values()
         if record.code is fn.__code__
-        for each in record.compiled
+        for each in record.entries
     ]
-    assert captures, [record.skipped for record in compiled._framelift_context.records.values()]
+    assert captures, [record.skipped for record in compiled._framelift_context.code_states.values()]
     Asked.questions.clear()
     for captured in captures:
         program = captured.program.native
@@ -251,8 +251,8 @@ def test_a_program_under_a_dispatch_mode_runs_as_it_is() -> None:
     for mode in (Double(), contextlib.nullcontext(), Double(), contextlib.nullcontext()):
         with mode:
             assert torch.equal(compiled(x), f(x))
-    (record,) = compiled._framelift_context.records.values()
-    assert [each.hits for each in record.compiled] == [1]
+    (record,) = compiled._framelift_context.code_states.values()
+    assert [each.hits for each in record.entries] == [1]
 
 
 def test_tensors_that_overlap_otherwise_than_before() -> None:
@@ -269,8 +269,8 @@ def test_tensors_that_overlap_otherwise_than_before() -> None:
     for n in range(4):
         plain, other = torch.arange(8.0), torch.arange(8.0)
         assert torch.equal(f(*pairs(plain)[n]), compiled(*pairs(other)[n])) and torch.equal(plain, other)
-    (record,) = compiled._framelift_context.records.values()
-    assert [each.hits for each in record.compiled] == [0] * 4
+    (record,) = compiled._framelift_context.code_states.values()
+    assert [each.hits for each in record.entries] == [0] * 4
 
 
 # ---- one program, run plainly or compiled
@@ -349,13 +349,13 @@ class Twin:
     # ---- what the compiled twin used
 
     def records(self) -> list[Any]:
-        return list(self.callable._framelift_context.records.values())
+        return list(self.callable._framelift_context.code_states.values())
 
     def first_entry(self) -> Any:
         if not self.compiled:
             return None
-        (record,) = [record for record in self.records() if record.compiled]
-        return record.compiled[0]
+        (record,) = [record for record in self.records() if record.entries]
+        return record.entries[0]
 
     def hits(self) -> int:
         return self.entry.hits if self.entry is not None else 0
@@ -364,7 +364,7 @@ class Twin:
         return [reason for record in self.records() for reason in record.recompile_reasons]
 
     def entry_guards(self) -> str:
-        program = self.entry.captured.program
+        program = self.entry.capture.program
         return "\n".join(map(str, [*program.guards, *program.class_guards]))
 
     def watch_guards(self) -> None:
@@ -375,7 +375,7 @@ class Twin:
             bound = _frame.bind(self.fn, tuple(self.names["args"]), self.names.get("kwargs", {}))
         except TypeError:
             return
-        native = self.entry.captured.program.native
+        native = self.entry.capture.program.native
         self.python_in_guards += called_meanwhile(native.check, self.fn, bound)
         self.python_in_guards += called_meanwhile(native.collect, self.fn, bound)
 

@@ -316,13 +316,10 @@ def test_a_model_is_timed() -> None:
     assert "of 3)" in str(timing) and timing.mean > 0
 
 
-TENSORS = ["debugging.layouts", "debugging.comparing", "debugging.cloning"]
+DEBUGGING = ["debugging.layouts", "debugging.comparing", "debugging.cloning"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["testing", "testing.timing", "testing.checking", *TENSORS],
-)
+@pytest.mark.parametrize("name", ["testing", "testing.timing", "testing.checking", *DEBUGGING])
 def test_examples_in_docstrings(name: str) -> None:
     names = {"torch": torch, "__name__": "examples"}  # Framelift's own functions are not captured
     found = doctest.testmod(importlib.import_module(f"framelift.{name}"), extraglobs=names)

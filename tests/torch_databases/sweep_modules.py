@@ -139,7 +139,7 @@ def outcome(case: Case) -> str | None:
     try:
         got = [run(compiled, module, *case.arguments(), seed) for seed in range(CALLS)]
     except framelift.exc.Unsupported:
-        record = next(r for r in compiled._framelift_context.records.values() if r.breaks)
+        record = next(r for r in compiled._framelift_context.code_states.values() if r.breaks)
         return record.breaks[0].reason.name
     except Exception as error:
         if isinstance(error.__cause__, UnsupportedOperatorException):

@@ -143,7 +143,7 @@ def outcome(case: Case, setting: str = "eager") -> str | None:
     try:
         got = run(compiled, theirs)
     except framelift.exc.Unsupported:
-        record = next(r for r in compiled._framelift_context.records.values() if r.breaks)
+        record = next(r for r in compiled._framelift_context.code_states.values() if r.breaks)
         return record.breaks[0].reason.name
     except Exception as error:
         return f"raises {type(error).__name__}: {str(error):.300}"

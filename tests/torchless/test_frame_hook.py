@@ -47,10 +47,10 @@ def give_the_hook_back():
     before = {code: _frame.get_decision(code) for code in codes_of_functions()}
     yield
     policy = sys.modules.get("framelift.core.policy")
-    frames = sys.modules.get("framelift.dispatch.frames")
+    hook = sys.modules.get("framelift.dispatch.frame_hook")
     if policy is not None:
-        _frame.set_callbacks(policy.decide, frames and frames.missed)
-    if frames is not None:
+        _frame.set_callbacks(policy.decide, hook and hook.on_cache_miss)
+    if hook is not None:
         _frame.set_dispatch(sys.modules["framelift._guards"].dispatch)
     for code in codes_of_functions():
         _frame.set_decision(code, *before.get(code, (UNDECIDED, UNDECIDED)))

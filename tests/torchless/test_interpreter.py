@@ -15,7 +15,7 @@ import pytest
 
 from framelift import _frame
 from framelift.interpreter import Machine
-from framelift.interpreter.plain import PlainWorld, interpret
+from framelift.interpreter.plain import PlainErrors, PlainWorld, interpret
 
 
 @pytest.fixture(autouse=True)
@@ -128,11 +128,15 @@ def test_an_interrupt_leaves_the_machine_as_it_was(place: Callable[[], object]) 
     assert machine.call(busy) == busy()
 
 
+class InterruptsAreNotCaught(PlainErrors):
+    def catchable(self, error: BaseException) -> bool:
+        return not isinstance(error, KeyboardInterrupt)
+
+
 class EndedByInterrupts(PlainWorld):
     """As a trace is: one may come in the middle of an instruction, whose frame no handler can go on in."""
 
-    def catchable(self, error: BaseException) -> bool:
-        return not isinstance(error, KeyboardInterrupt)
+    errors = InterruptsAreNotCaught()
 
 
 def test_an_interrupt_may_come_at_any_moment() -> None:

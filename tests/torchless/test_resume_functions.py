@@ -42,37 +42,47 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import FrameView
 from framelift.interpreter.generators import CLOSED, SUSPENDED, Suspended
 from framelift.interpreter.machine import NOWHERE, Position, decoded, end_run
-from framelift.interpreter.plain import PlainWorld
+from framelift.interpreter.plain import PlainErrors, PlainFunctions, PlainWorld
 from framelift.interpreter.points import chain, made_for, standing, standing_generator
 from framelift.regions.plan import Activation, Plan
 
 
 def give_the_hook_back() -> None:
     """To those who registered with it when they were imported."""
-    frames = sys.modules.get("framelift.dispatch.frames")
-    _frame.set_callbacks(policy.decide, frames and frames.missed)
+    hook = sys.modules.get("framelift.dispatch.frame_hook")
+    _frame.set_callbacks(policy.decide, hook and hook.on_cache_miss)
 
 
 class StopHere(BaseException):
     """Ends an interpreted run; the program can't catch it."""
 
 
-class World(PlainWorld):
-    """With `inside`, functions that the program makes are told from those that it found."""
+class MadeFunctions(PlainFunctions):
+    """Knows the functions that the program makes."""
 
-    def __init__(self, inside: bool = False) -> None:
-        self.inside = inside
-        self.made: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+    def __init__(self) -> None:
+        self.known: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 
+    def made(self, fn: FunctionType) -> None:
+        self.known.add(fn)
+
+    def is_made_inside(self, fn: FunctionType) -> bool:
+        return fn in self.known
+
+
+class Stops(PlainErrors):
     def catchable(self, error: BaseException) -> bool:
         return not isinstance(error, StopHere)
 
-    def made_function(self, fn: FunctionType) -> None:
-        if self.inside:
-            self.made.add(fn)
 
-    def made_inside(self, fn: FunctionType) -> bool:
-        return fn in self.made
+class World(PlainWorld):
+    """With `inside`, functions that the program makes are told from those that it found."""
+
+    errors = Stops()
+
+    def __init__(self, inside: bool = False) -> None:
+        if inside:
+            self.functions = MadeFunctions()
 
 
 # Where a program can be stopped

@@ -42,7 +42,7 @@ from torch import nn
 from check import Bag
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.dispatch.capture import EscapedError, Trace
+from framelift.dispatch.tracing import EscapedError, Trace
 from framelift.graph.torch_flags import TorchState
 from framelift.interpreter import machine
 
@@ -300,7 +300,7 @@ def traced(fn: types.FunctionType, arguments: list[Any], stop: Stop, finish: boo
             trace.run()
             ended = "whole" if trace.ended_by is None else "broken"
             if finish:
-                trace.captured()
+                trace.finish()
         except EscapedError:
             ended = "escaped"
         except KeyboardInterrupt:
@@ -316,7 +316,7 @@ class Interruption(Exception):
 
 
 ENDS: dict[str, Callable[[], BaseException]] = {
-    "broken": lambda: Break(breaks.INTERNAL, "test"),
+    "broken": lambda: Break(breaks.EFFECT, "test"),
     "escaped": lambda: Interruption("test"),
     "interrupted": KeyboardInterrupt,
 }

@@ -543,8 +543,8 @@ def test_a_fact_is_told_with_its_line() -> None:
     compiled = framelift.compile(lambda x: x + 1 if x.shape[0] > 4 else x - 1, backend="eager")
     for n in (6, 7, 3):
         compiled(torch.ones(n, 3))
-    (record,) = compiled._framelift_context.records.values()
-    facts = [(text, place.expression) for text, place in record.compiled[1].captured.program.shapes if place]
+    (record,) = compiled._framelift_context.code_states.values()
+    facts = [(text, place.expression) for text, place in record.entries[1].capture.program.shapes if place]
     assert ("5 <= x.shape[0]", "x.shape[0] > 4") in facts
     assert any("5 <= x.shape[0]" in reason for reason in record.recompile_reasons)
 

@@ -110,7 +110,7 @@ def substitute_in_graph(original: Any) -> Callable[[Any], Any]:
         raise TypeError(f"framelift.substitute_in_graph takes a function, not a {type(original).__name__}")
 
     def register(substitute: Any) -> Any:
-        serve(original)(lambda f, args, kwargs: interpreted(f, substitute, args, kwargs))
+        serve(original)(lambda f, /, *args, **kwargs: interpreted(f, substitute, list(args), kwargs))
         return substitute
 
     return register
@@ -193,17 +193,13 @@ for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, e
 type_rule(error_on_graph_break, rebuild=rebuild_instance)
 
 
-def serve_skip_frame(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    (why,) = (*args, *kwargs.values()) or ("",)
+@serve(skip_frame)
+def serve_skip_frame(f: TraceFrame, /, msg: Any = "") -> None:
     world: Any = f.world
     world.frame.skips = f is world.frame.outermost
-    raise Break(breaks.SKIPPED, str(opened(why)))
+    raise Break(breaks.SKIPPED, str(opened(msg)))
 
 
-def serve_graph_break(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    (reason,) = (*args, *kwargs.values()) or ("",)
+@serve(graph_break)
+def serve_graph_break(f: TraceFrame, /, reason: Any = "") -> None:
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
-
-
-serve(graph_break)(serve_graph_break)
-serve(skip_frame)(serve_skip_frame)

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-import framelift.dispatch.frames  # noqa: F401 (which answers the frame hook)
+import framelift.api.extensions
+import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
-from framelift.dispatch.backends import Backend, backend_name, lookup_backend
-from framelift.dispatch.contexts import Context, GuardFail, Records
+from framelift.dispatch.backends import backend_name, lookup_backend
+from framelift.dispatch.code_state import CodeStates
+from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.guards.filtering import GuardFilter
 
@@ -67,23 +69,11 @@ def compile(
     >>> f(torch.zeros(2), torch.ones(2))
     tensor([1., 1.])
     """
-    settings = {
-        "fullgraph": fullgraph,
-        "dynamic": dynamic,
-        "backend": backend,
-        "mode": mode,
-        "options": options,
-        "disable": disable,
-        "recompile_limit": recompile_limit,
-        "isolate_recompiles": isolate_recompiles,
-        "name": name,
-        "guard_fail_fn": guard_fail_fn,
-        "guard_filter_fn": guard_filter_fn,
-    }
+    settings = {name: value for name, value in locals().items() if name != "model"}
     check_watching(name, guard_fail_fn=guard_fail_fn, guard_filter_fn=guard_filter_fn)
     check_limits(recompile_limit, isolate_recompiles)
     if model is None:
-        return functools.partial(compile, **settings)  # type: ignore[arg-type]
+        return functools.partial(compile, **settings)
     if not callable(model):
         raise TypeError(f"framelift.compile takes a function or a module, not a {type(model).__name__}")
     if disable:
@@ -92,8 +82,7 @@ def compile(
         raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
     model = uncompiled(model)
     context = make_context(fullgraph, backend, mode, options)
-    context.dynamic = dynamic
-    context.settings = settings
+    context.dynamic, context.settings = dynamic, settings
     context.recompile_limit, context.isolate_recompiles = recompile_limit, isolate_recompiles
     context.name, context.guard_fail_fn, context.guard_filter_fn = name, guard_fail_fn, guard_filter_fn
     if isinstance(model, torch.nn.Module):
@@ -234,7 +223,7 @@ def of_copy(context: Context) -> Context:
     """A copy of a module shares the entries, unless each compiled module was to have its own."""
     if not context.isolate_recompiles:
         return context
-    return dataclasses.replace(context, records=Records(), places=set())
+    return dataclasses.replace(context, code_states=CodeStates(), broken_places=set())
 
 
 def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:

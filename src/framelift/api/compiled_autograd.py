@@ -68,10 +68,10 @@ def front_end() -> Any:
     return engine
 
 
-def serve_backward_function(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_backward_function(f: Frame, called: Any, /, *args: Any, **kwargs: Any) -> Any:
     """The backward function of an operator is C++; a graph holds the call, and backends trace through it."""
     world: Any = f.world
-    return call_opaque(world, world.materialize.for_torch(args[0]), args[1:], kwargs)
+    return call_opaque(world, world.materialize.for_torch(called), list(args), kwargs)
 
 
 def compiled(graph: torch.fx.GraphModule, settings: dict[str, Any]) -> Run:

@@ -102,8 +102,7 @@ def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
     an error (`UserError`): nothing of it is the program's."""
 
 
-def serve_comptime(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    (fn,) = (*args, *kwargs.values())
+def serve_comptime(f: TraceFrame, /, fn: Any) -> None:
     call(f, opened(fn))
 
 
@@ -152,7 +151,7 @@ def shortened(name: str) -> Callable[[], None]:
         pass
 
     @serve(short)
-    def serve_short(f: TraceFrame) -> None:
+    def serve_short(f: TraceFrame, /) -> None:
         call(f, method)
 
     short.__name__, short.__doc__ = name, f"`ComptimeContext.{name}`, while the calling function is captured."

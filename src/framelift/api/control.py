@@ -54,4 +54,4 @@ def is_compiling() -> bool:
     return False
 
 
-serve(is_compiling)(lambda frame, args, kwargs: True)
+serve(is_compiling)(lambda frame, /: True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.errors import UserError
-from framelift.dispatch.contexts import Record
-from framelift.dispatch.recompiles import Recompilation
+from framelift.dispatch.code_state import CodeState, Recompilation
 from framelift.guards.failures import state_fact, tensor_facts
 from framelift.guards.guard import Guard
 from framelift.guards.kinds import Check
@@ -81,18 +80,18 @@ def entries(compiled: Any) -> EntriesReport:
         raise UserError(
             f"framelift.entries takes what framelift.compile gave, not a {type(compiled).__name__}"
         )
-    return EntriesReport(entries_of(record) for record in context.records.values() if record.compiled)
+    return EntriesReport(entries_of(state) for state in context.code_states.values() if state.entries)
 
 
-def entries_of(record: Record) -> CodeEntries:
-    programs = [one.captured.program for one in record.compiled]
+def entries_of(state: CodeState) -> CodeEntries:
+    programs = [entry.capture.program for entry in state.entries]
     made = []
     for n, (program, expects) in enumerate(zip(programs, discriminating(programs), strict=True)):
-        again = record.because(n)
+        again = state.recompilation_for(n)
         guards = len(program.guards) + len(program.class_guards) + len(program.shapes)
         because = None if again is None else str(again.reason)
-        made.append(Entry(record.compiled[n].hits, guards, expects, because))
-    return CodeEntries(record.what, made, record.recompiles, record.skipped)
+        made.append(Entry(state.entries[n].hits, guards, expects, because))
+    return CodeEntries(state.what, made, state.recompiles, state.skipped)
 
 
 FACTS_TOLD = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 import os
 import platform
@@ -15,16 +16,18 @@ from typing import Any
 import torch.fx
 
 import framelift
-from framelift.api import explained_data
+from framelift.api import explained_data, source_lines
 from framelift.api.compile import compile
 from framelift.api.entries import CodeEntries, entries_of
+from framelift.api.explained_data import Part
 from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
 from framelift.core.times import SINGLE, as_table, single
-from framelift.core.watching import Watch, watching
-from framelift.dispatch.contexts import Compiled, Context
-from framelift.dispatch.frames import NOTHING
+from framelift.dispatch.code_state import CompiledEntry
+from framelift.dispatch.compilation import NOTHING
+from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.watching import Watch, watching
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
 
@@ -37,25 +40,6 @@ class BreakReason:
     user_stack: list[traceback.FrameSummary]
     """Where, outermost first."""
     graph_break: bool = True
-
-
-@dataclass
-class Part:
-    """One entry that was made: what it computes, what it relies on, and what that costs."""
-
-    name: str
-    compile_id: str
-    graph: torch.fx.GraphModule | None
-    source: str
-    """The generated function."""
-    guards: list[Guard]
-    class_guards: list[ClassGuard]
-    shapes: list[tuple[str, Place | None]]
-    steps: dict[str, int]
-    """How many steps the native walk takes for what is guarded of each source."""
-    guard_seconds: float | None
-    """What checking all of it takes, as measured when it was made."""
-    input_names: dict[str, str]
 
 
 @dataclass
@@ -125,7 +109,30 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
-        return explained_data.of(self)
+        return {
+            "name": self.name,
+            "versions": self.versions,
+            "graph_count": self.graph_count,
+            "graph_break_count": self.graph_break_count,
+            "op_count": self.op_count,
+            "graphs": [explained_data.graph(part) for part in self.parts if part.graph is not None],
+            "break_reasons": list(map(explained_data.broken, self.breaks)),
+            "guards": explained_data.by_source(self.guards),
+            "shapes": explained_data.facts(self.shapes),
+            "class_lookups": explained_data.lookups(self.class_guards),
+            "guarded": list(map(explained_data.guarded, self.parts)),
+            "source": source_lines.data(self.functions),
+            "skipped": self.skipped,
+            "entries": list(map(explained_data.code_entries, self.code_entries)),
+            "recompilations": [
+                {"function": code.name, **explained_data.recompilation(again)}
+                for code in self.code_entries
+                for again in code.recompiles
+            ],
+            "compilations": [
+                dataclasses.asdict(record) | {"phases": record.phases()} for record in self.records
+            ],
+        }
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent)
@@ -186,57 +193,57 @@ def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -
     """Of what was watched, in contexts that are still there."""
     report = Explanation(name, result, records=watch.records)
     fill(report, watch)
-    originals = [record for context in contexts for record in context.records.originals.values()]
-    report.functions = marked_functions(originals, report.breaks, watch.compiled)
-    for record in (record for context in contexts for record in context.records.values()):
-        if record.compiled:
-            report.code_entries.append(entries_of(record))
-        if record.skipped not in (None, NOTHING):
-            report.skipped[record.name] = record.skipped
+    originals = [state for context in contexts for state in context.code_states.originals.values()]
+    report.functions = marked_functions(originals, report.breaks, watch.entries)
+    for state in (state for context in contexts for state in context.code_states.values()):
+        if state.entries:
+            report.code_entries.append(entries_of(state))
+        if state.skipped not in (None, NOTHING):
+            report.skipped[state.name] = state.skipped
     return report
 
 
 def fill(report: Explanation, watch: Watch) -> None:
     """From what was compiled, in the order in which it was."""
-    for compiled in watch.compiled:
-        add(report, compiled)
+    for entry in watch.entries:
+        add(report, entry)
     places: dict[Any, Break] = {}
     for found in watch.breaks:
         places.setdefault((found.reason.name, *(at.key for at in found.stack)), found)
     report.breaks = list(places.values())
 
 
-def add(report: Explanation, compiled: Compiled) -> None:
-    captured = compiled.captured
-    part = part_of(compiled)
+def add(report: Explanation, entry: CompiledEntry) -> None:
+    capture = entry.capture
+    part = part_of(entry)
     report.parts.append(part)
-    if captured.graph is not None:
-        report.graphs.append(captured.graph)
-        report.ops.append(captured.ops)
+    if capture.graph is not None:
+        report.graphs.append(capture.graph)
+        report.ops.append(capture.ops)
         report.sources.append(part.source)
     report.guards += part.guards
     report.shapes += part.shapes
     report.class_guards += part.class_guards
-    report.capture_seconds += captured.seconds
-    report.restarts += captured.restarts
-    report.seconds_lost += captured.seconds_lost
-    report.backend_seconds += compiled.backend_seconds
+    report.capture_seconds += capture.seconds
+    report.restarts += capture.restarts
+    report.seconds_lost += capture.seconds_lost
+    report.backend_seconds += entry.backend_seconds
 
 
-def part_of(compiled: Compiled) -> Part:
-    captured, program = compiled.captured, compiled.captured.program
+def part_of(entry: CompiledEntry) -> Part:
+    capture, program = entry.capture, entry.capture.program
     steps = collections.Counter[str]()
     for source, count in program.steps().items():
         steps[str(source)] += count
     return Part(
-        compiled.name,
-        compiled.compile_id,
-        captured.graph,
-        captured.region.source,
+        entry.name,
+        entry.compile_id,
+        capture.graph,
+        capture.region.source,
         program.guards,
         program.class_guards,
         program.shapes,
         dict(steps),
-        compiled.guard_seconds,
-        captured.input_names,
+        entry.guard_seconds,
+        capture.input_names,
     )

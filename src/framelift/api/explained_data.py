@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from framelift.api import source_lines
 from framelift.api.entries import CodeEntries
 from framelift.core.breaks import Break, Place
 from framelift.debugging.reporting import readable, shape_of
-from framelift.dispatch.recompiles import Recompilation
+from framelift.dispatch.code_state import Recompilation
 from framelift.guards.guard import ClassGuard, Guard
 
-if TYPE_CHECKING:
-    from framelift.api.explain import Explanation, Part
 
+@dataclass
+class Part:
+    """One entry that was made: what it computes, what it relies on, and what that costs."""
 
-def of(report: Explanation) -> dict[str, Any]:
-    return {
-        "name": report.name,
-        "versions": report.versions,
-        "graph_count": report.graph_count,
-        "graph_break_count": report.graph_break_count,
-        "op_count": report.op_count,
-        "graphs": [graph(part) for part in report.parts if part.graph is not None],
-        "break_reasons": list(map(broken, report.breaks)),
-        "guards": guards(report),
-        "shapes": facts(report.shapes),
-        "class_lookups": lookups(report.class_guards),
-        "guarded": list(map(guarded, report.parts)),
-        "source": source_lines.data(report.functions),
-        "skipped": report.skipped,
-        "entries": list(map(code_entries, report.code_entries)),
-        "recompilations": [
-            {"function": code.name, **recompilation(again)}
-            for code in report.code_entries
-            for again in code.recompiles
-        ],
-        "compilations": [
-            dataclasses.asdict(record) | {"phases": record.phases()} for record in report.records
-        ],
-    }
+    name: str
+    compile_id: str
+    graph: torch.fx.GraphModule | None
+    source: str
+    """The generated function."""
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    shapes: list[tuple[str, Place | None]]
+    steps: dict[str, int]
+    """How many steps the native walk takes for what is guarded of each source."""
+    guard_seconds: float | None
+    """What checking all of it takes, as measured when it was made."""
+    input_names: dict[str, str]
 
 
 def place(at: Place | None) -> dict[str, Any] | None:
@@ -129,12 +118,8 @@ TYPES: dict[str, Any] = {
 """What an operation of a graph gives, as far as it is one thing."""
 
 
-def guards(report: Explanation) -> dict[str, list[dict[str, Any]]]:
-    """By what they are about: `x`, `self.weight`."""
-    return by_source(report.guards)
-
-
 def by_source(guards: list[Guard]) -> dict[str, list[dict[str, Any]]]:
+    """By what they are about: `x`, `self.weight`."""
     found: dict[str, list[dict[str, Any]]] = {}
     for guard in guards:
         about = found.setdefault(str(guard.source), [])

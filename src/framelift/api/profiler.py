@@ -17,9 +17,9 @@ from framelift.core.breaks import Break
 from framelift.core.records import compiling
 from framelift.core.times import as_table
 from framelift.debugging.reporting import indented
-from framelift.dispatch.backends import Backend, backend_name, lookup_backend
-from framelift.dispatch.contexts import Context, Record, contexts
-from framelift.dispatch.recompiles import Recompilation
+from framelift.dispatch.backends import backend_name, lookup_backend
+from framelift.dispatch.code_state import CodeState, Recompilation
+from framelift.dispatch.compile_contexts import Backend, Context, contexts
 from framelift.graph.functions import describe
 
 
@@ -53,8 +53,9 @@ class CompileProfiler:
         self.graphs: list[ProfiledGraph] = []
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-        note = compiling.get()
-        profiled = ProfiledGraph("" if note is None else f"{note.name} ({note.filename}:{note.line})")
+        record = compiling.get()
+        of = "" if record is None else f"{record.name} ({record.filename}:{record.line})"
+        profiled = ProfiledGraph(of)
         profiled.ops.update(map(op_name, (node for node in graph.graph.nodes if node.op.startswith("call"))))
         began = time.perf_counter()
         compiled = self.backend(graph, inputs, **options)
@@ -77,21 +78,21 @@ class CompileProfiler:
         """The compiled functions that have it as their backend, as long as they live."""
         return [context for context in contexts() if context.backend is self]
 
-    def records(self) -> list[Record]:
-        return [record for context in self.contexts() for record in context.records.values()]
+    def code_states(self) -> list[CodeState]:
+        return [state for context in self.contexts() for state in context.code_states.values()]
 
     @property
     def breaks(self) -> list[tuple[Break, int]]:
         """Each place where captures ended, and how often."""
         found: dict[Any, list[Break]] = collections.defaultdict(list)
-        for each in (each for record in self.records() for each in record.breaks):
+        for each in (each for state in self.code_states() for each in state.breaks):
             found[each.reason.name, *(at.key for at in each.stack)].append(each)
         return [(same[0], len(same)) for same in found.values()]
 
     @property
     def recompiles(self) -> list[tuple[str, Recompilation]]:
         """Which function was compiled again, and why."""
-        return [(record.what, again) for record in self.records() for again in record.recompiles]
+        return [(state.what, again) for state in self.code_states() for again in state.recompiles]
 
     def clear(self) -> None:
         """Forgets what was counted; breaks and recompilations go with the compiled functions."""

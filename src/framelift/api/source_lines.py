@@ -17,8 +17,8 @@ import torch
 
 from framelift.core.breaks import Break
 from framelift.core.policy import OWN_FILES
-from framelift.dispatch.contexts import Compiled, Record
-from framelift.dispatch.frames import NOTHING
+from framelift.dispatch.code_state import CodeState, CompiledEntry
+from framelift.dispatch.compilation import NOTHING
 
 SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
 
@@ -51,13 +51,13 @@ Lines = set[tuple[str, int]]
 
 
 def marked_functions(
-    originals: list[Record], found: list[Break], compiled: list[Compiled]
+    originals: list[CodeState], found: list[Break], compiled: list[CompiledEntry]
 ) -> list[FunctionLines]:
     """The functions that were looked at whole; then lines of others, as far as something is in them."""
-    captured: Lines = set().union(*(one.captured.lines or () for one in compiled))
+    captured: Lines = set().union(*(one.capture.lines or () for one in compiled))
     broken = {(at.code.co_filename, at.line or 0) for each in found for at in each.stack}
     users = sorted((each for each in originals if is_users(each.filename)), key=lambda each: each.number)
-    functions = [function_lines(record, captured, broken) for record in users if record.skipped != NOTHING]
+    functions = [function_lines(state, captured, broken) for state in users if state.skipped != NOTHING]
     shown = {(function.filename, line.number) for function in functions for line in function.lines}
     left = {(filename, line) for filename, line in (captured | broken) - shown if is_users(filename)}
     functions += others(left, broken)
@@ -65,8 +65,8 @@ def marked_functions(
     return functions
 
 
-def note_graphs(functions: list[FunctionLines], compiled: Iterable[Compiled]) -> None:
-    graphs = [one.captured.lines or set() for one in compiled if one.captured.graph is not None]
+def note_graphs(functions: list[FunctionLines], compiled: Iterable[CompiledEntry]) -> None:
+    graphs = [one.capture.lines or set() for one in compiled if one.capture.graph is not None]
     for function in functions:
         for line in function.lines:
             at = (function.filename, line.number)
@@ -81,22 +81,22 @@ def is_users(filename: str) -> bool:
     return not filename.startswith(LIBRARIES)
 
 
-def function_lines(record: Record, captured: Lines, broken: Lines) -> FunctionLines:
-    function = FunctionLines(record.name, record.filename)
-    code = record.code
+def function_lines(state: CodeState, captured: Lines, broken: Lines) -> FunctionLines:
+    function = FunctionLines(state.name, state.filename)
+    code = state.code
     executable = set() if code is None else set(executable_lines(code))
-    plain = executable & set(plain_from(record, executable))
+    plain = executable & set(plain_from(state, executable))
     for number in block(code, executable):
-        at = (record.filename, number)
+        at = (state.filename, number)
         mark = "broken" if at in broken else "captured" if at in captured else None
-        text = linecache.getline(record.filename, number).rstrip("\n")
+        text = linecache.getline(state.filename, number).rstrip("\n")
         function.lines.append(SourceLine(number, text, mark or ("plain" if number in plain else None)))
     return function
 
 
-def plain_from(record: Record, executable: set[int]) -> Iterator[int]:
+def plain_from(state: CodeState, executable: set[int]) -> Iterator[int]:
     """The lines of a function that is left alone, or of the rest of it that is."""
-    for each in (record, *record.resumes.values()):
+    for each in (state, *state.resumes.values()):
         if each.skipped is not None:
             yield from (line for line in executable if line >= (each.line or 0))
 

@@ -83,7 +83,7 @@ def not_captured(wrapper: Any, name: str) -> Callable[..., Any]:
     return wrapper
 
 
-def refuse(frame: Any, args: Any, kwargs: Any) -> Any:
+def refuse(frame: Any, /, *args: Any, **kwargs: Any) -> Any:
     raise Break(breaks.EFFECT, "framelift.set_stance, which changes how everything runs from there on")
 
 

@@ -14,12 +14,12 @@ from torch.utils import _pytree as pytree
 
 from framelift.api.compile import compile, uncompiled
 from framelift.core.errors import FrameliftError, WrongResult
-from framelift.debugging.bisecting import coarsest, weights
+from framelift.debugging.bisecting import coarsest_tolerance, weights
 from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import Difference, Rules, difference
 from framelift.debugging.saving import save_state
 from framelift.debugging.verifying import Verifier, WrongGraph, verifying
-from framelift.dispatch.contexts import Context
+from framelift.dispatch.compile_contexts import Context
 
 
 @dataclass
@@ -75,7 +75,7 @@ CAPTURE = (
 
 
 @dataclass
-class Ran:
+class FunctionRun:
     """One run of the whole function."""
 
     result: Any
@@ -84,7 +84,7 @@ class Ran:
     gradients: list[Any]
     error: BaseException | None = None
 
-    def compared(self, other: Ran, reference: Ran | None, rules: Rules) -> Difference | None:
+    def compare(self, other: FunctionRun, reference: FunctionRun | None, rules: Rules) -> Difference | None:
         if str(self.error) != str(other.error) or type(self.error) is not type(other.error):
             return Difference("", f"it raises {other.error!r} instead of {self.error!r}")
         for name in ("result", "arguments", "gradients"):
@@ -120,27 +120,27 @@ def verify(
         verifier = Verifier(context)
         modules = modules_of(plain, (args, kwargs))
         restore_numbers, restore_state = save_rng_state(), save_state(plain)
-        expected = ran(plain, (args, kwargs), modules)
+        expected = run_function(plain, (args, kwargs), modules)
         restore_state()
         restore_numbers()
         token = verifying.set(verifier)
         try:
-            found = ran(compiled, (args, kwargs), modules)
+            found = run_function(compiled, (args, kwargs), modules)
         finally:
             verifying.reset(token)
         if isinstance(found.error, FrameliftError) and expected.error is None:
             raise found.error  # it is not compiled at all
-        rules = Rules(tol=tol, at_least=max(map(coarsest, verifier.graphs), default=0.0))
-        apart = expected.compared(found, None, rules)
+        rules = Rules(tol=tol, at_least=max(map(coarsest_tolerance, verifier.graphs), default=0.0))
+        apart = expected.compare(found, None, rules)
         if apart is not None:
             after = save_state(plain)
             restore_state()
             restore_numbers()
-            again = ran(plain, (args, kwargs), modules)
+            again = run_function(plain, (args, kwargs), modules)
             restore_state()
             restore_numbers()
-            apart = expected.compared(found, reference(plain, (args, kwargs)), rules)
-            if expected.compared(again, None, rules) is not None:
+            apart = expected.compare(found, run_in_double(plain, (args, kwargs)), rules)
+            if expected.compare(again, None, rules) is not None:
                 apart = None  # it is not the same from one time to the next: there is nothing to compare with
             after()
         name = getattr(plain, "__qualname__", type(plain).__qualname__)
@@ -157,16 +157,16 @@ def with_same_numbers(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def ran(fn: Callable[..., Any], inputs: Any, modules: list[torch.nn.Module]) -> Ran:
+def run_function(fn: Callable[..., Any], inputs: Any, modules: list[torch.nn.Module]) -> FunctionRun:
     given = clone_inputs(inputs)
     try:
         result = fn(*given[0], **given[1])
     except Exception as error:
-        return Ran(None, clone_inputs(given), [], error)
-    return Ran(clone_inputs(result), clone_inputs(given), gradients(result, given, modules))
+        return FunctionRun(None, clone_inputs(given), [], error)
+    return FunctionRun(clone_inputs(result), clone_inputs(given), compute_gradients(result, given, modules))
 
 
-def gradients(result: Any, given: Any, modules: list[torch.nn.Module]) -> list[Any]:
+def compute_gradients(result: Any, given: Any, modules: list[torch.nn.Module]) -> list[Any]:
     """What comes to arguments and parameters if each element of the result has a weight of its own."""
     leaves = [x for x in pytree.tree_leaves(given) if isinstance(x, torch.Tensor)]
     leaves = [x for x in (*leaves, *parameters(modules)) if x.is_leaf and x.requires_grad]
@@ -183,11 +183,11 @@ def parameters(modules: list[torch.nn.Module]) -> list[torch.Tensor]:
     return list({id(p): p for module in modules for p in module.parameters()}.values())
 
 
-def reference(plain: Any, inputs: Any) -> Ran | None:
+def run_in_double(plain: Any, inputs: Any) -> FunctionRun | None:
     """The same in double precision, if it can be done in that."""
     try:
         doubled = as_float64(plain) if isinstance(plain, torch.nn.Module) else plain
-        return ran(doubled, as_float64(inputs), modules_of(doubled, inputs))
+        return run_function(doubled, as_float64(inputs), modules_of(doubled, inputs))
     except Exception:
         return None
 

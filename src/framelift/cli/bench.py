@@ -37,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     import framelift
     from framelift.api.compile import uncompiled
-    from framelift.core.watching import Watch, watch_everywhere
+    from framelift.dispatch.watching import Watch, watch_everywhere
     from framelift.testing import clone_inputs, difference, preserve_rng_state, time_model
 
     with in_place_of_torchs():
@@ -45,7 +45,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     args, kwargs = evaluated(options.arg, module)
     plain = uncompiled(fn)
     compiled = framelift.compile(plain, backend=options.backend)
-    watch = Watch(keeps_compiled=False)
+    watch = Watch(keeps_entries=False)
     try:
         with preserve_rng_state():
             given = clone_inputs((args, kwargs))

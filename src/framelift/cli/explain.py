@@ -92,8 +92,8 @@ def check_backend(name: str | None) -> None:
 def of_script(options: argparse.Namespace) -> tuple[int, Any]:
     """Of all that a script compiles."""
     from framelift.api.explain import explanation
-    from framelift.core.watching import Watch, watch_everywhere
-    from framelift.dispatch.contexts import contexts
+    from framelift.dispatch.compile_contexts import contexts
+    from framelift.dispatch.watching import Watch, watch_everywhere
 
     if options.arg:
         raise Problem("--arg is for a function; a script gets what stands after it")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from framelift.core.progress import Phase, heard_by
+from framelift.core.progress import Phase, listening
 from framelift.core.records import CompileRecord
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def shown() -> Iterator[None]:
 
     showing = Progress(Console(stderr=True))
     try:
-        with heard_by(showing.hear):
+        with listening(showing.hear):
             yield
     finally:
         showing.stop()
@@ -49,14 +49,14 @@ class Progress:
         self.waiting: threading.Timer | None = None
         self.lock = threading.RLock()
 
-    def hear(self, note: CompileRecord, phase: Phase) -> None:
+    def hear(self, record: CompileRecord, phase: Phase) -> None:
         with self.lock:
-            began = next((began for each, _, began in self.active if each is note), time.perf_counter())
-            self.active = [each for each in self.active if each[0] is not note]
+            began = next((began for each, _, began in self.active if each is record), time.perf_counter())
+            self.active = [each for each in self.active if each[0] is not record]
             if phase == "done":
                 self.count += 1
             else:
-                self.active = [*self.active, (note, phase, began)]
+                self.active = [*self.active, (record, phase, began)]
             if not self.active:
                 self.stop()
             elif self.live is None and self.waiting is None:
@@ -101,8 +101,8 @@ class Progress:
         active = self.active  # another list each time
         if not active:
             return ""
-        note, phase, began = active[-1]
+        record, phase, began = active[-1]
         seconds = time.perf_counter() - began
-        what = f"{note.name} ({note.filename}:{note.line})"
+        what = f"{record.name} ({record.filename}:{record.line})"
         before = f"; {self.count} before it" if self.count else ""
         return f"framelift: {what}: {PHASES[phase]}, {seconds:.1f} s{before}"

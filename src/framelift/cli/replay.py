@@ -24,12 +24,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from framelift.cli.explain import check_backend
-    from framelift.debugging.replaying import BadRecord, described, read
+    from framelift.debugging.replay_records import BadRecord, read, read_header
 
     check_backend(options.backend)
     try:
         if options.show:
-            about, _ = described(options.record)
+            about, _ = read_header(options.record)
             return say(about, options)
         with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext(), shown():
             record = read(options.record)
@@ -55,12 +55,12 @@ def say(about: dict[str, Any], options: argparse.Namespace) -> int:
 def outcome(record: Any, backend: Any) -> dict[str, Any]:
     """What comes of it this time."""
     import framelift
-    from framelift.core.watching import Watch, watch_everywhere
+    from framelift.dispatch.watching import Watch, watch_everywhere
 
     settings = {name: value for name, value in record.about["settings"].items() if value}
     if backend != "inductor":
         settings.pop("options", None)
-    watch = Watch(keeps_compiled=False)
+    watch = Watch(keeps_entries=False)
     args, kwargs = record.call()
     error = None
     with framelift.config.patch(**usable(record.about["config"])):

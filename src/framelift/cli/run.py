@@ -30,10 +30,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from framelift.cli.explain import check_backend
-    from framelift.core.watching import Watch, watch_everywhere
+    from framelift.dispatch.watching import Watch, watch_everywhere
 
     check_backend(options.backend)
-    watch = Watch(keeps_compiled=False)
+    watch = Watch(keeps_entries=False)
     watch_everywhere(watch)
     try:
         with in_place_of_torchs(options.backend), shown():

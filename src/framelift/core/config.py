@@ -17,9 +17,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from framelift.core.errors import UserError
 
@@ -33,117 +33,93 @@ class Option:
     """For numbers: none below this."""
     choices: tuple[str, ...] = ()
     """For texts: only these, if there are any."""
+    is_folder: bool = False
+    """For texts: the environment may name it relative to where the program starts."""
 
 
-OPTIONS = {
-    "recompile_limit": Option(
-        int, 8, "How many entries one code object may have in one compiled function.", least=1
-    ),
-    "accumulated_recompile_limit": Option(
-        int, 256, "How many entries one code object may have in all compiled functions together.", least=1
-    ),
-    "fail_on_recompile_limit_hit": Option(
-        bool, False, "Whether it is an error to come to a limit; otherwise the function runs as plain Python."
-    ),
-    "error_on_recompile": Option(bool, False, "Whether every recompilation is an error."),
-    "automatic_dynamic_shapes": Option(
-        bool, True, "Whether sizes and numbers that have changed are symbols the next time."
-    ),
-    "assume_static_by_default": Option(
-        bool, True, "Whether sizes and numbers are constants until they change; if not, as with dynamic=True."
-    ),
-    "specialize_int": Option(bool, False, "Whether ints are always constants, also those that change."),
-    "specialize_float": Option(bool, False, "The same of floats."),
-    "suppress_errors": Option(
-        bool,
-        False,
-        "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True.",
-    ),
-    "verbose": Option(
-        bool, False, "Whether messages about breaks also say where in Framelift that was found out."
-    ),
-    "capture_scalar_outputs": Option(
-        bool, False, "Whether `.item()` and the like are captured, as symbols; otherwise they break."
-    ),
-    "trace_numpy": Option(
-        bool, True, "Whether NumPy's arrays and functions are captured, as torch's; otherwise they break."
-    ),
-    "capture_dynamic_output_shape_ops": Option(
-        bool, False, "The same for operators whose result's shape depends on data, such as `nonzero`."
-    ),
-    "compiled_autograd": Option(
-        bool,
-        False,
-        "Whether functions compiled from now on capture the backward passes that are run within them, too.",
-    ),
-    "verify_correctness": Option(
-        bool,
-        False,
-        "Whether what a backend made of a graph is checked against the graph each time it runs; slow.",
-    ),
-    "replay_record_enabled": Option(
-        bool,
-        False,
-        "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
-    ),
-    "optimize_ddp": Option(
-        bool,
-        True,
-        "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
-        "communication overlap.",
-    ),
-    "rank_agreement": Option(
-        str,
-        "off",
-        "Whether ranks compare what they compile, and fail where it differs, or come to the same result.",
-        choices=("off", "check", "agree"),
-    ),
-    "rank_agreement_timeout": Option(
-        int, 300, "How many seconds a rank waits for what the others have compiled.", least=1
-    ),
-    "capture_once": Option(
-        bool, False, "Whether the first rank captures for all; the others check the guards of what they get."
-    ),
-    "rank_agreement_group": Option(
-        str, "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
-    ),
-    "debug_dir": Option(
-        str,
-        "",
-        "Where each compilation leaves a folder with its graph, guards and code; empty: nowhere.",
-    ),
-}
+T = TypeVar("T", bool, int, str)
+
+
+def option(default: T, meaning: str, **rest: Any) -> T:
+    """A row of the table; to a type checker, its value."""
+    return Option(type(default), default, meaning, **rest)  # type: ignore[return-value]
 
 
 class Config:
     """The values of the options. Assigning checks; `patch` puts back what was there before."""
 
-    recompile_limit: int
-    accumulated_recompile_limit: int
-    fail_on_recompile_limit_hit: bool
-    error_on_recompile: bool
-    automatic_dynamic_shapes: bool
-    assume_static_by_default: bool
-    specialize_int: bool
-    specialize_float: bool
-    suppress_errors: bool
-    verbose: bool
-    capture_scalar_outputs: bool
-    trace_numpy: bool
-    capture_dynamic_output_shape_ops: bool
-    compiled_autograd: bool
-    verify_correctness: bool
-    replay_record_enabled: bool
-    optimize_ddp: bool
-    rank_agreement: str
-    rank_agreement_timeout: int
-    capture_once: bool
-    rank_agreement_group: str
-    debug_dir: str
+    recompile_limit: int = option(
+        8, "How many entries one code object may have in one compiled function.", least=1
+    )
+    accumulated_recompile_limit: int = option(
+        256, "How many entries one code object may have in all compiled functions together.", least=1
+    )
+    fail_on_recompile_limit_hit: bool = option(
+        False, "Whether it is an error to come to a limit; otherwise the function runs as plain Python."
+    )
+    error_on_recompile: bool = option(False, "Whether every recompilation is an error.")
+    automatic_dynamic_shapes: bool = option(
+        True, "Whether sizes and numbers that have changed are symbols the next time."
+    )
+    assume_static_by_default: bool = option(
+        True, "Whether sizes and numbers are constants until they change; if not, as with dynamic=True."
+    )
+    specialize_int: bool = option(False, "Whether ints are always constants, also those that change.")
+    specialize_float: bool = option(False, "The same of floats.")
+    suppress_errors: bool = option(
+        False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
+    )
+    verbose: bool = option(
+        False, "Whether messages about breaks also say where in Framelift that was found out."
+    )
+    capture_scalar_outputs: bool = option(
+        False, "Whether `.item()` and the like are captured, as symbols; otherwise they break."
+    )
+    trace_numpy: bool = option(
+        True, "Whether NumPy's arrays and functions are captured, as torch's; otherwise they break."
+    )
+    capture_dynamic_output_shape_ops: bool = option(
+        False, "The same for operators whose result's shape depends on data, such as `nonzero`."
+    )
+    compiled_autograd: bool = option(
+        False,
+        "Whether functions compiled from now on capture the backward passes that are run within them, too.",
+    )
+    verify_correctness: bool = option(
+        False, "Whether what a backend made of a graph is checked against the graph each time it runs; slow."
+    )
+    replay_record_enabled: bool = option(
+        False,
+        "Whether each compilation leaves a replay record in the debug directory, not just one that fails.",
+    )
+    optimize_ddp: bool = option(
+        True,
+        "Whether graphs in a DistributedDataParallel are cut along its buckets, so that backward and "
+        "communication overlap.",
+    )
+    rank_agreement: str = option(
+        "off",
+        "Whether ranks compare what they compile, and fail where it differs, or come to the same result.",
+        choices=("off", "check", "agree"),
+    )
+    rank_agreement_timeout: int = option(
+        300, "How many seconds a rank waits for what the others have compiled.", least=1
+    )
+    capture_once: bool = option(
+        False, "Whether the first rank captures for all; the others check the guards of what they get."
+    )
+    rank_agreement_group: str = option(
+        "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
+    )
+    debug_dir: str = option(
+        "",
+        "Where each compilation leaves a folder with its graph, guards and code; empty: nowhere.",
+        is_folder=True,
+    )
 
     def __init__(self) -> None:
-        for name, option in OPTIONS.items():
-            self.__dict__[name] = option.default
+        for name, row in OPTIONS.items():
+            self.__dict__[name] = row.default
             if (text := os.environ.get(variable(name))) is not None:
                 self.__dict__[name] = parsed(name, text)
 
@@ -152,7 +128,9 @@ class Config:
         self.__dict__[name] = value
 
     def __delattr__(self, name: str) -> None:
-        raise UserError(f"framelift.config.{name} can't be deleted; its default is {option(name).default!r}")
+        raise UserError(
+            f"framelift.config.{name} can't be deleted; its default is {known_option(name).default!r}"
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(unknown(name))
@@ -181,6 +159,11 @@ class Config:
         return f"Config({', '.join(f'{name}={self.__dict__[name]!r}' for name in OPTIONS)})"
 
 
+OPTIONS: dict[str, Option] = {
+    name: found for name, found in vars(Config).items() if isinstance(found, Option)
+}
+
+
 def variable(name: str) -> str:
     """The environment variable that an option is taken from: FRAMELIFT_VERBOSE=1."""
     return f"FRAMELIFT_{name.upper()}"
@@ -191,17 +174,24 @@ WORDS |= {"0": False, "false": False, "no": False, "off": False}
 
 
 def parsed(name: str, text: str) -> Any:
-    kind = OPTIONS[name].kind
-    if kind is str:  # a directory; the program may go elsewhere
-        return os.path.abspath(text) if text else ""
-    value: Any = WORDS.get(text.strip().lower()) if kind is bool else None
-    if kind is int and text.strip().lstrip("-").isdigit():
-        value = int(text)
+    """The value that an environment variable gives an option."""
+    row = OPTIONS[name]
+    value: Any = PARSERS[row.kind](text.strip())
     if value is None:
-        wanted = "0 or 1" if kind is bool else "a number"
+        wanted = "0 or 1" if row.kind is bool else "a number"
         raise UserError(f"{variable(name)}={text}: it must be {wanted}")
+    if row.is_folder and value:
+        value = os.path.abspath(value)  # the program may go elsewhere
     check(name, value, f"{variable(name)}={text}: ")
     return value
+
+
+PARSERS: dict[type, Callable[[str], Any]] = {
+    bool: lambda text: WORDS.get(text.lower()),
+    int: lambda text: int(text) if text.lstrip("-").isdigit() else None,
+    str: lambda text: text,
+}
+"""Kind of option -> what reads it; None: it makes no sense."""
 
 
 def unknown(name: str) -> str:
@@ -210,7 +200,7 @@ def unknown(name: str) -> str:
     return f"framelift.config has no option {name!r}{hint}"
 
 
-def option(name: str) -> Option:
+def known_option(name: str) -> Option:
     if name not in OPTIONS:
         raise UserError(unknown(name))
     return OPTIONS[name]
@@ -218,7 +208,7 @@ def option(name: str) -> Option:
 
 def check(name: str, value: Any, where: str = "framelift.config.") -> None:
     """UserError for a name or a value that makes no sense."""
-    wanted = option(name)
+    wanted = known_option(name)
     if type(value) is not wanted.kind:
         wrong = f"{value!r:.80} ({type(value).__name__})"
         raise UserError(f"{where}{name} must be of type {wanted.kind.__name__}, not {wrong}")

@@ -14,15 +14,15 @@ Listener = Callable[[CompileRecord, Phase], None]
 _listener: Listener | None = None
 
 
-def tell(note: CompileRecord, phase: Phase) -> None:
+def report(record: CompileRecord, phase: Phase) -> None:
     """A phase begins; `done` is the end of the last one. What goes wrong with showing it stops nothing."""
     if _listener is not None:
         with contextlib.suppress(Exception):
-            _listener(note, phase)
+            _listener(record, phase)
 
 
 @contextlib.contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> Iterator[None]:
     """One listener at a time, for all threads."""
     global _listener
     before, _listener = _listener, listener

@@ -46,7 +46,7 @@ class CompileRecord:
     trace_seconds: float = 0.0
     """The trace that was kept."""
     generate_seconds: float = 0.0
-    """Making guards, graph and the generated function of it."""
+    """Making guards, graph and the generated function of it, or loading what another rank has captured."""
     backend_seconds: float = 0.0
     failed: str | None = None
     """What stood in the way, if it was not compiled (or, with `ended_by`, not whole)."""
@@ -70,7 +70,7 @@ class CompileRecord:
         """Seconds by the names in `core.times`; together they are `seconds`."""
         if self.kind == "backward":
             return {"backward": self.seconds}
-        if not self.trace_seconds:  # no trace came to anything
+        if not (self.trace_seconds or self.generate_seconds):  # nothing was captured, or loaded
             return {"trace": self.seconds}
         parts = {
             "trace": self.trace_seconds,

@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 
 from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
-from framelift.dispatch.backends import Backend, compile_graph
+from framelift.dispatch.backends import run_backend
+from framelift.dispatch.compile_contexts import Backend
 from framelift.graph.body import graph_module
 from framelift.graph.torch_flags import TorchState
 
@@ -30,7 +31,7 @@ Node = torch.fx.Node
 
 
 @dataclass(frozen=True)
-class Examined:
+class SuspectBackend:
     """A backend that is under suspicion."""
 
     backend: Backend
@@ -38,13 +39,13 @@ class Examined:
     options: dict[str, Any] = field(default_factory=dict)
 
     def compile(self, graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-        return compile_graph(self.backend, self.name, graph, inputs, **self.options)
+        return run_backend(self.backend, self.name, graph, inputs, **self.options)
 
     def difference(self, graph: Graph, inputs: list[Any]) -> Difference | None:
         """Between what the backend makes of a graph and the graph. A part that can't be compiled, or run on
         its own, shows nothing."""
         try:
-            return compared(graph, self.compile(copied(graph), clone_inputs(inputs)), inputs)
+            return compare_with_graph(graph, self.compile(copy_graph(graph), clone_inputs(inputs)), inputs)
         except Exception:
             return None
 
@@ -61,19 +62,19 @@ class Culprit:
     difference: Difference
 
 
-def copied(graph: Graph) -> Graph:
+def copy_graph(graph: Graph) -> Graph:
     """Backends may change the graph that they are given."""
     made = torch.fx.Graph()
     made.output(made.graph_copy(graph.graph, {}))
     children: dict[str, Any] = dict(graph.named_children())
-    bodies = {name: copied(each) for name, each in children.items() if isinstance(each, Graph)}
+    bodies = {name: copy_graph(each) for name, each in children.items() if isinstance(each, Graph)}
     return graph_module(made, children | bodies)
 
 
 # ---- running a graph both ways
 
 
-def compared(graph: Graph, compiled: Callable[..., Any], inputs: list[Any]) -> Difference | None:
+def compare_with_graph(graph: Graph, compiled: Callable[..., Any], inputs: list[Any]) -> Difference | None:
     """How what was compiled differs from the graph: in results, gradients, and what becomes of the inputs.
 
     All runs have copies of the inputs and the same random numbers; nothing of the program's is changed.
@@ -82,31 +83,36 @@ def compared(graph: Graph, compiled: Callable[..., Any], inputs: list[Any]) -> D
     try:
         with TorchState():
             plain = graph.forward  # a call of the module would print the errors that it raises
-            expected, with_gradients = ran_either(plain, inputs, restore)
-            found = ran(compiled, inputs, with_gradients, restore)
-            rules = Rules(at_least=coarsest(graph))
+            expected, with_gradients = run_with_gradients_if_possible(plain, inputs, restore)
+            found = run_graph(compiled, inputs, with_gradients, restore)
+            rules = Rules(at_least=coarsest_tolerance(graph))
             if difference(expected, found, rules=rules) is None:
                 return None
-            if difference(expected, ran(plain, inputs, with_gradients, restore), rules=rules) is not None:
+            if (
+                difference(expected, run_graph(plain, inputs, with_gradients, restore), rules=rules)
+                is not None
+            ):
                 return None  # it is not the same from one time to the next: there is nothing to compare with
-            known = reference(doubled(graph).forward, inputs, with_gradients, restore)
+            known = run_in_double(in_double_precision(graph).forward, inputs, with_gradients, restore)
             return difference(expected, found, known, rules)
     finally:
         restore()
 
 
-def ran_either(plain: Callable[..., Any], inputs: list[Any], restore: Callable[[], None]) -> tuple[Ran, bool]:
+def run_with_gradients_if_possible(
+    plain: Callable[..., Any], inputs: list[Any], restore: Callable[[], None]
+) -> tuple[GraphRun, bool]:
     """With gradients, if that is possible: copies of inputs are leaves, which can't be written to."""
     if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
         try:
-            return ran(plain, inputs, True, restore), True
+            return run_graph(plain, inputs, True, restore), True
         except RuntimeError:
             pass
-    return ran(plain, inputs, False, restore), False
+    return run_graph(plain, inputs, False, restore), False
 
 
 @dataclass
-class Ran:
+class GraphRun:
     """What a run of a graph came to."""
 
     results: list[Any]
@@ -115,24 +121,28 @@ class Ran:
     gradients: list[Any] | None
 
 
-def ran(run: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]) -> Ran:
+def run_graph(
+    run: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]
+) -> GraphRun:
     given = clone_inputs(inputs)
     if not gradients:
         given = without_history(given)
     restore()
     results = list(run(*given))
-    return Ran(kept(results), kept(given), gradients_of(results, given) if gradients else None)
+    return GraphRun(
+        detach_all(results), detach_all(given), compute_gradients(results, given) if gradients else None
+    )
 
 
 def without_history(values: list[Any]) -> list[Any]:
     return [x.detach() if isinstance(x, torch.Tensor) else x for x in values]
 
 
-def kept(values: list[Any]) -> list[Any]:
+def detach_all(values: list[Any]) -> list[Any]:
     return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in values]
 
 
-def gradients_of(results: list[Any], inputs: list[Any]) -> list[torch.Tensor | None]:
+def compute_gradients(results: list[Any], inputs: list[Any]) -> list[torch.Tensor | None]:
     """What comes to the inputs if each element of the results has a weight of its own."""
     leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad and x.is_leaf]
     ends = [x for x in results if isinstance(x, torch.Tensor) and x.grad_fn is not None]
@@ -146,17 +156,17 @@ def weights(of: torch.Tensor) -> torch.Tensor:
     return torch.linspace(0.5, 1.5, of.numel(), device=of.device).to(of.dtype).reshape(of.shape)
 
 
-def reference(
+def run_in_double(
     plain: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]
-) -> Ran | None:
+) -> GraphRun | None:
     """The same in double precision, if the graph can be run so."""
     try:
-        return ran(plain, as_float64(inputs), gradients, restore)
+        return run_graph(plain, as_float64(inputs), gradients, restore)
     except Exception:
         return None
 
 
-def coarsest(graph: Graph) -> float:
+def coarsest_tolerance(graph: Graph) -> float:
     """The tolerance for what is computed by way of the coarsest numbers in a graph."""
     found = [node.meta.get("example_value") for node in graph.graph.nodes]
     dtypes = {value.dtype for value in found if isinstance(value, torch.Tensor)}
@@ -164,9 +174,9 @@ def coarsest(graph: Graph) -> float:
     return max((TOLERANCES.get(dtype, COARSE) for dtype in floats), default=0.0)
 
 
-def doubled(graph: Graph) -> Graph:
+def in_double_precision(graph: Graph) -> Graph:
     """The same with double precision wherever the program names another one."""
-    made = copied(graph)
+    made = copy_graph(graph)
     for node in made.graph.nodes:
         if node.op == "call_method" and node.target in ("float", "half", "bfloat16"):
             node.target = "double"
@@ -275,9 +285,9 @@ class Until(torch.fx.Interpreter):
 # ---- looking
 
 
-def first_wrong(examined: Examined, graph: Graph, inputs: list[Any]) -> Culprit | None:
+def find_culprit(suspect: SuspectBackend, graph: Graph, inputs: list[Any]) -> Culprit | None:
     """None if the backend does it right for the graph on its own, with these inputs."""
-    whole = examined.difference(graph, inputs)
+    whole = suspect.difference(graph, inputs)
     if whole is None:
         return None
     parts = Parts(graph, inputs)
@@ -287,21 +297,21 @@ def first_wrong(examined: Examined, graph: Graph, inputs: list[Any]) -> Culprit 
 
     def shows(begin: int, end: int) -> bool:
         made = parts.part(begin, end)
-        found = None if made is None else examined.difference(*made)
+        found = None if made is None else suspect.difference(*made)
         wrong[begin, end] = None if made is None or found is None else (*made, found)
         return found is not None
 
     last = len(parts) - 1
     if not shows(0, last):
         return Culprit(parts.nodes[last], graph, inputs, whole)
-    end = first(lambda n: shows(0, n), 0, last)
-    begin = end - first(lambda n: shows(end - n, end), 0, end)
+    end = first_true(lambda n: shows(0, n), 0, last)
+    begin = end - first_true(lambda n: shows(end - n, end), 0, end)
     found = wrong.get((begin, end)) or wrong[0, end]
     assert found is not None
     return Culprit(parts.nodes[end], *found)
 
 
-def first(holds: Callable[[int], bool], low: int, high: int) -> int:
+def first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
     """The number from which on something holds; it is known to for `high`."""
     while low < high:
         middle = (low + high) // 2

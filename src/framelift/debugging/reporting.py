@@ -1,4 +1,4 @@
-"""What is told of a compilation while it happens: to the logs, to the debug directory, to torch's trace.
+"""Reports of compilations while they happen: to the logs, to the debug directory, to torch's trace.
 
 A compilation is known by its record. Texts are made only for who asked: a logger that listens, a
 directory in `config.debug_dir`, or torch's structured trace (TORCH_TRACE), whose records have the names
@@ -35,8 +35,10 @@ from framelift.core.config import config
 from framelift.core.policy import OWN_FILES
 from framelift.core.records import CompileRecord
 from framelift.core.times import compile_times
-from framelift.dispatch.capture import Captured
-from framelift.dispatch.recompiles import Recompilation
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.code_state import Recompilation
+from framelift.dispatch.extensions import Observer, RunningCompilation
+from framelift.dispatch.frame_hook import on_cache_miss
 from framelift.guards.program import GuardProgram
 from framelift.guards.shapes import origin
 
@@ -52,9 +54,9 @@ FILES = {
 """What is in the folder of a compilation, as far as it has it."""
 
 
-def is_wanted(note: CompileRecord, *names: str) -> bool:
+def is_wanted(record: CompileRecord, *names: str) -> bool:
     """Whether anyone asked: nothing else is to cost anything otherwise."""
-    if note.folder is not None or is_traced():
+    if record.folder is not None or is_traced():
         return True
     return any(logs.LOGGERS[name].isEnabledFor(logging.DEBUG) for name in names)
 
@@ -64,82 +66,77 @@ def harmless(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        logs.ROOT.warning("%s could not be told: %s: %s", what, type(error).__name__, error)
+        logs.ROOT.warning("%s could not be reported: %s: %s", what, type(error).__name__, error)
 
 
-# ---- moments of a compilation
+class Reports(Observer):
+    """Reports the moments of a compilation."""
 
-
-@contextlib.contextmanager
-def compilation(note: CompileRecord) -> Iterator[None]:
-    """Around all of it. What torch's compilers write to the trace meanwhile gets the same number."""
-    if not config.debug_dir and not is_traced():
-        yield
-        return
-    with harmless("the beginning of a compilation"):
-        if config.debug_dir:
-            note.folder = str(new_folder(Path(config.debug_dir), note))
-        trace("dynamo_start", lambda: {"stack": stack_of(note)}, compile_id=number_of(note))
-    with compile_context(CompileContext(number_of(note))) if is_traced() else contextlib.nullcontext():
-        try:
+    @contextlib.contextmanager
+    def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
+        """What torch's compilers write to the trace meanwhile gets the same number."""
+        if not config.debug_dir and not is_traced():
             yield
-        finally:
-            with harmless("the record of a compilation"):
-                keep(note, "record", lambda: json.dumps(dataclasses.asdict(note), indent=2))
-                trace("compilation_metrics", lambda: metrics(note))
+            return
+        record = compilation.record
+        with harmless("the beginning of a compilation"):
+            if config.debug_dir:
+                record.folder = str(new_folder(Path(config.debug_dir), record))
+            trace("dynamo_start", lambda: {"stack": stack_of(record)}, compile_id=number_of(record))
+        with compile_context(CompileContext(number_of(record))) if is_traced() else contextlib.nullcontext():
+            try:
+                yield
+            finally:
+                with harmless("the record of a compilation"):
+                    keep(record, "record", lambda: json.dumps(dataclasses.asdict(record), indent=2))
+                    trace("compilation_metrics", lambda: metrics(record))
+
+    def report_recompilation(self, record: CompileRecord, found: Recompilation) -> None:
+        """The log has it since it was decided."""
+        with harmless("a recompilation"):
+            keep(record, "recompiles", lambda: str(found))
+            artifact("recompile_reasons", "json", lambda: [str(failure) for failure in found.by_failure()])
+
+    def report_graph(self, record: CompileRecord, capture: Capture) -> None:
+        module = capture.graph
+        if module is not None and is_wanted(record, "graph"):
+            with harmless("a graph"):
+                text = functools.cache(lambda: readable(module))
+                report(record, "graph", text)
+                trace("dynamo_output_graph", lambda: {"sizes": sizes(module)}, payload_fn=text)
+
+    def report_entry(self, record: CompileRecord, capture: Capture) -> None:
+        if not is_wanted(record, "guards", "code"):
+            return
+        program, source = capture.program, capture.region.source
+        with harmless("an entry"):
+            report(record, "guards", lambda: guards_text(program))
+            report(record, "code", lambda: source)
+            trace("dynamo_guards", payload_fn=lambda: guards_data(program))
+            artifact("framelift_generated_code", "string", lambda: source)
+
+    def report_backward(self, record: CompileRecord, graph: torch.fx.GraphModule) -> None:
+        with harmless("a backward graph"):
+            keep(record, "backward", lambda: readable(graph))
+
+    def report_break(self, record: CompileRecord, found: Break, is_known: bool) -> None:
+        """A place that is known is logged for who wants details."""
+        with harmless("a break"):
+            report(record, "breaks", found.describe, logging.DEBUG if is_known else logging.INFO)
+            artifact("dynamo_graph_break_reason", "string", found.describe)
 
 
-def graph(note: CompileRecord, captured: Captured) -> None:
-    """Before the backend gets it: it may be what the backend fails on."""
-    module = captured.graph
-    if module is not None and is_wanted(note, "graph"):
-        with harmless("a graph"):
-            text = functools.cache(lambda: readable(module))
-            tell(note, "graph", text)
-            trace("dynamo_output_graph", lambda: {"sizes": sizes(module)}, payload_fn=text)
-
-
-def compiled(note: CompileRecord, captured: Captured) -> None:
-    if not is_wanted(note, "guards", "code"):
-        return
-    program, source = captured.program, captured.region.source
-    with harmless("an entry"):
-        tell(note, "guards", lambda: guards_text(program))
-        tell(note, "code", lambda: source)
-        trace("dynamo_guards", payload_fn=lambda: guards_data(program))
-        artifact("framelift_generated_code", "string", lambda: source)
-
-
-def backward(note: CompileRecord, module: torch.fx.GraphModule) -> None:
-    """The graph that gradients are computed with; it may come long after the rest."""
-    with harmless("a backward graph"):
-        keep(note, "backward", lambda: readable(module))
-
-
-def broke(note: CompileRecord, found: Break, seen: bool) -> None:
-    """A place that was `seen` before is told to who wants details."""
-    with harmless("a break"):
-        tell(note, "breaks", found.describe, logging.DEBUG if seen else logging.INFO)
-        artifact("dynamo_graph_break_reason", "string", found.describe)
-
-
-def recompiled(note: CompileRecord, found: Recompilation) -> None:
-    """The log has been told when it was decided."""
-    with harmless("a recompilation"):
-        keep(note, "recompiles", lambda: str(found))
-        artifact("recompile_reasons", "json", lambda: [str(failure) for failure in found.by_failure()])
-
-
-def tell(note: CompileRecord, name: str, text: Callable[[], str], level: int | None = None) -> None:
+def report(record: CompileRecord, name: str, text: Callable[[], str], level: int | None = None) -> None:
+    """To the logger and to the folder."""
     log, level = logs.LOGGERS[name], logs.LEVELS[name] if level is None else level
     if log.isEnabledFor(level):
-        log.log(level, "%s (%s:%s), compilation %s\n%s", *title(note), indented(text()))
-    keep(note, name, text)
+        log.log(level, "%s (%s:%s), compilation %s\n%s", *title(record), indented(text()))
+    keep(record, name, text)
 
 
-def title(note: CompileRecord) -> tuple[Any, ...]:
-    region = f" of {note.region}" if note.region else ""
-    return note.name, note.filename, note.line, note.compile_id + region
+def title(record: CompileRecord) -> tuple[Any, ...]:
+    region = f" of {record.region}" if record.region else ""
+    return record.name, record.filename, record.line, record.compile_id + region
 
 
 # ---- texts
@@ -179,7 +176,7 @@ def indented(text: str) -> str:
 # ---- the debug directory
 
 
-def report_times(run: Path) -> None:
+def write_times(run: Path) -> None:
     """What compiling took, when the process ends: it is only known then."""
     with harmless("compile times"):
         texts = compile_times(), compile_times(aggregate=False)
@@ -188,22 +185,22 @@ def report_times(run: Path) -> None:
 
 
 @functools.cache
-def report_at_exit(run: Path) -> None:
-    atexit.register(report_times, run)
+def write_times_at_exit(run: Path) -> None:
+    atexit.register(write_times, run)
 
 
 _run = functools.cache(lambda: f"run_{datetime.datetime.now():%Y%m%d_%H%M%S}_{os.getpid()}")
 os.register_at_fork(after_in_child=_run.cache_clear)
 
 
-def new_folder(root: Path, note: CompileRecord) -> Path:
+def new_folder(root: Path, record: CompileRecord) -> Path:
     """One that was not there: `mkdir` is what decides between threads and processes."""
-    name = re.sub(r"[^\w.-]+", "_", note.name).strip("_")[-60:]
+    name = re.sub(r"[^\w.-]+", "_", record.name).strip("_")[-60:]
     for n in itertools.count():
-        folder = root / _run() / (f"{note.compile_id.replace('/', '_')}_{name}" + (f"_{n}" if n else ""))
+        folder = root / _run() / (f"{record.compile_id.replace('/', '_')}_{name}" + (f"_{n}" if n else ""))
         try:
             folder.mkdir(parents=True)
-            report_at_exit(folder.parent)
+            write_times_at_exit(folder.parent)
             break
         except FileExistsError:
             if not folder.is_dir():
@@ -211,10 +208,10 @@ def new_folder(root: Path, note: CompileRecord) -> Path:
     return folder
 
 
-def keep(note: CompileRecord, name: str, text: Callable[[], str]) -> None:
+def keep(record: CompileRecord, name: str, text: Callable[[], str]) -> None:
     """Adds to the compilation's folder, if it has one."""
-    if note.folder is not None:
-        with open(Path(note.folder, FILES[name]), "a", encoding="utf-8") as file:
+    if record.folder is not None:
+        with open(Path(record.folder, FILES[name]), "a", encoding="utf-8") as file:
             file.write(text().rstrip() + "\n")
 
 
@@ -231,8 +228,8 @@ def trace(name: str, metadata: Callable[[], dict[str, Any]] = dict, **rest: Any)
         trace_structured(name, metadata, **rest)
 
 
-def number_of(note: CompileRecord) -> CompileId:
-    frame, _, attempt = note.compile_id.partition("/")
+def number_of(record: CompileRecord) -> CompileId:
+    frame, _, attempt = record.compile_id.partition("/")
     return CompileId(frame_id=int(frame), frame_compile_id=int(attempt))
 
 
@@ -244,12 +241,12 @@ def summary_of(filename: str, line: int | None, name: str) -> traceback.FrameSum
     return traceback.FrameSummary(filename, line or 0, name)
 
 
-def stack_of(note: CompileRecord) -> list[dict[str, Any]]:
+def stack_of(record: CompileRecord) -> list[dict[str, Any]]:
     """Who called, without Framelift's own frames and what they call, and the function."""
-    frames = traceback.extract_stack()
-    own = [n for n, frame in enumerate(frames) if is_own(frame.filename) and frame.name == "missed"]
-    callers = [frame for frame in frames[: own[-1] if own else None] if not is_own(frame.filename)]
-    return from_traceback([*callers, summary_of(note.filename, note.line, note.name)])
+    frames = (frame for frame, _ in traceback.walk_stack(None))
+    hook = next((frame for frame in frames if frame.f_code is on_cache_miss.__code__), None)
+    callers = [frame for frame in traceback.extract_stack(hook) if not is_own(frame.filename)]
+    return from_traceback([*callers, summary_of(record.filename, record.line, record.name)])
 
 
 def is_own(filename: str) -> bool:
@@ -278,30 +275,30 @@ def stack_at(place: Place | None) -> list[dict[str, Any]] | None:
     return from_traceback([summary_of(place.code.co_filename, place.line, place.code.co_qualname)])
 
 
-def metrics(note: CompileRecord) -> dict[str, Any]:
+def metrics(record: CompileRecord) -> dict[str, Any]:
     """The record under the names that torch's own metrics have."""
-    failed_at = re.match(r'File "(.*)", line (\d+)', note.failed_at or "")
+    failed_at = re.match(r'File "(.*)", line (\d+)', record.failed_at or "")
     return {
-        "compile_id": note.compile_id,
-        "co_name": note.name,
-        "co_filename": note.filename,
-        "co_firstlineno": note.line or 0,
-        "cache_size": note.entries,
-        "accumulated_cache_size": note.entries,
-        "guard_count": note.guards,
-        "shape_env_guard_count": note.shape_guards,
-        "graph_op_count": note.ops,
-        "graph_node_count": note.nodes,
-        "graph_input_count": note.inputs,
-        "start_time": note.started,
-        "entire_frame_compile_time_s": note.seconds,
-        "backend_compile_time_s": note.backend_seconds,
-        "fail_type": note.failed.partition(":")[0] if note.failed else None,
-        "fail_reason": note.failed,
+        "compile_id": record.compile_id,
+        "co_name": record.name,
+        "co_filename": record.filename,
+        "co_firstlineno": record.line or 0,
+        "cache_size": record.entries,
+        "accumulated_cache_size": record.entries,
+        "guard_count": record.guards,
+        "shape_env_guard_count": record.shape_guards,
+        "graph_op_count": record.ops,
+        "graph_node_count": record.nodes,
+        "graph_input_count": record.inputs,
+        "start_time": record.started,
+        "entire_frame_compile_time_s": record.seconds,
+        "backend_compile_time_s": record.backend_seconds,
+        "fail_type": record.failed.partition(":")[0] if record.failed else None,
+        "fail_reason": record.failed,
         "fail_user_frame_filename": failed_at and failed_at[1],
         "fail_user_frame_lineno": failed_at and int(failed_at[2]),
         "non_compliant_ops": [],
         "compliant_custom_ops": [],
-        "restart_reasons": note.restart_reasons,
-        "dynamo_time_before_restart_s": note.seconds_lost,
+        "restart_reasons": record.restart_reasons,
+        "dynamo_time_before_restart_s": record.seconds_lost,
     }

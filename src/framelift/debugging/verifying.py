@@ -16,16 +16,25 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift import __version__, _frame
 from framelift.core.config import config
 from framelift.core.errors import WrongResult
 from framelift.core.logs import ROOT
-from framelift.core.records import CompileRecord
 from framelift.debugging import graph_scripts
-from framelift.debugging.bisecting import Culprit, Examined, compared, copied, first_wrong
+from framelift.debugging.bisecting import (
+    Culprit,
+    SuspectBackend,
+    compare_with_graph,
+    copy_graph,
+    find_culprit,
+)
 from framelift.debugging.comparing import Difference
 from framelift.debugging.graph_scripts import NoScript, Script
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.graph.functions import describe
 
 Graph = torch.fx.GraphModule
@@ -50,7 +59,7 @@ class WrongGraph:
     @property
     def op(self) -> str | None:
         """The first operation that shows it, by the name that it has in the program."""
-        return None if self.culprit is None else name_of(self.culprit.node)
+        return None if self.culprit is None else op_name(self.culprit.node)
 
     @property
     def place(self) -> str | None:
@@ -71,7 +80,7 @@ class WrongGraph:
         return "\n".join(lines)
 
 
-def name_of(node: torch.fx.Node) -> str:
+def op_name(node: torch.fx.Node) -> str:
     return f"Tensor.{node.target}" if node.op == "call_method" else describe(node.target)
 
 
@@ -79,7 +88,7 @@ def name_of(node: torch.fx.Node) -> str:
 class Verifier:
     """Takes down the first graph that is wrong, of all that run while it is `verifying`."""
 
-    context: Any
+    context: Context
     checked: int = 0
     graphs: list[Graph] = field(default_factory=list)
     wrong: WrongGraph | None = None
@@ -94,40 +103,42 @@ class Verifier:
 verifying: contextvars.ContextVar[Verifier | None] = contextvars.ContextVar("verifying", default=None)
 
 
-def original(graph: Graph, context: Any) -> Graph | None:
-    """A copy to compare with, before the backend gets the graph; None if nobody wants to."""
-    verifier = verifying.get()
-    watched = verifier is not None and verifier.context is context
-    return copied(graph) if watched or config.verify_correctness else None
+def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, capture: Capture) -> GraphCompiler:
+    """If someone wants to know: what the backend made of a graph is checked whenever it runs."""
+    verifier, context, record = verifying.get(), compilation.context, compilation.record
+    if verifier is not None and verifier.context is not context:
+        verifier = None
+    if verifier is None and not config.verify_correctness:
+        return compile
+    suspect = SuspectBackend(context.backend, context.backend_name, context.options)
+    function, folder = f"{record.name} ({record.filename}:{record.line})", record.folder
+
+    def compile_verified(
+        graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None = None
+    ) -> Callable[..., Any]:
+        plain = copy_graph(graph)  # the backend may change the graph
+        compiled = compile(graph, inputs, fakes)
+
+        @functools.wraps(compiled)
+        def checked(*inputs: Any) -> Any:
+            wrong = None
+            if verifier is None or verifier.wrong is None:
+                number = 0 if verifier is None else verifier.number_of(plain)
+                wrong = _frame.untouched(examine, plain, compiled, suspect, list(inputs), number, function)
+            if verifier is not None:
+                verifier.checked += 1
+                verifier.wrong = verifier.wrong or wrong
+            elif wrong is not None:
+                text = f"a graph is computed wrongly (config.verify_correctness)\n{wrong}"
+                raise WrongResult(text + save_script(wrong, folder))
+            return compiled(*inputs)
+
+        return checked
+
+    return compile_verified
 
 
-def verified(
-    graph: Graph | None, compiled: Callable[..., Any], examined: Examined, note: CompileRecord
-) -> Callable[..., Any]:
-    """What a backend made of a graph, checked when it runs."""
-    if graph is None:
-        return compiled
-    verifier, folder = verifying.get(), note.folder
-    function = f"{note.name} ({note.filename}:{note.line})"
-
-    @functools.wraps(compiled)
-    def checked(*inputs: Any) -> Any:
-        wrong = None
-        if verifier is None or verifier.wrong is None:
-            number = 0 if verifier is None else verifier.number_of(graph)
-            wrong = _frame.untouched(examine, graph, compiled, examined, list(inputs), number, function)
-        if verifier is not None:
-            verifier.checked += 1
-            verifier.wrong = verifier.wrong or wrong
-        elif wrong is not None:
-            text = f"a graph is computed wrongly (config.verify_correctness)\n{wrong}"
-            raise WrongResult(text + saved(wrong, folder))
-        return compiled(*inputs)
-
-    return checked
-
-
-def saved(wrong: WrongGraph, folder: str | None) -> str:
+def save_script(wrong: WrongGraph, folder: str | None) -> str:
     if wrong.script is None or folder is None:
         return ""
     return f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
@@ -136,23 +147,23 @@ def saved(wrong: WrongGraph, folder: str | None) -> str:
 def examine(
     graph: Graph,
     compiled: Callable[..., Any],
-    examined: Examined,
+    suspect: SuspectBackend,
     inputs: list[Any],
     number: int,
     function: str,
 ) -> WrongGraph | None:
     try:
-        found = compared(graph, compiled, inputs)
+        found = compare_with_graph(graph, compiled, inputs)
     except Exception:
         return None  # the program's own error comes when it runs for real
     if found is None:
         return None
-    wrong = WrongGraph(number, function, examined.name, found, graph)
+    wrong = WrongGraph(number, function, suspect.name, found, graph)
     try:
-        wrong.culprit = first_wrong(examined, graph, inputs)
+        wrong.culprit = find_culprit(suspect, graph, inputs)
         if wrong.culprit is not None:
-            wrong.script = script(wrong, examined, wrong.culprit)
-    except Exception as error:  # that it is wrong is known, and is to be told
+            wrong.script = make_script(wrong, suspect, wrong.culprit)
+    except Exception as error:  # that it is wrong is known, and is reported
         ROOT.warning("the wrong operation was not found: %s: %s", type(error).__name__, error)
     return wrong
 
@@ -160,18 +171,18 @@ def examine(
 # ---- the script
 
 
-def script(wrong: WrongGraph, examined: Examined, culprit: Culprit) -> Script | None:
+def make_script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) -> Script | None:
     try:
         imports, source = graph_scripts.module_source(culprit.graph)
     except NoScript:
         return None
-    seeded = graph_scripts.can_be_seeded(culprit.inputs) and shows_seeded(examined, culprit)
-    backend_import, backend = graph_scripts.backend_source(examined.backend, examined.name)
+    seeded = graph_scripts.can_be_seeded(culprit.inputs) and fails_with_random_inputs(suspect, culprit)
+    backend_import, backend = graph_scripts.backend_source(suspect.backend, suspect.name)
     settings = f"backend={backend}, fullgraph=True, dynamic=False"
-    if examined.options:
-        settings += f", options={examined.options!r}"
+    if suspect.options:
+        settings += f", options={suspect.options!r}"
     text = TEMPLATE.format(
-        backend_name=examined.name,
+        backend_name=suspect.name,
         op=wrong.op,
         place=wrong.place or "no place in the program",
         difference=culprit.difference,
@@ -185,9 +196,9 @@ def script(wrong: WrongGraph, examined: Examined, culprit: Culprit) -> Script | 
     return Script(text, None if seeded else culprit.inputs)
 
 
-def shows_seeded(examined: Examined, culprit: Culprit) -> bool:
+def fails_with_random_inputs(suspect: SuspectBackend, culprit: Culprit) -> bool:
     """Whether any numbers will do."""
-    return examined.difference(culprit.graph, graph_scripts.seeded_inputs(culprit.inputs)) is not None
+    return suspect.difference(culprit.graph, graph_scripts.seeded_inputs(culprit.inputs)) is not None
 
 
 TEMPLATE = '''"""The backend {backend_name!r} computes this graph otherwise than torch does.

@@ -25,11 +25,11 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
-from framelift.debugging import reporting
+from framelift.dispatch.compile_contexts import Backend
+from framelift.dispatch.extensions import extensions
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState, flags_lock
 
-Backend = Callable[..., Callable[..., Any]]
 ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
@@ -80,7 +80,7 @@ _fakes: ContextVar[FakeTensorMode | None] = ContextVar(
 )
 
 
-def compile_graph(
+def run_backend(
     backend: Backend,
     name: str,
     graph: torch.fx.GraphModule,
@@ -89,12 +89,12 @@ def compile_graph(
     fakes: FakeTensorMode | None = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph; its failure is told apart from the program's own. With `fakes` the
-    inputs are fakes of that mode already."""
+    """What a backend makes of a graph. Its failure is an error of its own kind. With `fakes` the inputs are
+    fakes of that mode already."""
     compiled: Any
     token, other = _symbols.set(symbols), _fakes.set(fakes)
     try:
-        with TorchState():  # a compiler that runs the graph to see what it does throws its switches
+        with TorchState():  # a compiler that runs the graph to see what it does sets its flags
             compiled = backend(graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
@@ -230,27 +230,28 @@ def observed(inner: Callable[..., Any], backward: bool = False) -> Callable[...,
 
 @contextlib.contextmanager
 def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterator[None]:
-    note = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
-    note.compile_id, note.started = of.compile_id, time.time()
-    count_nodes(note, graph)
-    reporting.backward(of, graph)
+    record = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
+    record.compile_id, record.started = of.compile_id, time.time()
+    count_nodes(record, graph)
+    for observer in extensions.observers:
+        observer.report_backward(of, graph)
     began = time.perf_counter()
-    progress.tell(note, "backward")
+    progress.report(record, "backward")
     try:
         yield
     except Exception as error:
-        note.failed = f"{type(error).__name__}: {error}"
+        record.failed = f"{type(error).__name__}: {error}"
         raise
     finally:
-        note.seconds = note.backend_seconds = time.perf_counter() - began
-        progress.tell(note, "done")
-        compile_records.add(note)
+        record.seconds = record.backend_seconds = time.perf_counter() - began
+        progress.report(record, "done")
+        compile_records.add(record)
 
 
-def count_nodes(note: CompileRecord, graph: torch.fx.GraphModule) -> None:
+def count_nodes(record: CompileRecord, graph: torch.fx.GraphModule) -> None:
     kinds = [node.op for node in graph.graph.nodes]
-    note.nodes, note.inputs = len(kinds), kinds.count("placeholder")
-    note.ops = sum(kind.startswith("call") for kind in kinds)
+    record.nodes, record.inputs = len(kinds), kinds.count("placeholder")
+    record.ops = sum(kind.startswith("call") for kind in kinds)
 
 
 @register_backend(name="aot_eager")

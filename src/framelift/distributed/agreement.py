@@ -8,202 +8,66 @@ graphs, and a collective in one of them waits for ever. With `config.rank_agreem
   not come, all of them raise an error that names the function, the ranks and the first difference;
 - `agree`: what can be is settled. A size that is not the same on all ranks is a symbol on all of them, all
   break where one does, and all compile again when one has to: for that each call asks the others.
-
-Ranks talk through the store of the process group, not by collectives: no rank can get stuck in one. A
-*meeting* is a number that all ranks count up alike. Each says what it has to say and counts itself in;
-whoever comes last looks at it all and writes the verdict, which the others wait for. One that fails, or waits
-for too long, writes a verdict itself, so that all know at once.
 """
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import itertools
-import json
-import time
-import weakref
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch.distributed as dist
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.core.errors import RankFailed, RanksDisagree, UserError
-from framelift.dispatch.capture import Captured, Ending
-from framelift.distributed.collective_calls import shapes
+from framelift.core.errors import RanksDisagree
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.code_state import CodeState
+from framelift.dispatch.extensions import Outcome
+from framelift.dispatch.tracing import Ending
+from framelift.distributed.collective_calls import describe_collectives
+from framelift.distributed.rank_channel import Message, RankChannel, described
 from framelift.guards.guard import VARIES
 from framelift.interpreter.machine import Position
 
-if TYPE_CHECKING:
-    from framelift.dispatch.contexts import Record
-
 ROUNDS = 4
 """How often ranks capture again to come to the same result."""
-SHORTEST, LONGEST = 0.0005, 0.02
-"""Seconds between looks at the store."""
-
-Told = dict[str, Any]
-Outcome = Captured | Break | None
-"""What became of a trace; None: the program raised."""
-Again = Callable[[Ending | None], Outcome]
-
-
-# ---- meetings
-
-
-class Meetings:
-    """What the ranks of one process group say to each other."""
-
-    def __init__(self, group: Any) -> None:
-        self.group = weakref.ref(group)
-        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        shared = dist.PrefixStore(f"framelift/{group.group_name}", dist.distributed_c10d._get_default_store())
-        # a store may outlive its process group, with all that was said in that
-        self.store = dist.PrefixStore(str(shared.add(f"groups of {self.rank}", 1)), shared)
-        self.number = 0
-        self.captures: collections.Counter[str] = collections.Counter()
-        """How often each function was captured, by any rank for all."""
-        self.last = "nothing yet"
-        """What this rank said the last time, for the others to read."""
-
-    def meet(self, told: Told) -> Told:
-        """Says something, and gives the verdict on what all have said."""
-        number, store = self.number, self.store
-        self.number += 1
-        self.last = f"{told['doing']} {told['frame']}"
-        store.set(f"{number}/{self.rank}", json.dumps(told))
-        if store.add(f"{number}/arrived", 1) == self.size:
-            all_told = [json.loads(store.get(f"{number}/{rank}")) for rank in range(self.size)]
-            self.write(number, judged(all_told))
-            self.forget(number - 1)
-        return self.verdict(number, told)
-
-    def verdict(self, number: int, told: Told) -> Told:
-        began, pause = time.monotonic(), SHORTEST
-        while not self.store.check([f"{number}/verdict"]):
-            if time.monotonic() - began > config.rank_agreement_timeout:
-                self.write(number, {"failed": self.missing(number, told)})
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST)
-        found: Told = json.loads(self.store.get(f"{number}/verdict"))
-        if "failed" in found:
-            raise RankFailed(f"{self.last}: {found['failed']}")
-        if "apart" in found:
-            raise RanksDisagree(found["apart"])
-        return found
-
-    def write(self, number: int, verdict: Told) -> None:
-        self.store.compare_set(f"{number}/verdict", "", json.dumps(verdict))  # the first one counts
-
-    def missing(self, number: int, told: Told) -> str:
-        """Who has not come, and what they did last."""
-        late = [rank for rank in range(self.size) if not self.store.check([f"{number}/{rank}"])]
-        lines = [f"rank {self.rank} waited {config.rank_agreement_timeout} s for {self.names(late)}"]
-        for rank in late:
-            before = f"{number - 1}/{rank}"
-            last = json.loads(self.store.get(before)) if self.store.check([before]) else None
-            did = f"{last['doing']} {last['frame']}" if last else "nothing yet"
-            lines.append(f"the last that rank {rank} said: {did}")
-        lines.append("It may not have to compile this, wait in a collective, or be gone.")
-        return "\n  ".join(lines)
-
-    def names(self, late: list[int]) -> str:
-        return ("rank " if len(late) == 1 else "ranks ") + ", ".join(map(str, late))
-
-    def fail(self, error: BaseException) -> None:
-        """Lets all others know that this rank will not come."""
-        why = f"rank {self.rank} failed with {type(error).__name__}: {error}"
-        self.write(self.number, {"failed": why})
-        self.number += 1
-
-    def forget(self, number: int) -> None:
-        """All are at the next meeting, so all have read the verdict of this one."""
-        for key in ("arrived", "verdict", *range(self.size)):
-            self.store.delete_key(f"{number}/{key}")
-
-
-_meetings: Meetings | None = None
-
-
-def current() -> Meetings | None:
-    """Where this rank meets the others, if it is to."""
-    return None if config.rank_agreement == "off" else of_group()
-
-
-def for_captures() -> Meetings | None:
-    """The same, if one rank is to capture for all."""
-    return of_group() if config.capture_once else None
-
-
-def of_group() -> Meetings | None:
-    global _meetings
-    if not dist.is_available() or not dist.is_initialized():
-        return None
-    name = config.rank_agreement_group
-    group = named(name) if name else dist.group.WORLD
-    if group is None or dist.get_rank(group) < 0 or dist.get_world_size(group) == 1:
-        return None
-    if _meetings is None or _meetings.group() is not group:
-        _meetings = Meetings(group)
-    return _meetings
-
-
-def named(name: str) -> Any:
-    try:
-        return dist.distributed_c10d._resolve_process_group(name)  # type: ignore[arg-type]
-    except RuntimeError:
-        raise UserError(f"config.rank_agreement_group: there is no process group {name!r}") from None
-
-
-def on_each_call() -> Meetings | None:
-    """The same, if all calls are to be agreed on: only so it is known that another rank has to compile."""
-    return current() if config.rank_agreement == "agree" else None
-
-
-@contextlib.contextmanager
-def told_if_it_fails(meetings: Meetings | None) -> Iterator[None]:
-    """What is raised in here on one rank is raised on all."""
-    try:
-        yield
-    except (RankFailed, RanksDisagree):
-        raise  # which all have been told
-    except BaseException as error:
-        if meetings is not None:
-            meetings.fail(error)
-        raise
 
 
 # ---- what is said
 
 
-def all_hit(meetings: Meetings, record: Record, hit: bool) -> bool:
+def all_have_entry(channel: RankChannel, state: CodeState, found: bool) -> bool:
     """Whether every rank has an entry that fits: else all of them compile."""
-    return bool(meetings.meet({"doing": "looking for an entry of", "frame": record.what, "hit": hit})["hit"])
+    message = {"doing": "looking for an entry of", "frame": state.what, "hit": found}
+    return bool(channel.exchange(message, judge)["hit"])
 
 
-def all_compiled(meetings: Meetings, record: Record) -> None:
-    """Waits until the backends of all ranks are done."""
-    meetings.meet({"doing": "having compiled", "frame": record.what})
+def wait_for_backends(channel: RankChannel, state: CodeState) -> None:
+    channel.exchange({"doing": "having compiled", "frame": state.what}, judge)
 
 
-def settled(meetings: Meetings, record: Record, outcome: Outcome, again: Again) -> Outcome:
+def agree_on_outcome(
+    channel: RankChannel,
+    state: CodeState,
+    outcome: Outcome,
+    trace_again: Callable[[Ending | None], Outcome],
+) -> Outcome:
     """What this rank does about a trace, which is what all others do about theirs."""
     for n in range(ROUNDS):
-        verdict = meetings.meet(decision(record, outcome, n))
-        sizes = [known(each) for rank, each in enumerate(verdict["sizes"]) if rank != meetings.rank]
+        verdict = channel.exchange(describe_outcome(state, outcome, n), judge)
+        sizes = [as_relied_on(each) for rank, each in enumerate(verdict["sizes"]) if rank != channel.rank]
         if config.rank_agreement == "agree":
-            record.elsewhere += sizes
+            state.sizes_on_other_ranks += sizes
         if verdict["difference"] is None:
             return outcome
         if config.rank_agreement == "check":
             break
         if verdict["plain"] is not None:
             return Break(breaks.OTHER_RANK, verdict["plain"])
-        outcome = again(ending(verdict["end"], outcome))
-    what = f"the ranks decide differently about {record.what}"
+        outcome = trace_again(other_ending(verdict["end"], outcome))
+    what = f"the ranks decide differently about {state.what}"
     raise RanksDisagree(f"{what}\n  {verdict['difference']}\n{REMEDY}")
 
 
@@ -211,29 +75,36 @@ REMEDY = """What to do: Have all ranks run the same program on inputs of the sam
 mark_dynamic, or let them find out by config.rank_agreement = "agree"."""
 
 
-def ending(found: Any, outcome: Outcome) -> Ending | None:
+def other_ending(found: Any, outcome: Outcome) -> Ending | None:
     """Where to break because another rank does; it comes to its own breaks by itself."""
-    if found is None or (isinstance(outcome, Captured) and list(outcome.ended_at) == found[0]):
+    if found is None or (isinstance(outcome, Capture) and list(outcome.ended_at) == found[0]):
         return None
     return Ending(Position(*found[0]), Break(breaks.OTHER_RANK, found[1]))
 
 
-def decision(record: Record, outcome: Outcome, n: int) -> Told:
+def describe_outcome(state: CodeState, outcome: Outcome, n: int) -> Message:
     """What a rank would do, as data."""
-    told: Told = {"doing": "capturing", "frame": record.what, "entries": len(record.compiled), "round": n}
-    told["rank"] = dist.get_rank()
-    told |= {"outcome": "is captured", "end": None, "varying": [], "ops": [], "collectives": [], "sizes": {}}
+    message: Message = {"doing": "capturing", "frame": state.what, "entries": len(state.entries), "round": n}
+    message["rank"] = dist.get_rank()
+    message |= {
+        "outcome": "is captured",
+        "end": None,
+        "varying": [],
+        "ops": [],
+        "collectives": [],
+        "sizes": {},
+    }
     if outcome is None:
-        return told | {"outcome": "raises as it is captured, and runs as plain Python"}
+        return message | {"outcome": "raises as it is captured, and runs as plain Python"}
     if isinstance(outcome, Break):
-        return told | {"outcome": f"runs as plain Python: {outcome.describe()}"}
-    told["sizes"] = sizes = outcome.program.relied_on
-    told["varying"] = varying(sizes)
-    told["ops"] = [getattr(op, "__name__", str(op)) for op in outcome.ops]
-    told["collectives"] = shapes(outcome.graph)
+        return message | {"outcome": f"runs as plain Python: {outcome.describe()}"}
+    message["sizes"] = sizes = outcome.program.relied_on
+    message["varying"] = varying(sizes)
+    message["ops"] = [getattr(op, "__name__", str(op)) for op in outcome.ops]
+    message["collectives"] = describe_collectives(outcome.graph)
     if outcome.ended_by is not None:
-        told["end"] = [list(outcome.ended_at), outcome.ended_by.describe()]
-    return told
+        message["end"] = [list(outcome.ended_at), outcome.ended_by.describe()]
+    return message
 
 
 def varying(sizes: dict[str, Any]) -> list[str]:
@@ -247,7 +118,7 @@ def varying(sizes: dict[str, Any]) -> list[str]:
     return sorted(found)
 
 
-def known(sizes: dict[str, Any]) -> dict[str, Any]:
+def as_relied_on(sizes: dict[str, Any]) -> dict[str, Any]:
     """What another rank relies on, as `Dynamism` takes it: JSON has no tuples."""
     return {source: tuple(size) if isinstance(size, list) else size for source, size in sizes.items()}
 
@@ -255,49 +126,49 @@ def known(sizes: dict[str, Any]) -> dict[str, Any]:
 # ---- the verdict
 
 
-def judged(told: list[Told]) -> Told:
-    """What comes of it; `told` is what each rank has said."""
-    for rank, other in enumerate(told):
-        if (other["doing"], other["frame"]) != (told[0]["doing"], told[0]["frame"]):
-            doing = [f"rank {n} is {told[n]['doing']} {told[n]['frame']}" for n in (0, rank)]
+def judge(messages: list[Message]) -> Message:
+    """What comes of what each rank has said."""
+    for rank, other in enumerate(messages):
+        if (other["doing"], other["frame"]) != (messages[0]["doing"], messages[0]["frame"]):
+            doing = [f"rank {n} is {described(messages[n])}" for n in (0, rank)]
             return {"apart": f"the ranks do not run the same program: {', '.join(doing)}"}
-    if "hit" in told[0]:
-        return {"hit": all(each["hit"] for each in told)}
-    if "outcome" not in told[0]:
+    if "hit" in messages[0]:
+        return {"hit": all(each["hit"] for each in messages)}
+    if "outcome" not in messages[0]:
         return {}
-    plain = next((n for n, each in enumerate(told) if each["outcome"] != "is captured"), None)
-    ends = [(each["end"][0], n) for n, each in enumerate(told) if each["end"] is not None]
+    plain = next((n for n, each in enumerate(messages) if each["outcome"] != "is captured"), None)
+    ends = [(each["end"][0], n) for n, each in enumerate(messages) if each["end"] is not None]
     end = min(ends, default=None)
     return {
-        "difference": difference(told),
-        "sizes": [each["sizes"] for each in told],
-        "plain": None if plain is None else f"on rank {plain} it {told[plain]['outcome']}",
-        "end": None if end is None else [end[0], f"on rank {end[1]}: {told[end[1]]['end'][1]}"],
+        "difference": first_difference(messages),
+        "sizes": [each["sizes"] for each in messages],
+        "plain": None if plain is None else f"on rank {plain} it {messages[plain]['outcome']}",
+        "end": None if end is None else [end[0], f"on rank {end[1]}: {messages[end[1]]['end'][1]}"],
     }
 
 
-def difference(told: list[Told]) -> str | None:
+def first_difference(messages: list[Message]) -> str | None:
     """In what ranks differ first, in words."""
     for facet in FACETS:
-        for rank, other in enumerate(told):
-            if facet.of(other) != facet.of(told[0]):
-                return facet.apart(told, rank)
-    if (apart := collectives_apart(told)) is not None:
+        for rank, other in enumerate(messages):
+            if facet.of(other) != facet.of(messages[0]):
+                return facet.apart(messages, rank)
+    if (apart := collectives_apart(messages)) is not None:
         return apart
-    return sizes_apart(told) if told[0]["round"] == 0 and config.rank_agreement == "agree" else None
+    return sizes_apart(messages) if messages[0]["round"] == 0 and config.rank_agreement == "agree" else None
 
 
 class Facet(NamedTuple):
     """Something that must be the same on all ranks, and how it is told."""
 
     name: str
-    of: Callable[[Told], Any]
-    words: Callable[[Told], str] | None = None
+    of: Callable[[Message], Any]
+    words: Callable[[Message], str] | None = None
 
-    def apart(self, told: list[Told], rank: int) -> str:
-        mine, other = self.of(told[0]), self.of(told[rank])
+    def apart(self, messages: list[Message], rank: int) -> str:
+        mine, other = self.of(messages[0]), self.of(messages[rank])
         if self.words is not None:
-            mine, other = self.words(told[0]), self.words(told[rank])
+            mine, other = self.words(messages[0]), self.words(messages[rank])
         elif isinstance(mine, list):  # the first that is not the same
             n = next(n for n, (x, y) in enumerate(itertools.zip_longest(mine, other)) if x != y)
             mine, other = ([*each, "nothing"][min(n, len(each))] for each in (mine, other))
@@ -306,15 +177,15 @@ class Facet(NamedTuple):
 
 
 FACETS = (
-    Facet("entries that it has already", lambda told: told["entries"]),
-    Facet("what becomes of it", lambda told: told["outcome"].partition("\n")[0]),
+    Facet("entries that it has already", lambda message: message["entries"]),
+    Facet("what becomes of it", lambda message: message["outcome"].partition("\n")[0]),
     Facet(
         "where it breaks",
-        lambda told: told["end"] and told["end"][0],
-        lambda told: where_and_why(told["end"]),
+        lambda message: message["end"] and message["end"][0],
+        lambda message: where_and_why(message["end"]),
     ),
-    Facet("size or number that varies, number", lambda told: told["varying"]),
-    Facet("operation", lambda told: told["ops"]),
+    Facet("size or number that varies, number", lambda message: message["varying"]),
+    Facet("operation", lambda message: message["ops"]),
 )
 
 
@@ -326,10 +197,10 @@ def where_and_why(end: Any) -> str:
     return f"{lines[0]} ({place})"
 
 
-def collectives_apart(told: list[Told]) -> str | None:
+def collectives_apart(messages: list[Message]) -> str | None:
     """Whether members of a group give a collective tensors that do not belong together."""
-    by_rank = {each["rank"]: each for each in told}
-    for each in told:
+    by_rank = {each["rank"]: each for each in messages}
+    for each in messages:
         for n, (what, members) in enumerate(each["collectives"]):
             first = by_rank.get(members[0], each)
             other = first["collectives"][n][0]
@@ -338,10 +209,10 @@ def collectives_apart(told: list[Told]) -> str | None:
     return None
 
 
-def sizes_apart(told: list[Told]) -> str | None:
+def sizes_apart(messages: list[Message]) -> str | None:
     """Whether something is of one size here and of another there: then it varies."""
-    for rank, other in enumerate(told):
+    for rank, other in enumerate(messages):
         for source, size in other["sizes"].items():
-            if told[0]["sizes"].get(source, size) != size:
-                return f"{source}: {told[0]['sizes'][source]} on rank 0, {size} on rank {rank}"
+            if messages[0]["sizes"].get(source, size) != size:
+                return f"{source}: {messages[0]['sizes'][source]} on rank 0, {size} on rank {rank}"
     return None

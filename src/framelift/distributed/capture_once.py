@@ -4,115 +4,107 @@ It is for the start of a program: what a function is compiled for first. When it
 only one rank may have met, each rank captures for itself.
 
 A capture is a graph, guards, and the source of a region. None of it is about rank 0 as such: guards are facts
-about places that every rank has. So the others get it as data, put their own objects where it speaks of
-classes, functions and modules, and check the guards against their own arguments. If these hold, it is theirs,
+about places that every rank has. So the others get it as data
+(`dispatch.capture_serialization`), put their own objects where it speaks of classes, functions and modules,
+and check the guards against their own arguments. If these hold, it is theirs,
 and they have traced nothing; the backend compiles on each rank.
 
-What is the same thing on another rank is decided strictly. Classes, functions, modules, operators are known
-by where they are imported from, functions also by a digest of their code, and class attributes by their class
-and name; torch's state, versions and the frame's own code must be equal. What can't be known like that - an
-object of the program that is compared by identity, a function made inside another, sizes that vary, a break -
-is not handed over (`NotSharedError`), and each rank captures it for itself. The reason is logged.
+What makes no sense on another rank - an object of the program that is compared by identity, a function made
+inside another, sizes that vary, a break - is not handed over (`NotPortableError`), and each rank captures it
+for itself. The reason is logged.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import pickle
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framelift.core.config import config
-from framelift.dispatch.capture import Captured, Contents
-from framelift.distributed.serialization import NotSharedError, packed, unpacked
-
-if TYPE_CHECKING:
-    from framelift.dispatch.contexts import Record
-    from framelift.distributed.agreement import Meetings
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.capture_serialization import load_capture, save_capture
+from framelift.dispatch.extensions import Outcome, RunningCompilation
+from framelift.dispatch.object_names import NotPortableError
+from framelift.distributed.rank_channel import LONGEST, SHORTEST, RankChannel
 
 log = logging.getLogger("framelift.graph")
-
-
-@dataclass
-class Parcel:
-    """What one rank has captured, for the others: pickled, or the reason why it is not there."""
-
-    data: bytes = b""
-    reason: str = "nothing was captured"
-
-    def pack(self, contents: Contents) -> None:
-        self.data, self.reason = b"", ""
-        try:
-            self.data = packed(contents)
-        except NotSharedError as error:
-            self.reason = str(error)
-        except Exception as error:  # whatever it is, the capture itself is none the worse for it
-            self.reason = f"it could not be packed ({type(error).__name__}: {error})"
-
-
-# ---- handing over
-
 
 PATIENCE = 5.0
 """Seconds until a rank that sees the first one do nothing about a function captures it by itself."""
 
 
-def key_of(meetings: Meetings, record: Record, *options: Any) -> str:
-    """The same for the same capture of the same function on all ranks."""
-    name = json.dumps([record.what, *options])
-    meetings.captures[name] += 1
-    return f"capture {meetings.captures[name]} {name}"
-
-
-@contextlib.contextmanager
-def handing_over(meetings: Meetings, key: str) -> Iterator[Parcel]:
-    """What is put into the parcel is there for the others afterwards, or the reason why nothing is."""
-    meetings.store.set(f"{key} begun", "")
-    parcel = Parcel()
+def capture_for_all(channel: RankChannel, compilation: RunningCompilation) -> Outcome:
+    """The first rank captures. The others take what it gives them if that holds, or else capture, too."""
+    key = capture_key(channel, compilation)
+    if channel.rank:
+        return receive_capture(channel, key, compilation) or compilation.trace()
+    channel.store.set(f"{key} begun", "")
+    data, reason = b"", "nothing was captured"
     try:
-        yield parcel
+        outcome = compilation.trace()
+        if isinstance(outcome, Capture):
+            data, reason = serialize(outcome, compilation)
+        return outcome
     finally:
-        if parcel.reason:
-            log.info("each rank captures for itself: %s", parcel.reason)
-        data: Any = pickle.dumps((parcel.data, parcel.reason))
-        meetings.store.set(key, data)
+        if reason:
+            log.info("each rank captures for itself: %s", reason)
+        message: Any = pickle.dumps((data, reason))
+        channel.store.set(key, message)
 
 
-def taken(meetings: Meetings, key: str, fn: Any, arguments: list[Any]) -> Captured | None:
+def capture_key(channel: RankChannel, compilation: RunningCompilation) -> str:
+    """The same for the same capture of the same function on all ranks."""
+    context = compilation.context
+    name = json.dumps([compilation.state.what, context.dynamic, context.fullgraph])
+    channel.captures[name] += 1
+    return f"capture {channel.captures[name]} {name}"
+
+
+def serialize(capture: Capture, compilation: RunningCompilation) -> tuple[bytes, str]:
+    """(the capture, or nothing; why there is nothing, or nothing)"""
+    try:
+        return save_capture(capture, compilation.fn), ""
+    except NotPortableError as error:
+        return b"", str(error)
+    except Exception as error:  # whatever it is, the capture itself is none the worse for it
+        return b"", f"it could not be packed ({type(error).__name__}: {error})"
+
+
+def receive_capture(channel: RankChannel, key: str, compilation: RunningCompilation) -> Capture | None:
     """What the first rank has captured, if it holds here."""
     began = time.perf_counter()
     try:
-        data, reason = pickle.loads(waited_for(meetings, key))
+        data, reason = pickle.loads(wait_for_capture(channel, key))
         if reason:
-            raise NotSharedError(reason)
-        captured = unpacked(data, fn, arguments)
-    except NotSharedError as error:
-        log.info("rank %d captures for itself: %s", meetings.rank, error)
+            raise NotPortableError(reason)
+        capture = load_capture(data, compilation.fn, compilation.arguments)
+        if compilation.keeps_lines and capture.lines is None:
+            raise NotPortableError("rank 0 does not explain which lines are captured")
+    except NotPortableError as error:
+        log.info("rank %d captures for itself: %s", channel.rank, error)
         return None
     except Exception as error:
         why = f"it could not be unpacked ({type(error).__name__}: {error})"
-        log.warning("rank %d captures for itself: %s", meetings.rank, why)
+        log.warning("rank %d captures for itself: %s", channel.rank, why)
         return None
-    captured.seconds = time.perf_counter() - began
-    return captured
+    capture.seconds = time.perf_counter() - began
+    return capture
 
 
-def waited_for(meetings: Meetings, key: str) -> bytes:
-    began, pause = time.monotonic(), 0.0005
-    while not meetings.store.check([key]):
+def wait_for_capture(channel: RankChannel, key: str) -> bytes:
+    began, pause = time.monotonic(), SHORTEST
+    while not channel.store.check([key]):
         waited = time.monotonic() - began
-        if waited > PATIENCE and not meetings.store.check([f"{key} begun"]):
-            raise NotSharedError("rank 0 does not capture it")
+        if waited > PATIENCE and not channel.store.check([f"{key} begun"]):
+            raise NotPortableError("rank 0 does not capture it")
         if waited > config.rank_agreement_timeout:
-            raise NotSharedError(f"rank 0 is not done with it after {config.rank_agreement_timeout} s")
+            raise NotPortableError(f"rank 0 is not done with it after {config.rank_agreement_timeout} s")
         time.sleep(pause)
-        pause = min(2 * pause, 0.02)
-    data = meetings.store.get(key)
-    if meetings.store.add(f"{key} read", 1) == meetings.size - 1:
+        pause = min(2 * pause, LONGEST)
+    data = channel.store.get(key)
+    if channel.store.add(f"{key} read", 1) == channel.size - 1:
         for part in ("", " begun", " read"):  # all have it
-            meetings.store.delete_key(f"{key}{part}")
+            channel.store.delete_key(f"{key}{part}")
     return data

@@ -1,4 +1,4 @@
-"""The collectives of a graph: what ranks have to have in common, and what is said when one fails.
+"""The collectives of a graph: what ranks have to have in common, and what an error of one says.
 
 What a collective raises when another rank is gone, late or at another place comes out of the transport, which
 knows nothing of ranks. A graph that holds collectives adds a note to the error: which rank this is, which
@@ -14,8 +14,12 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-TOLD = 8
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
+
+COLLECTIVES_SHOWN = 8
 """How many collectives a note lists."""
 WAITING = "wait_tensor"
 SAME_SHAPES = frozenset({"all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast"})
@@ -44,7 +48,7 @@ def collectives(graph: torch.fx.GraphModule) -> Iterator[Collective]:
             yield Collective(name, str(group), tensor, node.meta.get("stack_trace", "").strip())
 
 
-def shapes(graph: torch.fx.GraphModule | None) -> list[list[Any]]:
+def describe_collectives(graph: torch.fx.GraphModule | None) -> list[list[Any]]:
     """What members of a group must have in common: [collective with type and shape, members], in order."""
     found = []
     for each in () if graph is None else collectives(graph):
@@ -61,26 +65,36 @@ def hint(size: Any) -> Any:
     return size.node.hint if isinstance(size, torch.SymInt) else size
 
 
-def naming_collectives(
-    graph: torch.fx.GraphModule, function: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """For what runs the graph: the same, but that an error says which collectives it comes from."""
-    held = [str(each) for each in collectives(graph)]
-    held[TOLD:] = [f"and {len(held) - TOLD} more"] if len(held) > TOLD else []
+def name_collectives(
+    compile: GraphCompiler, compilation: RunningCompilation, capture: Capture
+) -> GraphCompiler:
+    """Where a graph with collectives raises, the error says which these are."""
+    assert capture.graph is not None
+    held = [str(each) for each in collectives(capture.graph)]
+    if not held:
+        return compile
+    held[COLLECTIVES_SHOWN:] = [f"and {rest} more"] if (rest := len(held) - COLLECTIVES_SHOWN) > 0 else []
+    function = capture.fn_name
 
-    def naming(run: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(run)
-        def noting(*args: Any) -> Any:
-            try:
-                return run(*args)
-            except RuntimeError as error:
-                lines = [f"{this_rank()} was in the graph of {function}, with these collectives:", *held]
-                error.add_note("\n  ".join(lines))
-                raise
+    def compile_named(
+        graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
+    ) -> Callable[..., Any]:
+        return with_note(compile(graph, inputs, fakes), function, held)
 
-        return noting if held else run
+    return compile_named
 
-    return naming
+
+def with_note(run: Callable[..., Any], function: str, held: list[str]) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def noting(*args: Any) -> Any:
+        try:
+            return run(*args)
+        except RuntimeError as error:
+            lines = [f"{this_rank()} was in the graph of {function}, with these collectives:", *held]
+            error.add_note("\n  ".join(lines))
+            raise
+
+    return noting
 
 
 def this_rank() -> str:

@@ -26,6 +26,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.core.config import config
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.features.hooks.module_hooks import HookOfBodies
 from framelift.graph.body import graph_module
 from framelift.graph.functions import CONTEXTS
@@ -55,7 +57,25 @@ class Part:
     """What no later part takes, nor the graph gives."""
 
 
-def active() -> DistributedDataParallel | None:
+def cut_along_buckets(
+    compile: GraphCompiler, compilation: RunningCompilation, capture: Capture
+) -> GraphCompiler:
+    """Within a DDP's forward, graphs are compiled in parts."""
+    if capture.run_as_captured is not None:
+        return compile
+
+    def compile_cut(
+        graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
+    ) -> Callable[..., Any]:
+        ddp, made = active_ddp(), None
+        if ddp is not None:
+            made = compile_in_parts(ddp, graph, inputs, capture.symbols, compile)
+        return made or compile(graph, inputs, fakes)
+
+    return compile_cut
+
+
+def active_ddp() -> DistributedDataParallel | None:
     """The DDP in whose forward this thread is, if its graphs are to be cut."""
     if not config.optimize_ddp or not torch.is_grad_enabled():
         return None
@@ -68,7 +88,7 @@ def compile_in_parts(
     graph: torch.fx.GraphModule,
     inputs: list[Any],
     symbols: Symbols | None,
-    compile_part: Callable[[torch.fx.GraphModule, list[Any], FakeTensorMode], Callable[..., Any]],
+    compile_part: GraphCompiler,
 ) -> Callable[..., Any] | None:
     """What runs the parts of the graph, one after the other. None: it is better compiled whole."""
     try:

@@ -21,7 +21,11 @@ from framelift.features.numpy import handlers as numpy
 from framelift.features.numpy import values as numpy_values
 from framelift.features.random import handlers as random
 from framelift.rules import (
+    attribute_access,
+    builtins,
+    classes,
     constants,
+    copies,
     exceptions,
     families,
     functions,
@@ -29,7 +33,6 @@ from framelift.rules import (
     iterators,
     mappings,
     natives,
-    objects,
     sequences,
     sets,
     standard_library,
@@ -39,7 +42,8 @@ from framelift.rules import (
 )
 
 FEATURES = (
-    *(natives, objects, standard_library, torch_functions, torch_modules),
+    *(natives, torch_modules),
+    *(attribute_access, builtins, classes, copies, standard_library, torch_functions),
     *(constants, exceptions, functions, instances, iterators, mappings, sequences, sets, tensors, families),
     *(
         autograd,

@@ -155,14 +155,14 @@ def build(
     native_nodes = [tuple(node) for node in nodes]
     program.native = _guards.Program(native_nodes, len(inputs), state, list(by_class.items()), storages)
     program.index = dict(index)
-    let_go(guards, class_guards, list(index))
     index.clear()  # `place` leads to itself, and these would wait for the collector with it
     nodes.clear()
     return program
 
 
 def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[Source]) -> None:
-    """Entries are kept, with their guards; what the program had when they were made must not be."""
+    """Entries are kept, with their guards; what the program had when they were made must not be. What is let
+    go can still be read, but not saved or built again."""
     for guard in guards:
         guard.let_go()
     for fact in class_guards:

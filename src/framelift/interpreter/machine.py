@@ -78,7 +78,7 @@ class Machine(Generic[W]):
     """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
 
     served: ClassVar[dict[Any, Any]]
-    """Calls that the interpreter answers itself; see `framelift.interpreter.calls`."""
+    """Calls that the interpreter answers itself; see `framelift.interpreter.served`."""
 
     def __init__(self, world: W) -> None:
         self.world = world

@@ -7,11 +7,11 @@ from typing import Any
 
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING, NULL
-from framelift.interpreter.calls import zero_argument_super
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_seen
 from framelift.interpreter.lookups import builtin_named
 from framelift.interpreter.pending import opened
+from framelift.interpreter.served import zero_argument_super
 
 
 def LOAD_ATTR(f: Frame, name: str) -> None:

@@ -101,10 +101,10 @@ class PlainAttributes:
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         return NULL, native(getattr, obj, name)
 
-    def vars_of(self, frame: Any, args: list[Any], kwargs: Keywords) -> Any:
-        return native(builtins.vars, *args, **kwargs)
+    def vars_of(self, obj: Any) -> Any:
+        return native(builtins.vars, obj)
 
-    def names_of(self, frame: Any, obj: Any) -> Any:
+    def names_of(self, obj: Any) -> Any:
         return native(builtins.dir, obj)
 
 

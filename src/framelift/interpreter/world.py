@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultedTypeVar
 
-    from framelift.interpreter.frame import Frame
-
     W = DefaultedTypeVar("W", bound="World", default="World", covariant=True)
 else:
     W = TypeVar("W")
@@ -86,9 +84,10 @@ class Attributes(Protocol):
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, self), or (NULL, attribute)."""
 
-    def vars_of(self, frame: Frame, args: list[Any], kwargs: Keywords) -> Any: ...
+    def vars_of(self, obj: Any) -> Any:
+        """What `vars` gives."""
 
-    def names_of(self, frame: Frame, obj: Any) -> Iterable[Any]:
+    def names_of(self, obj: Any) -> Iterable[Any]:
         """What `dir` lists, not sorted."""
 
 

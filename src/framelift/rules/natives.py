@@ -165,11 +165,23 @@ for _cls in (set, frozenset):
     rule(_cls.difference, _cls.intersection, _cls.symmetric_difference, drains=(1,))
 rule(frozenset.union, drains=(1,))
 
+# ---- what the interpreter serves (`interpreter/served.py`, which knows of no rules), where it calls C
+
 rule(iter, looks=Looks.SHALLOW, calls_back=True, iterates=True, why="goes over elements")
+rule(
+    *(getattr, hasattr, setattr, delattr, dir, vars, locals, globals, sys._getframe),
+    looks=Looks.CLASS,
+    why="C is left with wrong calls only, which raise",
+)
+for _fn in (exec, eval, compile):
+    rule(_fn, refused=breaks.EFFECT, why=_fn.__name__)
+for _name in ("NamedTuple", "TypedDict"):
+    _why = f"typing.{_name}, which looks at its caller's frame"
+    rule(getattr(typing, _name), refused=breaks.UNKNOWN_NATIVE, why=_why)
 
 # ---- what is refused
 
-for _fn in (print, input, open, breakpoint, exec, eval, compile):
+for _fn in (print, input, open, breakpoint):
     rule(_fn, refused=breaks.EFFECT, why=_fn.__name__)
 rule(type.__subclasses__, refused=breaks.UNKNOWN_NATIVE, why="type.__subclasses__")
 rule(typing.get_type_hints, refused=breaks.UNKNOWN_NATIVE, why="typing.get_type_hints")
@@ -177,9 +189,6 @@ for _fn in (typing.overload, typing.get_overloads, typing.clear_overloads, typin
     rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}")
 for _fn in (typing.final, typing.runtime_checkable, typing.no_type_check):
     rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}, which marks what it is given")
-for _name in ("NamedTuple", "TypedDict"):
-    _why = f"typing.{_name}, which looks at its caller's frame"
-    rule(getattr(typing, _name), refused=breaks.UNKNOWN_NATIVE, why=_why)
 
 # ---- methods of builtin types, and callables of these types
 

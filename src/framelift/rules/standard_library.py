@@ -1,8 +1,9 @@
-"""Functions of the standard library that keep something, or ask the frame or the lock that a trace has not:
-served without that."""
+"""Functions and types of the standard library that a trace does itself: they keep something, or ask about
+a frame, a lock or a thread that a trace has not."""
 
 from __future__ import annotations
 
+import _thread
 import collections
 import dataclasses
 import functools
@@ -11,12 +12,13 @@ import logging
 import re
 import string
 import types
+import weakref
 from typing import Any
 
 from framelift import _frame
-from framelift.interpreter.calls import told_what_is_wrong
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
+from framelift.trace.identity import Address
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.views import DELETED
 
@@ -27,28 +29,75 @@ DATACLASS: Any = vars(dataclasses)["_process_class"]
 
 
 @serve(NAMED_TUPLE)
-def serve_named_tuple(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A class made of names, by source text that is none of the trace's business."""
-    options = {name: f.world.materialize.for_c(value) for name, value in kwargs.items()}
-    if options.get("module") is None:
-        options["module"] = f.globals.get("__name__")
-    return f.world.created.add_written_class(NAMED_TUPLE(*map(f.world.materialize.for_c, args), **options))
+def serve_named_tuple(
+    f: TraceFrame,
+    /,
+    typename: Any,
+    field_names: Any,
+    *,
+    rename: Any = False,
+    defaults: Any = None,
+    module: Any = None,
+) -> Any:
+    """The library makes the class of source text, which is not interpreted."""
+    typename, field_names, rename, defaults, module = map(
+        f.world.materialize.for_c, (typename, field_names, rename, defaults, module)
+    )
+    if module is None:
+        module = f.globals.get("__name__")
+    made = NAMED_TUPLE(typename, field_names, rename=rename, defaults=defaults, module=module)
+    return f.world.created.add_written_class(made)
 
 
 @serve(DATACLASS)
-def serve_dataclass(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The same, of a class that the trace has made; with slots it is made anew."""
-    cls = opened(args[0]) if args else None
+def serve_dataclass(f: TraceFrame, target: Any, /, *options: Any, **named: Any) -> Any:
+    """The library writes the methods as source text too, for a class that the trace has made. Which options
+    there are depends on the version of Python."""
+    cls = opened(target)
     if not (isinstance(cls, type) and f.world.created.has(cls)):
-        return interpreted(f, DATACLASS, args, kwargs)
+        return interpreted(f, DATACLASS, [target, *options], named)
     for base in cls.__mro__[1:]:
         f.world.classes.attribute(base, "__dataclass_fields__")
     for value in vars(cls).values():
         if type(value) is dataclasses.Field:
             for slot in dataclasses.Field.__slots__:
                 setattr(value, slot, opened(getattr(value, slot)))
-    options = {name: opened(value) for name, value in kwargs.items()}
-    return f.world.created.add_written_class(DATACLASS(*map(opened, args), **options))
+    given = {name: opened(value) for name, value in named.items()}
+    return f.world.created.add_written_class(DATACLASS(cls, *map(opened, options), **given))
+
+
+# ---- what makes modules, functions, references
+
+
+@serve(types.ModuleType)
+def serve_module(f: TraceFrame, /, name: Any, doc: Any = None) -> Any:
+    return f.world.created.keep(f.world.calls.native(f, types.ModuleType, [name, doc], None))
+
+
+@serve(types.FunctionType)
+def serve_function(
+    f: TraceFrame,
+    /,
+    code: Any,
+    globals: Any,
+    name: Any = None,
+    argdefs: Any = None,
+    closure: Any = None,
+) -> Any:
+    made = f.world.calls.native(f, types.FunctionType, [code, globals, name, argdefs, closure], None)
+    f.world.functions.made(made)
+    return made
+
+
+@serve(weakref.ref)
+def serve_weak_reference(f: TraceFrame, obj: Any, /) -> Any:
+    """Without a callback: that would have to be called at run time."""
+    return f.world.created.keep(weakref.ref(f.world.materialize.shallow(obj)))
+
+
+@serve(_thread.get_ident)
+def serve_get_ident(f: TraceFrame, /) -> Any:
+    return Address(_thread.get_ident())
 
 
 # ---- inspect, functools, logging, re, string
@@ -57,27 +106,24 @@ SIGNATURE: Any = vars(inspect)["_signature_from_callable"]
 
 
 @serve(SIGNATURE)
-def serve_signature(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_signature(f: TraceFrame, obj: Any, /, **options: Any) -> Any:
     """The signature of an ordinary outside function is a fact about it; others are interpreted."""
-    target: Any = opened(args[0]) if args else None
+    target: Any = opened(obj)
     fn = target.__func__ if type(target) is types.MethodType else target
-    options = {name: opened(value) for name, value in kwargs.items()}
-    plain = options.get("globals") is options.get("locals") is None and not options.get("eval_str")
+    given = {name: opened(value) for name, value in options.items()}
+    plain = given.get("globals") is given.get("locals") is None and not given.get("eval_str")
     if not plain or type(fn) is not types.FunctionType or not f.world.functions.fixed_signature(fn):
-        return interpreted(f, SIGNATURE, args, kwargs)
-    return SIGNATURE(target, **options)
+        return interpreted(f, SIGNATURE, [obj], options)
+    return SIGNATURE(target, **given)
 
 
-UNWRAP = inspect.unwrap
-
-
-@serve(UNWRAP)
-def serve_unwrap(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return interpreted(f, unwrapped, args, kwargs)
+@serve(inspect.unwrap)
+def serve_unwrap(f: TraceFrame, /, func: Any, *, stop: Any = None) -> Any:
+    return interpreted(f, unwrapped, [func], {"stop": stop})
 
 
 def unwrapped(func: Any, *, stop: Any = None) -> Any:
-    """As `inspect.unwrap`, but for the recursion limit, which that asks about to stop at cycles."""
+    """`inspect.unwrap`, which also asks about the recursion limit, so as to stop at cycles."""
     start, seen = func, [func]
     while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
         func = func.__wrapped__
@@ -92,12 +138,12 @@ _frame.set_decision(unwrapped.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(functools.cached_property.__get__)
-def serve_cached_property(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Without the lock that 3.11 has: the trace is on its own."""
-    descriptor, obj = opened(args[0]), opened(args[1]) if len(args) > 1 else None
+def serve_cached_property(f: TraceFrame, prop: Any, /, instance: Any, owner: Any = None) -> Any:
+    """Without the lock that Python 3.11 takes: a trace has no other threads."""
+    descriptor, obj = opened(prop), opened(instance)
     view = f.world.attributes.views.get(id(obj))
     if obj is None or descriptor.attrname is None:
-        return interpreted(f, functools.cached_property.__get__, args, kwargs)
+        return interpreted(f, functools.cached_property.__get__, [prop, instance, owner], None)
     name = descriptor.attrname
     own = f.world.attributes.own(view, obj, name) if view is not None else vars(obj).get(name, DELETED)
     if own is DELETED:
@@ -110,11 +156,8 @@ def serve_cached_property(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]
 
 
 @serve(logging.Logger.isEnabledFor)
-def serve_is_enabled_for(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Without the cache that loggers have: the facts that it goes by are guarded."""
-    if len(args) != 2 or kwargs:
-        return f.world.calls.native(f, logging.Logger.isEnabledFor, args, kwargs)
-    logger, level = args
+def serve_is_enabled_for(f: TraceFrame, logger: Any, /, level: Any) -> Any:
+    """Without the cache that loggers have: what the answer depends on is guarded."""
     of = f.world.attributes.load
     if f.world.operators.truth(of(logger, "disabled")) or opened(
         of(of(logger, "manager"), "disable")
@@ -124,7 +167,7 @@ def serve_is_enabled_for(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
 
 
 ASKING = "debug info warning error critical exception log getEffectiveLevel"
-"""Methods of loggers that ask whether anybody listens: only what they do if somebody does is an effect."""
+"""Methods of loggers that are interpreted: only what they do if the level is enabled is an effect."""
 
 for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Manager)["disable"].fget):
     _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
@@ -134,45 +177,36 @@ CACHED = functools._lru_cache_wrapper
 
 
 @serve(CACHED)
-def serve_cached(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_cached(f: TraceFrame, /, user_function: Any, maxsize: Any, typed: Any, cache_info_type: Any) -> Any:
     """A memoising function that the trace makes is its own: it may keep what it likes."""
-    made: Any = _frame.native(CACHED, *map(opened, args), **{k: opened(v) for k, v in kwargs.items()})
+    made: Any = _frame.native(CACHED, *map(opened, (user_function, maxsize, typed, cache_info_type)))
     return f.world.created.keep(made)
 
 
 def serve_cache_method(method: Any) -> None:
     @serve(method)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if args and id(args[0]) in f.world.created.objects:
-            return method(*args, **kwargs)
-        return f.world.calls.native(f, method, args, kwargs)
+    def served(f: TraceFrame, cached: Any, /) -> Any:
+        if id(cached) in f.world.created.objects:
+            return method(cached)
+        return f.world.calls.native(f, method, [cached], None)
 
 
 for _name in ("cache_info", "cache_clear"):
     serve_cache_method(vars(CACHED)[_name])
 
 
-def serve_substitution(name: str) -> None:
-    method = getattr(re.Pattern, name)
-
-    @serve(getattr(re, name))
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_substitution(fn: Any, method: Any) -> None:
+    @serve(fn)
+    def served(f: TraceFrame, /, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
         """A function that makes the replacements is the program's, and the hook must see that C calls it."""
-        fn = getattr(re, name)
-        try:
-            given = inspect.signature(fn).bind(*args, **kwargs)
-        except TypeError:
-            return told_what_is_wrong(fn, args, kwargs)
-        given.apply_defaults()
-        pattern, replacement, text, count, flags = given.arguments.values()
-        if not callable(opened(replacement)):
-            return f.world.calls.native(f, fn, args, kwargs)
+        if not callable(opened(repl)):
+            return f.world.calls.native(f, fn, [pattern, repl, string, count, flags], None)
         compiled = f.world.calls.native(f, re.compile, [pattern, flags], None)
-        return f.world.calls.native(f, method, [compiled, replacement, text, count], None)
+        return f.world.calls.native(f, method, [compiled, repl, string, count], None)
 
 
-serve_substitution("sub")
-serve_substitution("subn")
+serve_substitution(re.sub, re.Pattern.sub)
+serve_substitution(re.subn, re.Pattern.subn)
 
 
 FORMATTER = string.Formatter()
@@ -180,9 +214,9 @@ VFORMAT: Any = string.Formatter.vformat
 
 
 @serve(str.format, formats=True)
-def serve_format(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A field such as `{0.name}` reads an attribute, which C would do behind the door's back."""
-    template = opened(args[0]) if args else None
-    if type(template) is str and "." in template:
-        return interpreted(f, VFORMAT, [FORMATTER, template, tuple(args[1:]), kwargs], None)
-    return f.world.calls.native(f, str.format, args, kwargs)
+def serve_format(f: TraceFrame, template: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A field such as `{0.name}` reads an attribute, which C would do without the trace's knowing."""
+    text = opened(template)
+    if type(text) is str and "." in text:
+        return interpreted(f, VFORMAT, [FORMATTER, text, args, kwargs], None)
+    return f.world.calls.native(f, str.format, [template, *args], kwargs)

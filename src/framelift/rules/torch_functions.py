@@ -1,5 +1,5 @@
-"""Calls of torch's that a trace serves: questions whose answer must not betray that it is one, and short cuts
-through torch's own Python that say the same thing in fewer steps."""
+"""Functions of torch's that a trace does itself: questions that a trace must answer as a compiled program
+would, and torch's own Python where the same takes fewer steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.rules.torch_modules import NO_EFFECT
+from framelift.rules.torch_modules import NO_EFFECT, QUESTION
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.views import DELETED
@@ -27,8 +27,10 @@ from framelift.trace.views import DELETED
 # ---- torch's questions
 
 
-def constant(value: Any) -> Any:
-    return lambda f, args, kwargs: value
+def serve_answer(question: Any, answer: Any) -> None:
+    @serve(question, looks=Looks.DEEP, why=QUESTION)
+    def served(f: TraceFrame, /) -> Any:
+        return answer
 
 
 ANSWERS: dict[Any, Any] = {
@@ -38,76 +40,84 @@ ANSWERS: dict[Any, Any] = {
     torch.jit.is_tracing: False,
     torch.nn.modules.activation._is_make_fx_tracing: False,
     torch._C._get_tracing_state: None,
-    torch._C._log_api_usage_once: None,  # counts, for torch's authors, that a feature was used
 }
 for _question, _answer in ANSWERS.items():
-    serve(_question)(constant(_answer))
+    serve_answer(_question, _answer)
+
+
+@serve(torch._C._log_api_usage_once)
+def serve_log_api_usage(f: TraceFrame, event: Any, /) -> Any:
+    """It counts, for torch's authors, that a feature was used."""
 
 
 @serve(torch.compiler.is_compiling)
-def serve_is_compiling(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A module's call asks so as not to run, when compiled, the hooks that are always called if forward
-    raises: here they are."""
+def serve_is_compiling(f: TraceFrame, /) -> Any:
+    """A module's call asks, so as not to run in compiled code the hooks that are always called if forward
+    raises: here they are run."""
     return f.code.code is not torch.nn.Module._call_impl.__code__
 
 
 @serve(torch.is_tensor, looks=Looks.DEEP, why=NO_EFFECT)
-def serve_is_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.operators.is_instance(args[0], torch.Tensor)
+def serve_is_tensor(f: TraceFrame, /, obj: Any) -> Any:
+    return f.world.operators.is_instance(obj, torch.Tensor)
 
 
 @serve(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary)
 @serve(torch.overrides.has_torch_function_variadic)
-def serve_has_torch_function(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The trace's own mode is nobody's business; that of its fakes' classes the recorder knows."""
+def serve_has_torch_function(f: TraceFrame, /, *args: Any) -> Any:
+    """Asked of the recorder: it knows the classes that the fakes stand for, and leaves out the trace's own
+    mode."""
     recorder: Any = f.world.recorder
-    given = f.world.materialize.for_torch(args)
+    given = f.world.materialize.for_torch(list(args))
     return recorder.modes.active or bool(recorder.subclasses.overloaded(given, {}))
 
 
 @serve(torch.get_default_device, looks=Looks.DEEP, why=NO_EFFECT)
-def serve_default_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_default_device(f: TraceFrame, /) -> Any:
     """Torch makes a tensor to find out, which here would be a fake."""
     modes = [mode for mode in _get_current_function_mode_stack() if type(mode) is DeviceContext]
     device: Any = modes[-1].device if modes else torch.device("cpu")
-    if args or kwargs or (device.index is None and device.type not in ("cpu", "meta")):
-        return f.world.calls.native(f, torch.get_default_device, args, kwargs)
+    if device.index is None and device.type not in ("cpu", "meta"):
+        return f.world.calls.native(f, torch.get_default_device, [], None)
     return device
 
 
-def of_device(fn: Any, named: Any) -> Any:
-    """A question about a CUDA device. Which one is current is not guarded: where there are several, the
-    program must have `named` one."""
-
-    def serve_question(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if torch.cuda.device_count() > 1 and not named(*args, **kwargs or {}):
-            raise Break(breaks.EFFECT, f"torch.cuda.{fn.__name__} of the current device, which may change")
-        return f.world.calls.native(f, fn, args, kwargs)
-
-    return serve_question
+def refuse_current_device(fn: Any) -> None:
+    """Which CUDA device is current is not guarded. Where there are several, that must not be asked."""
+    if torch.cuda.device_count() > 1:
+        raise Break(breaks.EFFECT, f"torch.cuda.{fn.__name__} of the current device, which may change")
 
 
-def names_device(device: Any = None, *args: Any, **kwargs: Any) -> bool:
-    device = opened(device)
+def names_device(device: Any) -> bool:
     return isinstance(device, (int, str, torch.device)) and str(device) != "cuda"
 
 
-for fn in (
+def serve_device_question(fn: Any) -> None:
+    @serve(fn, looks=Looks.DEEP, why=NO_EFFECT)
+    def served(f: TraceFrame, /, device: Any = None, *options: Any, **named: Any) -> Any:
+        if not names_device(opened(device)):
+            refuse_current_device(fn)
+        return f.world.calls.native(f, fn, [device, *options], named)
+
+
+for _fn in (
     *(torch.cuda.get_device_name, torch.cuda.get_device_capability, torch.cuda.get_device_properties),
     torch.cuda._utils._get_device_index,
 ):
-    serve(fn, looks=Looks.DEEP, why=NO_EFFECT)(of_device(fn, names_device))
-serve(torch.cuda.is_bf16_supported, looks=Looks.DEEP, why=NO_EFFECT)(
-    of_device(torch.cuda.is_bf16_supported, lambda *args, **kwargs: False)
-)
+    serve_device_question(_fn)
+
+
+@serve(torch.cuda.is_bf16_supported, looks=Looks.DEEP, why=NO_EFFECT)
+def serve_is_bf16_supported(f: TraceFrame, /, including_emulation: Any = True) -> Any:
+    refuse_current_device(torch.cuda.is_bf16_supported)
+    return f.world.calls.native(f, torch.cuda.is_bf16_supported, [including_emulation], None)
 
 
 @serve(torch.nn.Module.__getattr__)
-def serve_module_getattr(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    module, name = opened(args[0]), opened(args[1])
-    if id(module) in f.world.attributes.views:
-        return f.world.attributes.registered(module, name)
-    return interpreted(f, torch.nn.Module.__getattr__, args, kwargs)
+def serve_module_getattr(f: TraceFrame, module: Any, /, name: Any) -> Any:
+    if id(opened(module)) in f.world.attributes.views:
+        return f.world.attributes.registered(opened(module), opened(name))
+    return interpreted(f, torch.nn.Module.__getattr__, [module, name], None)
 
 
 HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
@@ -120,12 +130,11 @@ GLOBAL_HOOKS = (
 
 
 @serve(torch.nn.Module._wrapped_call_impl)
-def serve_module_call(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`module(...)` without hooks is `module.forward(...)`; with hooks torch's own code is interpreted."""
-    module = opened(args[0])
-    world = f.world
+    module, world = opened(called), f.world
     view = world.attributes.views.get(id(module))
-    by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, args, kwargs)
+    by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, [called, *args], kwargs)
     if view is None or not world.identity.same(world.attributes.load(module, "_compiled_call_impl"), None):
         return by_torch()
     scope = torch.nn.modules.module.__dict__
@@ -140,7 +149,7 @@ def serve_module_call(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) ->
         hooks = world.scopes.names(scope).get(name, MISSING)
         if world.operators.truth(world.scopes.load(scope, name) if hooks is MISSING else hooks):
             return by_torch()
-    return call(f, world.attributes.load(module, "forward"), args[1:], kwargs or None)
+    return call(f, world.attributes.load(module, "forward"), list(args), kwargs or None)
 
 
 # ---- copies
@@ -163,104 +172,96 @@ _frame.set_decision(deep_copy.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(torch.Tensor.__deepcopy__)
-def serve_deep_copy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
     world: Any = f.world
-    tensor = opened(args[0])
+    tensor = opened(source)
     if not world.attributes.load(tensor, "is_leaf"):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is part of another, or has attributes")
-    return call(f, deep_copy, [tensor, *args[1:]], kwargs)
+    return call(f, deep_copy, [tensor, memo], None)
 
 
 # ---- tensors that are given other memory
 
 
 @serve(torch.Tensor.set_)
-def serve_set(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_set(f: TraceFrame, tensor: Any, source: Any, /) -> Any:
     world: Any = f.world
-    given = [opened(arg) for arg in args]
-    if len(given) != 2 or kwargs or not isinstance(given[1], torch.Tensor):
-        return world.calls.native(f, torch.Tensor.set_, args, kwargs)
-    return world.tensors.set_data(*given)
+    if not isinstance(opened(source), torch.Tensor):
+        return world.calls.native(f, torch.Tensor.set_, [tensor, source], None)
+    return world.tensors.set_data(opened(tensor), opened(source))
 
 
 @serve(torch.Tensor.resize_)
-def serve_resize(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_resize(f: TraceFrame, tensor: Any, first: Any, /, *others: Any) -> Any:
     world: Any = f.world
-    tensor, *sizes = world.materialize.for_torch(args)
-    if kwargs or not sizes:
-        return world.calls.native(f, torch.Tensor.resize_, args, kwargs)
+    tensor, *sizes = world.materialize.for_torch([tensor, first, *others])
     return world.recorder.reassignments.resize(
         tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
     )
 
 
 @serve(torch.Tensor.resize_as_, torch.resize_as_)
-def serve_resize_as(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_resize_as(f: TraceFrame, tensor: Any, template: Any, /) -> Any:
     world: Any = f.world
-    given = world.materialize.for_torch(args)
-    if len(given) != 2 or kwargs:
-        return world.calls.native(f, torch.resize_as_, args, kwargs)
-    return world.recorder.reassignments.resize(given[0], tuple(given[1].shape))
+    tensor, template = world.materialize.for_torch([tensor, template])
+    return world.recorder.reassignments.resize(tensor, tuple(template.shape))
 
 
 # ---- facts about symbols
 
 
 @serve(torch._check, looks=Looks.DEEP, why=NO_EFFECT)
-def serve_check(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What is checked of a number that only the data decides is a fact from here on, and checked when the
-    graph runs."""
-    condition = opened(args[0]) if args else None
+def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
+    """A condition on a number that only the data decides is a fact from here on. The graph checks it when it
+    runs."""
+    condition = opened(cond)
     if type(condition) is not torch.SymBool:
-        return f.world.calls.native(f, torch._check, args, kwargs)
+        return f.world.calls.native(f, torch._check, [cond, message], None)
     return f.world.recorder.builder.numbers.assume(condition)
 
 
-def serving_check(check: Any) -> Any:
-    """The same with an error that a graph would not raise."""
+def serve_check_with_error(check: Any) -> None:
+    """Serves a check that raises an error which a graph would not raise."""
 
-    def serve_check_with(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    @serve(check, looks=Looks.DEEP, why=NO_EFFECT)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
         if any(type(opened(given)) is torch.SymBool for given in (*args, *kwargs.values())):
             raise Break(breaks.DATA_DEPENDENT_BRANCH, f"torch.{check.__name__}")
-        return f.world.calls.native(f, check, args, kwargs)
-
-    return serve_check_with
+        return f.world.calls.native(f, check, list(args), kwargs)
 
 
 CHECKS = torch._check_with, torch._check_index, torch._check_value, torch._check_type
 for _check in (*CHECKS, torch._check_not_implemented):
-    serve(_check, looks=Looks.DEEP, why=NO_EFFECT)(serving_check(_check))
+    serve_check_with_error(_check)
 
 
 @serve(torch._check_is_size)
-def serve_check_is_size(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    size: Any = opened(args[0]) if args else None
+def serve_check_is_size(f: TraceFrame, /, i: Any, message: Any = None, **options: Any) -> Any:
+    size: Any = opened(i)
     if type(size) is not torch.SymInt:
-        return f.world.calls.native(f, torch._check_is_size, args, kwargs)
-    return serve_check(f, [f.world.operators.apply(operator.ge, size, 0)], {})
+        return f.world.calls.native(f, torch._check_is_size, [i, message], options)
+    return serve_check(f, f.world.operators.apply(operator.ge, size, 0))
 
 
 # ---- operators by their registry
 
 
-def serve_operator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    called, *rest = [f.world.materialize.for_torch(x) for x in args]
-    recorder = f.world.recorder
-    return recorder.call(
-        called, tuple(rest), {k: f.world.materialize.for_torch(v) for k, v in kwargs.items()}
+@serve(torch._ops.OpOverload.__call__, torch._ops.OpOverloadPacket.__call__)
+def serve_operator(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) -> Any:
+    for_torch = f.world.materialize.for_torch
+    return f.world.recorder.call(
+        for_torch(called),
+        tuple([for_torch(x) for x in args]),
+        {name: for_torch(value) for name, value in kwargs.items()},
     )
 
 
-for _class in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
-    serve(_class.__call__)(serve_operator)
-
-
 @serve(CustomOpDef.__call__)
-def serve_custom_operator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_custom_operator(f: TraceFrame, defined: Any, /, *args: Any, **kwargs: Any) -> Any:
     """What `torch.library.custom_op` has made: the graph holds the operator that it has registered."""
-    return serve_operator(f, [opened(args[0])._opoverload, *args[1:]], kwargs)
+    return serve_operator(f, opened(defined)._opoverload, *args, **kwargs)
 
 
 # ---- functions that are given what a graph can't hold, such as another function

@@ -20,7 +20,7 @@ rule(
     *(torch._C._get_sdp_priority_order, torch._C._get_flash_sdp_enabled, torch._C._get_math_sdp_enabled),
     *(torch._C._get_mem_efficient_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled),
     *(torch._C._is_multithreading_enabled, torch._C._is_view_replay_enabled),
-    *(torch._C._get_privateuse1_backend_name, torch._C._get_tracing_state),
+    torch._C._get_privateuse1_backend_name,
     looks=Looks.DEEP,
     why=QUESTION,
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from framelift.dispatch.backends import Backend, compile_graph, lookup_backend
+from framelift.dispatch.backends import lookup_backend, run_backend
+from framelift.dispatch.compile_contexts import Backend
 
 Graph = torch.fx.GraphModule
 
@@ -89,4 +90,4 @@ class AotEagerAndRecordGraphs:
             )
 
         self.graphs.append(graph)
-        return compile_graph(in_tracing_context(compile), "aot_eager", graph, example_inputs)
+        return run_backend(in_tracing_context(compile), "aot_eager", graph, example_inputs)

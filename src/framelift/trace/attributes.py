@@ -131,7 +131,7 @@ class Attributes(Part):
         if cls is FakeTensor:
             of = self.world.recorder.subclasses.class_of(obj)
             found = (
-                class_attribute(torch.Tensor, name)
+                self.world.classes.attribute(torch.Tensor, name)
                 if of in TENSORS
                 else self.world.classes.attribute(of, name)
             )
@@ -436,15 +436,13 @@ class Attributes(Part):
         return native(object.__getattribute__, obj, name)
 
     @acts_for_program
-    def vars_of(self, frame: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if kwargs or len(args) != 1:
-            return self.world.calls.native(frame, builtins.vars, args, kwargs)
+    def vars_of(self, obj: Any) -> Any:
         try:
-            return self.load(args[0], "__dict__")
+            return self.load(obj, "__dict__")
         except AttributeError:
             raise TypeError("vars() argument must have __dict__ attribute") from None
 
-    def names_of(self, frame: Any, obj: Any) -> Iterable[Any]:
+    def names_of(self, obj: Any) -> Iterable[Any]:
         """What `dir` lists, not sorted."""
         if type(obj) is types.ModuleType and id(obj) in self.views:
             method = self.world.scopes.lookup(self.views[id(obj)], vars(obj), "__dir__")
@@ -454,13 +452,13 @@ class Attributes(Part):
         if type(method) is FunctionType:
             return self.world.containers.elements(self.world.calls.invoke(method, obj))
         if method not in (object.__dir__, type.__dir__):
-            return self.world.calls.native(frame, builtins.dir, [obj], {})
-        return self.plain_names_of(frame, obj)
+            refuse(breaks.UNKNOWN_NATIVE, "dir")
+        return self.plain_names_of(obj)
 
-    def plain_names_of(self, frame: Any, obj: Any) -> list[Any]:
+    def plain_names_of(self, obj: Any) -> list[Any]:
         """`object.__dir__` and `type.__dir__`: own names, and those of the classes, nearest first."""
         if type(obj) is FakeTensor or self.world.inputs.is_opaque(obj):
-            return self.world.calls.native(frame, builtins.dir, [obj], {})
+            refuse(breaks.UNKNOWN_NATIVE, "dir")
         if isinstance(obj, type):
             return list(self.world.classes.names(obj))
         own = opened(self.load(obj, "__dict__")) if own_dictionary(obj) is not None else ()

@@ -178,9 +178,11 @@ def captures(*operators: Any) -> Any:
         for one in operators:
             OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
-                serve(type(one).__call__)(lambda f, args, kwargs: handler(f.world, *args[1:], **kwargs))
+                serve(type(one).__call__)(
+                    lambda f, called, /, *args, **kwargs: handler(f.world, *args, **kwargs)
+                )
             else:
-                serve(one)(lambda f, args, kwargs: handler(f.world, *args, **kwargs))
+                serve(one)(lambda f, /, *args, **kwargs: handler(f.world, *args, **kwargs))
         return handler
 
     return register

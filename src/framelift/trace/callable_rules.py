@@ -28,8 +28,7 @@ from framelift.core.breaks import Reason
 from framelift.core.per_code import PerCode
 from framelift.graph.functions import LEGACY
 from framelift.graph.wrappers import is_wrapper_class
-from framelift.interpreter.calls import SERVED
-from framelift.interpreter.served import Handler, by_signature
+from framelift.interpreter.served import SERVED, Handler, by_signature
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
@@ -105,7 +104,8 @@ def rule(*callables: Any, **facets: Any) -> None:
 def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]:
     """Adds the entries of callables whose job a handler does: it is called as they are, with the frame first.
 
-    A call that does not fit the handler's parameters is made as if there were none.
+    A call that does not fit the handler's parameters is made without it: it raises what Python raises, if the
+    facets permit it.
     """
 
     def register(handler: Callable[..., Any]) -> Any:

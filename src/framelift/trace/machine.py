@@ -44,7 +44,9 @@ class TracingMachine(Machine["TraceWorld"]):
         if of_new_class is not None and isinstance(arguments[of_new_class], type):
             self.world.created.add_class(arguments[of_new_class])
         if func in self.served and not func.__code__.co_flags & VARIADIC:
-            return self.world.materialize.for_c(self.invoke(func, tuple(arguments), {}))
+            count = func.__code__.co_argcount
+            named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))
+            return self.world.materialize.for_c(self.invoke(func, tuple(arguments[:count]), named))
         result = self.world.materialize.for_c(super().enter(func, arguments, namespace))
         if namespace is not None and namespace is not func.__globals__:
             # of a class, which C, or code that is not interpreted, makes of it

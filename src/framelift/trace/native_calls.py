@@ -305,7 +305,8 @@ class NativeCalls(Part):
         elif rule.compares and len(shown) > 1:
             self.world.identity.keep_apart(shown[0], shown[1])
         elif rule.shows_text or rule.formats:
-            formats = fn is str.format and type(prepared[0]) is str and "!" not in prepared[0]
+            template = prepared[0] if fn is str.format and prepared else None
+            formats = type(template) is str and "!" not in template
             for seen in shown:
                 if fn is not str.join:  # which takes nothing but texts
                     self.world.identity.refuse_addresses(seen, format if formats else fn)

@@ -198,7 +198,7 @@ def test_open_across_a_break(shape: Any, name: str, backend: str) -> None:
     compiled = compared(shape(MANAGERS[name], stop), backend)
     found = {
         found.describe().split("\n")[0]
-        for record in compiled._framelift_context.records.values()
+        for record in compiled._framelift_context.code_states.values()
         for found in record.breaks
     }
     assert name in STAY_LEFT or all("disabled function" in each for each in found), found

@@ -133,8 +133,8 @@ def test_a_call_in_another_state_is_another_case() -> None:
     with torch.autograd.set_detect_anomaly(True, check_nan=False):
         compiled(x)
     assert why_not(compiled) is None
-    record = next(iter(compiled._framelift_context.records.values()))
-    assert len(record.compiled) == 3  # plainly, and in each of the two contexts
+    record = next(iter(compiled._framelift_context.code_states.values()))
+    assert len(record.entries) == 3  # plainly, and in each of the two contexts
 
 
 def test_the_transformer_layers_of_torch_are_captured_whole() -> None:

@@ -199,7 +199,7 @@ def test_open_across_a_break(program: Any, backend: str) -> None:
     for _ in range(2):
         compared(fn, compiled)
     assert set(reasons(compiled)) == {"disabled function"}
-    assert all(len(record.compiled) <= 1 for record in compiled._framelift_context.records.values())
+    assert all(len(record.entries) <= 1 for record in compiled._framelift_context.code_states.values())
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:

@@ -132,7 +132,7 @@ def test_a_number_that_changes_is_told_as_a_number() -> None:
     compiled = framelift.compile(lambda x, n: x * n, backend="eager", fullgraph=True)
     for number in (np.float64(0.5), np.float64(1.5), np.int16(3), np.int16(4)):
         compiled(torch.ones(3), number)
-    (record,) = compiled._framelift_context.records.values()
+    (record,) = compiled._framelift_context.code_states.values()
     first, _, last = (again.by_failure() for again in record.recompiles)
     told = {str(failure): failure.cause.name for failures in (first, last) for failure in failures}
     assert told["n == 0.5, found 1.5"] == "float" and told["n == 3, found 4"] == "integer"

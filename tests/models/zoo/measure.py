@@ -194,7 +194,7 @@ class Framelift(Graphs):
 
     def look(self) -> None:
         for context in self.contexts:
-            for record in context.records.values():
+            for record in context.code_states.values():
                 for one in record.breaks:
                     self.breaks.append(one.reason.name)
                     self.where.append(

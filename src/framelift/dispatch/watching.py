@@ -1,27 +1,28 @@
 """Watching what is compiled while a function runs: what `explain` is made from.
 
-Caches do not tell: an entry goes when something dies that its guards would have to find.
+Caches are no help: an entry leaves its cache when something dies that its guards would have to find.
 """
 
 from __future__ import annotations
 
 import contextvars
 from dataclasses import dataclass, field
-from typing import Any
 
 from framelift.core.breaks import Break
 from framelift.core.records import CompileRecord
+from framelift.dispatch.code_state import CompiledEntry
+from framelift.dispatch.compile_contexts import Context
 
 
 @dataclass
 class Watch:
     """What was compiled, in the order in which it was: in one context, or with None in all."""
 
-    context: Any = None
-    keeps_compiled: bool = True
+    context: Context | None = None
+    keeps_entries: bool = True
     """Whether entries are kept for as long as the watch is, which is longer than they might live."""
     records: list[CompileRecord] = field(default_factory=list)
-    compiled: list[Any] = field(default_factory=list)
+    entries: list[CompiledEntry] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
 
 
@@ -35,17 +36,7 @@ def watch_everywhere(watch: Watch | None) -> None:
     _everywhere = watch
 
 
-def watch() -> Watch | None:
-    return watching.get() or _everywhere
-
-
-def is_kept() -> bool:
-    """Whether what is compiled now is kept by who watches."""
-    found = watch()
-    return found is not None and found.keeps_compiled
-
-
-def watch_of(context: Any) -> Watch | None:
+def watch_of(context: Context) -> Watch | None:
     """Who watches a context now, if anyone does."""
-    found = watch()
+    found = watching.get() or _everywhere
     return found if found is not None and found.context in (None, context) else None

@@ -37,6 +37,8 @@ from framelift.core.errors import BackendCompilerFailed, UserError
 from framelift.core.logs import ROOT
 from framelift.core.records import CompileRecord
 from framelift.debugging import graph_scripts
+from framelift.dispatch.extensions import Observer, RunningCompilation
+from framelift.dispatch.object_names import find_object, nested_codes
 from framelift.guards.variables import variables
 
 MAGIC = b"framelift replay record 1\n"
@@ -50,66 +52,66 @@ class BadRecord(UserError):
 # ---- writing
 
 
-@contextlib.contextmanager
-def watched(context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any]) -> Iterator[None]:
-    """Leaves a record of the frame if compiling it fails, or if one is wanted of every frame."""
-    try:
-        yield
-    except BackendCompilerFailed as error:
-        path = write(context, note, fn, arguments, error)
-        if path is not None:
-            error.add_note(f"to run it again: framelift replay {path}")
-        raise
-    else:
-        if config.config.replay_record_enabled or is_fault(note):
-            write(context, note, fn, arguments, None)
+class ReplayRecords(Observer):
+    """Leaves a record of each frame that fails to compile, or of every frame if that is wanted."""
+
+    @contextlib.contextmanager
+    def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
+        try:
+            yield
+        except BackendCompilerFailed as error:
+            path = write(compilation, error)
+            if path is not None:
+                error.add_note(f"to run it again: framelift replay {path}")
+            raise
+        else:
+            if config.config.replay_record_enabled or is_fault(compilation.record):
+                write(compilation)
 
 
-def is_fault(note: CompileRecord) -> bool:
-    return any((text or "").startswith(breaks.FAULT.name) for text in (note.failed, note.ended_by))
+def is_fault(record: CompileRecord) -> bool:
+    return any((text or "").startswith(breaks.FAULT.name) for text in (record.failed, record.ended_by))
 
 
-def write(
-    context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any], error: BaseException | None
-) -> Path | None:
+def write(compilation: RunningCompilation, error: BaseException | None = None) -> Path | None:
     """None where there is no folder, or it can't be written to: that is no reason for a program to fail."""
-    if note.folder is None:
+    if compilation.record.folder is None:
         return None
-    path = Path(note.folder, NAME)
+    path = Path(compilation.record.folder, NAME)
     try:
-        path.write_bytes(record(context, note, fn, arguments, error))
+        path.write_bytes(replay_record(compilation, error))
     except Exception as problem:
         ROOT.warning("a replay record could not be written: %s: %s", type(problem).__name__, problem)
         return None
     return path
 
 
-def record(
-    context: Any, note: CompileRecord, fn: FunctionType, arguments: list[Any], error: BaseException | None
-) -> bytes:
-    payload: dict[str, Any] = {"function": located(fn), "arguments": arguments}
+def replay_record(compilation: RunningCompilation, error: BaseException | None) -> bytes:
+    """What the file holds."""
+    fn, record, context = compilation.fn, compilation.record, compilation.context
+    payload: dict[str, Any] = {"function": locate(fn), "arguments": compilation.arguments}
     unsaved: dict[str, str] = {}
     try:
-        data = dumped(payload)
+        data = dump(payload)
     except Exception:
         names = variables(fn.__code__)
         payload["arguments"] = [
-            savable(names[n], value, unsaved) for n, value in enumerate(payload.pop("arguments"))
+            save_or_stand_in(names[n], value, unsaved) for n, value in enumerate(payload.pop("arguments"))
         ]
-        payload["function"] = payload["function"].savable(unsaved)
-        data = dumped(payload)
+        payload["function"] = payload["function"].without_unsavable(unsaved)
+        data = dump(payload)
     backend_import, backend = graph_scripts.backend_source(context.backend, context.backend_name)
     about = {
-        "function": note.name,
+        "function": record.name,
         "module": fn.__globals__.get("__name__"),
-        "file": os.path.abspath(note.filename),
-        "line": note.line,
-        "compile_id": note.compile_id,
+        "file": os.path.abspath(record.filename),
+        "line": record.line,
+        "compile_id": record.compile_id,
         "backend": {"name": context.backend_name, "import": backend_import, "expression": backend},
         "settings": {"fullgraph": context.fullgraph, "dynamic": context.dynamic, "options": context.options},
         "config": {name: getattr(config.config, name) for name in config.OPTIONS},
         "versions": versions(),
-        "error": note.failed or note.ended_by or (None if error is None else described_error(error)),
+        "error": record.failed or record.ended_by or (None if error is None else describe_error(error)),
         "traceback": None if error is None else "".join(traceback.format_exception(error)),
         "unsaved": unsaved,
         "bytes": len(data),
@@ -118,7 +120,7 @@ def record(
     return MAGIC + json.dumps(about, default=repr).encode() + b"\n" + data
 
 
-def described_error(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -133,16 +135,16 @@ class Unsaved:
     why: str
 
 
-def savable(name: str, value: Any, unsaved: dict[str, str]) -> Any:
+def save_or_stand_in(name: str, value: Any, unsaved: dict[str, str]) -> Any:
     try:
-        dumped(value)
+        dump(value)
         return value
     except Exception as error:
-        unsaved[name] = described_error(error)
+        unsaved[name] = describe_error(error)
         return Unsaved(unsaved[name])
 
 
-def dumped(value: Any) -> bytes:
+def dump(value: Any) -> bytes:
     file = io.BytesIO()
     torch.save(value, file, pickle_module=PICKLING, pickle_protocol=4)
     return file.getvalue()
@@ -176,18 +178,18 @@ class Located:
     kwdefaults: dict[str, Any] | None
     resumed: Resumed | None = None
 
-    def found(self) -> FunctionType:
+    def find(self) -> FunctionType:
         namespace = namespace_of(self.module, self.file)
         code = code_at(self.file, self.qualname, self.line)
         fn = FunctionType(code, namespace, code.co_name, self.defaults, self.closure)
         fn.__kwdefaults__ = self.kwdefaults
         fn.__qualname__ = self.qualname
-        return fn if self.resumed is None else going_on(fn, self.resumed)
+        return fn if self.resumed is None else resume_function_at(fn, self.resumed)
 
-    def savable(self, unsaved: dict[str, str]) -> Located:
+    def without_unsavable(self, unsaved: dict[str, str]) -> Located:
         """Without what can't be pickled of its enclosing functions' variables."""
         cells = [
-            CellType(savable(f"a variable around {self.qualname}", cell.cell_contents, unsaved))
+            CellType(save_or_stand_in(f"a variable around {self.qualname}", cell.cell_contents, unsaved))
             if is_filled(cell)
             else cell
             for cell in self.closure or ()
@@ -195,12 +197,12 @@ class Located:
         return dataclasses.replace(self, closure=tuple(cells) if self.closure else None)
 
 
-def located(fn: FunctionType) -> Located:
+def locate(fn: FunctionType) -> Located:
     origin = resume.origin_of(fn.__code__)
     code, resumed = fn.__code__, None
     if origin is not None:
         code = origin.body.code
-        resumed = resumed_at(fn.__code__, origin)
+        resumed = locate_resume(fn.__code__, origin)
     return Located(
         str(fn.__globals__.get("__name__", "")),
         os.path.abspath(code.co_filename),
@@ -213,15 +215,15 @@ def located(fn: FunctionType) -> Located:
     )
 
 
-def resumed_at(code: CodeType, origin: resume.Origin) -> Resumed:
+def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
     keys = [key for key, made in origin.body.made.items() if made is code]
     at, unbound, stack, takes_free, _, made = keys[0]
     inner = resume.called_by(code)
-    return Resumed(at, unbound, stack, takes_free, made, None if inner is None else located(inner))
+    return Resumed(at, unbound, stack, takes_free, made, None if inner is None else locate(inner))
 
 
-def going_on(fn: FunctionType, resumed: Resumed) -> FunctionType:
-    inner = None if resumed.inner is None else resumed.inner.found()
+def resume_function_at(fn: FunctionType, resumed: Resumed) -> FunctionType:
+    inner = None if resumed.inner is None else resumed.inner.find()
     point = resume.Point(
         resume.body_of(fn.__code__), resumed.at, resumed.unbound, resumed.stack, resumed.takes_free
     )
@@ -234,14 +236,14 @@ def namespace_of(module: str, file: str) -> dict[str, Any]:
         return _ran[file]
     loaded = sys.modules.get(module)
     if module != "__main__" and loaded is None:
-        with contextlib.suppress(Exception), searched_in(file):
+        with contextlib.suppress(Exception), import_from(file):
             loaded = importlib.import_module(module)
     if loaded is not None and os.path.abspath(getattr(loaded, "__file__", None) or "") == file:
         return vars(loaded)
     if not os.path.isfile(file):
         raise BadRecord(f"the function's file {file} is not there")
     try:
-        with searched_in(file):
+        with import_from(file):
             _ran[file] = runpy.run_path(file, run_name="framelift_replay")
     except Exception as error:
         raise BadRecord(f"{file} can't be run: {type(error).__name__}: {error}") from error
@@ -253,7 +255,7 @@ _ran: dict[str, dict[str, Any]] = {}
 
 
 @contextlib.contextmanager
-def searched_in(file: str) -> Iterator[None]:
+def import_from(file: str) -> Iterator[None]:
     sys.path.insert(0, os.path.dirname(file))
     try:
         yield
@@ -266,7 +268,7 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
     """The code of a function, as its file has it now; it may have moved."""
     try:
         source = Path(file).read_text(encoding="utf-8")
-        found = [code for code in codes_in(compile(source, file, "exec")) if code.co_qualname == qualname]
+        found = [code for code in nested_codes(compile(source, file, "exec")) if code.co_qualname == qualname]
     except (OSError, SyntaxError, ValueError) as error:
         raise BadRecord(f"{file} can't be read: {error}") from None
     exact = [code for code in found if code.co_firstlineno == line]
@@ -277,13 +279,6 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
     return (exact or found)[0]
 
 
-def codes_in(code: CodeType) -> Iterator[CodeType]:
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield each
-            yield from codes_in(each)
-
-
 # ---- pickles of what pickle does not know
 
 
@@ -291,14 +286,14 @@ class Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, CellType):  # filled afterwards: what is in it may lead to it
             return (
-                (made_cell, (), (value.cell_contents,), None, None, fill)
+                (make_cell, (), (value.cell_contents,), None, None, fill_cell)
                 if is_filled(value)
-                else (made_cell, ())
+                else (make_cell, ())
             )
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
-        if isinstance(value, FunctionType) and not is_importable(value):
-            return made_function, (located(value),)
+        if isinstance(value, FunctionType) and find_object(value.__module__, value.__qualname__) is not value:
+            return make_function, (locate(value),)
         return NotImplemented
 
 
@@ -331,23 +326,16 @@ def is_filled(cell: CellType) -> bool:
         return False
 
 
-def made_cell() -> CellType:
+def make_cell() -> CellType:
     return CellType()
 
 
-def fill(cell: CellType, state: tuple[Any]) -> None:
+def fill_cell(cell: CellType, state: tuple[Any]) -> None:
     (cell.cell_contents,) = state
 
 
-def made_function(where: Located) -> FunctionType:
-    return where.found()
-
-
-def is_importable(fn: FunctionType) -> bool:
-    found: Any = sys.modules.get(fn.__module__ or "")
-    for part in fn.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is fn
+def make_function(where: Located) -> FunctionType:
+    return where.find()
 
 
 # ---- reading
@@ -381,7 +369,7 @@ class ReplayRecord:
             return str(known["name"])
         names: dict[str, Any] = {}
         try:
-            with searched_in(str(self.about["file"])):
+            with import_from(str(self.about["file"])):
                 exec(f"{known['import']}\nfound = {known['expression']}", names)
         except Exception as error:
             raise BadRecord(f"the backend {known['name']} can't be imported: {error}") from None
@@ -391,7 +379,7 @@ class ReplayRecord:
         return found
 
 
-def described(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
+def read_header(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
     """What a record says of itself, and the rest of it unread."""
     file = Path(path, NAME) if Path(path).is_dir() else Path(path)
     try:
@@ -414,7 +402,7 @@ def described(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
 
 
 def read(path: str | os.PathLike[str]) -> ReplayRecord:
-    about, data = described(path)
+    about, data = read_header(path)
     if about["unsaved"]:
         name, why = next(iter(about["unsaved"].items()))
         raise BadRecord(f"{path}: {name} could not be saved, so the function can't be run again ({why})")
@@ -424,7 +412,7 @@ def read(path: str | os.PathLike[str]) -> ReplayRecord:
     namespace_of(str(about["module"]), about["file"])  # classes of a script are found there
     try:
         payload = torch.load(io.BytesIO(data), pickle_module=PICKLING, weights_only=False, map_location=None)
-        function = payload["function"].found()
+        function = payload["function"].find()
     except BadRecord:
         raise
     except Exception as error:

@@ -1,0 +1,15 @@
+"""Lists what takes part in compilations besides `dispatch`. Loading `framelift.compile` puts it in force."""
+
+from __future__ import annotations
+
+from framelift.debugging.replay_records import ReplayRecords
+from framelift.debugging.reporting import Reports
+from framelift.debugging.verifying import verify_graph
+from framelift.dispatch.extensions import extensions
+from framelift.distributed.collective_calls import name_collectives
+from framelift.distributed.data_parallel import cut_along_buckets
+from framelift.distributed.ranks import DistributedRanks
+
+extensions.ranks = DistributedRanks()
+extensions.observers = [Reports(), ReplayRecords()]
+extensions.graph_compiler_wrappers = [cut_along_buckets, name_collectives, verify_graph]

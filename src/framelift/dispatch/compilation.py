@@ -1,0 +1,351 @@
+"""One attempt to compile a frame.
+
+    trace            runs the frame under the interpreter and gives a `Capture`, whose region has its source
+    compile_graph    has the backend compile the graph
+    make_entry       guards the sizes that the backend relies on, and binds the region to the compiled graph
+    add_entry        checks that the guards hold for this very call, and puts the entry into the cache
+
+`run` goes through these, and decides what becomes of a frame that can't be captured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+import timeit
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, Literal
+
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from framelift import _frame
+from framelift.core import breaks, progress
+from framelift.core.breaks import Break
+from framelift.core.config import config
+from framelift.core.counters import counters
+from framelift.core.errors import (
+    BackendCompilerFailed,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+    UserError,
+)
+from framelift.core.records import CompileRecord, compile_records, compiling
+from framelift.dispatch.backends import run_backend
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.code_state import CodeState, CompiledEntry
+from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
+from framelift.dispatch.restarts import CaptureRuns
+from framelift.dispatch.tracing import Ending, EscapedError
+from framelift.dispatch.watching import watch_of
+from framelift.graph.contexts import outside_of
+from framelift.graph.torch_flags import flags_lock
+from framelift.trace import faults
+from framelift.trace.dynamism import Dynamism
+
+log = logging.getLogger("framelift")
+
+EMPTY_LIMIT = 3
+"""How often a frame without tensor operations is traced before it is left alone."""
+FAILURE_LIMIT = 8
+"""How often a frame whose program raises is traced again before it is left alone."""
+CHECKS = 20
+"""How often guards are checked in a row to find out what that takes."""
+NOTHING = "nothing to capture: no tensor operations"
+
+Replacement = tuple[Any, tuple[Any, ...]]
+"""A region and its arguments, for the hook to run in the frame's place."""
+
+ERRORS: dict[breaks.Reason, type[Unsupported]] = {
+    breaks.FAKE_FAILED: TorchRuntimeError,
+    breaks.OPERATOR_ERROR: TorchRuntimeError,
+    breaks.BODIES: UncapturedHigherOrderOpError,
+}
+"""What a break is when it is an error, if it has a name of its own."""
+
+
+class Compilation:
+    """A frame to compile: its function and arguments, its context, and the record that is kept of it."""
+
+    def __init__(self, context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]) -> None:
+        self.context, self.state = context, state
+        self.fn, self.arguments = fn, arguments
+        self.watch = watch_of(context)
+        self.keeps_lines = self.watch is not None and self.watch.keeps_entries
+        self.record = CompileRecord(
+            "forward",
+            state.name,
+            state.filename,
+            state.line,
+            context.backend_name,
+            entries=len(state.entries),
+            compile_id=f"{state.number}/{next(state.attempts)}",
+            started=time.time(),
+            region=context.name or "",
+        )
+
+    def run(self) -> Replacement | Literal[False] | None:
+        """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
+        it is looked at."""
+        with self.recorded(), extensions.ranks.announce_failures():
+            capture = extensions.ranks.capture(self)
+            if capture is None:
+                return self.leave_raising()
+            if isinstance(capture, Break):
+                self.note_failure(capture)
+                self.leave_uncaptured(capture)
+                return None
+            self.note_capture(capture)
+            if capture.graph is None and self.is_useless(capture):
+                return False if self.context.fullgraph else None
+            for observer in extensions.observers:
+                observer.report_graph(self.record, capture)
+            compiled = None if capture.graph is None else self.compile_graph(capture)
+            entry = self.make_entry(capture, compiled)
+            extensions.ranks.wait_for_backends(self.state)
+            return self.add_entry(entry)
+
+    # ---- the trace
+
+    def trace(self, end: Ending | None = None) -> Outcome:
+        """Captures the frame, no further than `end`."""
+        context = self.context
+        try:
+            with flags_lock:
+                runs = CaptureRuns(
+                    self.fn,
+                    self.arguments,
+                    whole=context.fullgraph,
+                    dynamism=self.dynamism(),
+                    guard_filter=context.guard_filter_fn,
+                    keeps_lines=self.keeps_lines,
+                )
+                return runs.capture(end)
+        except Break as found:
+            found.let_go()
+            return found
+        except EscapedError as error:
+            if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
+                raise error.__cause__ from None
+            self.record.failed = f"the program raised {type(error.__cause__).__name__}"
+            name = self.state.name
+            log.debug("%s raised while captured; it runs as plain Python", name, exc_info=error.__cause__)
+            return None
+        except UserError:  # of what the user has given to `compile`
+            raise
+        except Exception as error:
+            return faults.as_break(error)
+
+    def dynamism(self) -> Dynamism | None:
+        """What earlier captures say about which sizes change; None: nothing, and nobody asked for symbols."""
+        state, mode = self.state, self.context.dynamic
+        known = [entry.capture.program.relied_on for entry in state.entries] + state.sizes_on_other_ranks
+        if mode is None and not config.assume_static_by_default:
+            mode = True
+        if mode is None and not (known and config.automatic_dynamic_shapes):
+            return None
+        state.dynamism.mode = mode
+        state.dynamism.learn(known)
+        return state.dynamism
+
+    # ---- the backend
+
+    def compile_graph(self, capture: Capture) -> Callable[..., Any]:
+        """What the backend makes of the graph, or of its parts."""
+        assert capture.graph is not None
+        compile: GraphCompiler = self.backend_for(capture)
+        for wrap in extensions.graph_compiler_wrappers:
+            compile = wrap(compile, self, capture)
+        began = time.perf_counter()
+        token = compiling.set(self.record)
+        progress.report(self.record, "backend")
+        try:
+            with outside_of(capture.left, capture.setting):
+                return compile(capture.graph, capture.example_inputs)
+        except BackendCompilerFailed:
+            counters["backend_failures"][self.context.backend_name] += 1
+            raise
+        finally:
+            compiling.reset(token)
+            self.record.backend_seconds = time.perf_counter() - began
+
+    def backend_for(self, capture: Capture) -> GraphCompiler:
+        context, symbols, reason = self.context, capture.symbols, capture.run_as_captured
+
+        def compile(
+            graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
+        ) -> Callable[..., Any]:
+            if reason is not None:
+                counters["graphs_run_as_captured"][reason] += 1
+                return graph.forward
+            name, options = context.backend_name, context.options
+            return run_backend(context.backend, name, graph, inputs, symbols, fakes, **options)
+
+        return compile
+
+    # ---- the entry
+
+    def make_entry(self, capture: Capture, compiled: Callable[..., Any] | None) -> CompiledEntry:
+        capture.guard_sizes(self.state.dynamism)
+        capture.release()
+        self.record.shape_guards = len(capture.program.shapes)
+        seconds, name = self.record.backend_seconds, self.state.what
+        return CompiledEntry(capture, compiled, seconds, name, self.record.compile_id)
+
+    def add_entry(self, entry: CompiledEntry) -> Replacement | None:
+        """Keeps the entry, unless its guards fail for what was just captured."""
+        capture = entry.capture
+        with flags_lock:  # by now another thread's compiler may have set flags
+            inputs = capture.program.native.collect(self.fn, self.arguments)
+        if inputs is None:
+            failure = capture.program.failure(self.fn, self.arguments)
+            why = f"the guards do not hold for what was just captured: {failure}"
+            self.record.failed = why
+            self.leave_uncaptured(Break(breaks.UNSTABLE_VALUE, why))
+            return None
+        self.state.cache.add(entry.native)
+        if self.watch is not None and self.watch.keeps_entries:
+            self.watch.entries.append(entry)
+            entry.guard_seconds = self.time_guards(entry)
+        for observer in extensions.observers:
+            observer.report_entry(self.record, capture)
+        if capture.ended_by is not None:
+            self.note_break(capture.ended_by)
+        counters["frames"]["ok"] += 1
+        if capture.graph is not None:
+            counters["stats"]["unique_graphs"] += 1
+            counters["stats"]["calls_captured"] += len(capture.ops)
+        counters["inline_call"]["inlined"] += capture.inlined_calls
+        counters["restarts"]["traces"] += capture.restarts
+        return entry.native.region, tuple(inputs)
+
+    def time_guards(self, entry: CompiledEntry) -> float:
+        """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""
+        collect, fn, arguments = entry.capture.program.native.collect, self.fn, self.arguments
+        return min(timeit.repeat(lambda: collect(fn, arguments), number=CHECKS, repeat=5)) / CHECKS
+
+    # ---- frames that are left as they are
+
+    def leave_raising(self) -> Literal[False] | None:
+        """The program raised: the frame runs plainly, so that the user sees the real error."""
+        self.state.failures += 1
+        if self.state.failures >= FAILURE_LIMIT:
+            skip(self.context, self.state, "the function kept raising while it was captured")
+            return None
+        # with fullgraph the user asked for one graph or an error: no pieces of it below
+        return False if self.context.fullgraph else None
+
+    def is_useless(self, capture: Capture) -> bool:
+        """Whether a frame in which nothing was captured is better run as it is.
+
+        One that breaks may have something behind the break; once some stretches of it have turned out to be
+        empty, and none not, it is left alone.
+        """
+        state, context = self.state, self.context
+        state.empty += 1
+        original = None if state.resumed is None else state.resumed.body.original()
+        whole = state if original is None else context.state_of(original)
+        if whole is not state:
+            whole.empty += 1
+        if capture.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(whole)):
+            if state.empty >= EMPTY_LIMIT or whole.empty > EMPTY_LIMIT:
+                skip(context, state, NOTHING)
+                if not captures_anything(whole):
+                    skip(context, whole, NOTHING)
+            return True
+        return False
+
+    def leave_uncaptured(self, found: Break) -> None:
+        """The frame runs as it is from now on, or that is an error."""
+        context, description = self.context, found.describe()
+        if not (context.fullgraph and self.is_called_by_useless_frame()):
+            self.note_break(found)
+            if context.fullgraph or found.is_error:
+                where = f" {found.stack[0]}" if found.stack else ""
+                why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
+                raise ERRORS.get(found.reason, Unsupported)(
+                    f"the function can't be captured whole ({why}).{where}\n{description}"
+                )
+        skip(context, self.state, description)
+
+    def is_called_by_useless_frame(self) -> bool:
+        """Whether a function runs it that was looked at whole and has nothing to capture: nothing is lost."""
+        states = self.context.code_states.values()
+        return any(other.skipped == NOTHING for other in states if other is not self.state)
+
+    # ---- what is known of it afterwards
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Keeps the record of the attempt, whatever comes of it, and tells the observers."""
+        record, state = self.record, self.state
+        with contextlib.ExitStack() as stack:
+            for observer in extensions.observers:
+                stack.enter_context(observer.around_compilation(self))
+            if state.recompiles and record.entries:
+                record.recompiled_because = str(state.recompiles[-1].reason)
+                for observer in extensions.observers:
+                    observer.report_recompilation(record, state.recompiles[-1])
+            began = time.perf_counter()
+            progress.report(record, "trace")
+            try:
+                yield
+            except Exception as error:
+                record.failed = record.failed or f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                record.seconds = time.perf_counter() - began
+                progress.report(record, "done")
+                compile_records.add(record)
+                if self.watch is not None:
+                    self.watch.records.append(record)
+
+    def note_capture(self, capture: Capture) -> None:
+        record = self.record
+        record.guards = len(capture.guards) + len(capture.class_guards)
+        record.ops, record.inputs = len(capture.ops), len(capture.example_inputs)
+        record.nodes = 0 if capture.graph is None else len(capture.graph.graph.nodes)
+        record.restarts, record.restart_reasons = capture.restarts, capture.restart_reasons
+        record.seconds_lost, record.trace_seconds = capture.seconds_lost, capture.trace_seconds
+        record.generate_seconds = capture.seconds - capture.seconds_lost - capture.trace_seconds
+        if capture.ended_by is not None:
+            record.ended_by = capture.ended_by.one_line
+
+    def note_failure(self, found: Break) -> None:
+        self.record.failed = found.one_line
+        self.record.failed_at = str(found.stack[-1]) if found.stack else None
+
+    def note_break(self, found: Break) -> None:
+        """Counts and reports a break, once for each place. One that is forbidden is an error."""
+        if found.reason is breaks.FORBIDDEN:
+            raise Unsupported(found.describe())
+        found.let_go()
+        self.state.breaks.append(found)
+        if self.watch is not None:
+            self.watch.breaks.append(found)
+        place = (found.reason.name, *(at.key for at in found.stack[-1:]))
+        counters["unimplemented"][found.reason.name] += 1
+        is_known = place in self.context.broken_places
+        if not is_known:
+            self.context.broken_places.add(place)
+            counters["graph_break"][found.reason.name] += 1
+        for observer in extensions.observers:
+            observer.report_break(self.record, found, is_known)
+
+
+def captures_anything(whole: CodeState) -> bool:
+    """Whether there is a graph in any stretch of a function."""
+    states = (whole, *whole.resumes.values())
+    return any(entry.capture.graph is not None for state in states for entry in state.entries)
+
+
+def skip(context: Context, state: CodeState, why: str) -> None:
+    """The code object runs as plain Python in this context from now on."""
+    state.skipped = why
+    code = state.code
+    if code is not None and context.code_states.get(code) is state:  # or it was forgotten meanwhile
+        _frame.set_cache(code, False, context)

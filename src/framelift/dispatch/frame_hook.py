@@ -1,0 +1,118 @@
+"""Answers the frame hook: a user's frame has no entry that holds, so compile it, or let it run.
+
+A compiled function runs in a *context* (its options); each code object keeps one cache of entries
+per context. A frame that can't be captured runs as plain Python from then on in that context, with
+the reason kept, and the functions it calls are looked at on their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import FunctionType
+from typing import Any, Literal
+
+import torch
+
+from framelift import _frame, _guards
+from framelift.core import policy, stance
+from framelift.core.config import config
+from framelift.core.counters import counters
+from framelift.core.errors import BackendCompilerFailed
+from framelift.core.records import compile_records
+from framelift.dispatch import recompiles
+from framelift.dispatch.code_state import CodeState
+from framelift.dispatch.compilation import Compilation, Replacement, skip
+from framelift.dispatch.compile_contexts import Context, GuardFail, contexts
+from framelift.dispatch.extensions import extensions
+from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
+
+log = logging.getLogger("framelift")
+
+
+def reset() -> None:
+    """Forgets everything that was compiled, and why anything was not."""
+    with flags_lock:
+        for context in contexts():
+            context.forget()
+        counters.clear()
+        compile_records.clear()
+
+
+def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
+    """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below it is
+    looked at."""
+    context: Context | None = _frame.context()
+    if context is None:
+        return None
+    if not stance.compiles():
+        return refuse_to_compile(context, fn, arguments)
+    if torch._C._len_torch_dispatch_stack():
+        return None  # such modes would not: what they make of an operator's result is not known
+    state = context.state_of(fn.__code__)
+    if recompiles.has_stopped(context, state):
+        return None
+    with state.lock, without_saved_tensors_hooks():
+        found = find_entry(state, fn, arguments)
+        if extensions.ranks.all_have_entry(state, found is not None):
+            return found
+        return compile_frame(context, state, fn, arguments)
+
+
+def find_entry(state: CodeState, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
+    """What another thread has compiled since this one looked, if it fits; or what fits now that no other
+    thread's compiler has changed torch's flags."""
+    with flags_lock:
+        for entry in state.entries:
+            inputs = entry.capture.program.native.collect(fn, arguments)
+            if inputs is not None:
+                return entry.native.region, tuple(inputs)
+    return None
+
+
+def refuse_to_compile(context: Context, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
+    """Nothing fits, and the stance is to compile nothing: the frame runs as it is, or that is an error."""
+    if not stance.fails():
+        return None
+    state = context.state_of(fn.__code__)
+    if (found := find_entry(state, fn, arguments)) is not None:
+        return found
+    if state.entries:
+        raise recompiles.refused_compilation(fn.__code__, recompiles.explain_miss(state, fn, arguments))
+    if not (state.skipped or state.empty or state.failures):  # otherwise there is nothing to compile
+        raise recompiles.refused_compilation(fn.__code__, None)
+    return None
+
+
+def compile_frame(
+    context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]
+) -> Replacement | Literal[False] | None:
+    """Compiles the frame, unless it is to run as plain Python or has as many entries as it may have."""
+    code = fn.__code__
+    if _frame.get_cache(code, context) is False:
+        return None
+    if not extensions.ranks.meet_on_each_call():
+        _frame.set_cache(code, state.cache, context)
+    limit = recompiles.limit_reached(context, state)
+    if limit is not None:
+        recompiles.stop_recompiling(context, state, limit, fn, arguments)
+        return None
+    state.skipped = None
+    if len(state.cache):
+        again = recompiles.explain_miss(state, fn, arguments)
+        recompiles.report_recompilation(context, state, again)
+        if context.guard_fail_fn is not None:
+            for failure in again.by_failure():
+                context.guard_fail_fn(GuardFail(str(failure), code))
+    counters["frames"]["total"] += 1
+    try:
+        return Compilation(context, state, fn, arguments).run()
+    except BackendCompilerFailed as error:
+        if not config.suppress_errors or context.fullgraph:
+            raise
+        log.warning("%s runs as plain Python (config.suppress_errors): %s", state.what, why := str(error))
+        skip(context, state, why)
+        return None
+
+
+_frame.set_callbacks(policy.decide, on_cache_miss)
+_frame.set_dispatch(_guards.dispatch)

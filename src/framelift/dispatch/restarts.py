@@ -1,0 +1,169 @@
+"""Captures a frame by as many runs as it takes: most frames take one.
+
+A run is repeated when
+
+- it should have ended earlier than it did: the instruction that could not be captured had already run other
+  code, or stands in the standard library (`Trace.earlier_end`). The next run ends in front of it;
+- a value lives on that can't be made again. A run of its own finds what makes it, and the next one ends in
+  front of that, so that it is made for real (`CaptureRuns.birth_of`);
+- the program looks at the error of an operator that failed on fakes. In the next run such an error ends
+  the trace, and the operator fails for real.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
+from framelift.dispatch.capture import Capture
+from framelift.dispatch.tracing import Ending, Trace
+from framelift.features import triton_kernels
+from framelift.graph.torch_flags import TorchState
+from framelift.guards.filtering import GuardFilter
+from framelift.trace.dynamism import Dynamism
+
+RESTART_LIMIT = 8
+"""How often a frame is run again for one capture."""
+GENERATOR = 0x2A0
+"""The flags of code objects of generators, coroutines and asynchronous generators."""
+
+
+class Restart(NamedTuple):
+    """Why a run was of no use, and how the next one differs."""
+
+    reason: Break
+    end: Ending | None = None
+    """Where it ends; None: as far as it goes."""
+    catches: bool = True
+    """Whether the program may handle errors of operators."""
+    problem: Break | None = None
+    """What is raised when there have been too many runs."""
+
+
+class CaptureRuns:
+    """The runs of one frame, and what they have in common.
+
+    >>> import torch
+    >>> def f(x):
+    ...     return x + 1
+    >>> CaptureRuns(f, [torch.ones(2)]).capture().ops
+    [<built-in function add>]
+    """
+
+    def __init__(
+        self,
+        fn: FunctionType,
+        arguments: list[Any],
+        *,
+        whole: bool = False,
+        dynamism: Dynamism | None = None,
+        guard_filter: GuardFilter | None = None,
+        keeps_lines: bool = False,
+    ) -> None:
+        """`whole`: a break is an error."""
+        self.fn, self.arguments = fn, arguments
+        self.whole, self.dynamism = whole, dynamism
+        self.guard_filter, self.keeps_lines = guard_filter, keeps_lines
+        self.ran = 0.0
+        """When the latest run was done."""
+
+    def capture(self, end: Ending | None = None) -> Capture:
+        """Goes no further than `end`. Raises Break where the frame can't be captured, or not as a whole, and
+        EscapedError where the program raises."""
+        if self.fn.__code__.co_flags & GENERATOR:
+            raise Break(GENERATOR_FRAME, self.fn.__qualname__)
+        began, lost = time.perf_counter(), 0.0
+        triton_kernels.prepare()
+        reasons: list[str] = []
+        catches = True
+        while True:
+            found = self.run_once(end, catches)
+            if isinstance(found, Capture):
+                break
+            if len(reasons) == RESTART_LIMIT:
+                raise found.problem or too_many_runs(found.reason)
+            reasons.append(found.reason.reason.name)
+            end, catches = found.end, catches and found.catches
+            lost = time.perf_counter() - began
+        found.restarts, found.restart_reasons, found.seconds_lost = len(reasons), reasons, lost
+        found.seconds, found.trace_seconds = time.perf_counter() - began, self.ran - began - lost
+        return found
+
+    def run_once(self, end: Ending | None, catches: bool) -> Capture | Restart:
+        with TorchState() as switches, self.trace(switches, end, catches) as trace:
+            trace.run()
+            self.ran = time.perf_counter()
+            if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
+                raise trace.ended_by
+            earlier = trace.earlier_end()
+            if earlier is not None:
+                return Restart(earlier.reason, earlier)
+            try:
+                with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
+                    return trace.finish(self.guard_filter)
+            except Break as found:
+                problem, kind = found, kind_of(trace, found.culprit)
+                problem.let_go()
+                if trace.ended_by is not None:  # why it is needed at all
+                    problem.context += f", alive at a break ({trace.ended_by.one_line})"
+        return self.avoid(problem, kind, catches)
+
+    def trace(self, switches: TorchState, end: Ending | None, catches: bool) -> Trace:
+        return Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
+
+    def avoid(self, problem: Break, kind: Any, catches: bool) -> Restart:
+        """How the next run gets around what the capture could not be finished for."""
+        if self.whole:
+            raise problem
+        if catches and problem.reason is OPERATOR_ERROR:
+            return Restart(problem, catches=False, problem=problem)
+        end = None if kind is None else self.birth_of(kind, problem)
+        if end is None:
+            raise problem
+        return Restart(end.reason, end, problem=problem)
+
+    def birth_of(self, kind: Any, problem: Break) -> Ending | None:
+        """In front of what makes the value that can't be made again: there it is made for real."""
+        problem.stack = []
+        with TorchState() as switches, self.trace(switches, None, True) as trace:
+            trace.machine.watch = finder(trace, kind, problem)
+            trace.run()
+            return Ending(trace.machine.stopped_at, problem) if trace.ended_by is problem else None
+
+
+def too_many_runs(last: Break) -> Break:
+    return Break(UNRESUMABLE, f"after {RESTART_LIMIT} traces, the last ended by: {last.reason.name}")
+
+
+def kind_of(trace: Trace, value: Any) -> Any:
+    """What to look for to find where a value like this one comes from; None: nothing."""
+    world = trace.world
+    if value is None:
+        return None
+    if type(value) is FakeTensor:
+        return FakeTensor, world.recorder.subclasses.class_of(value)
+    return type if world.created.has(type(value)) else type(value)
+
+
+def finder(trace: Trace, kind: Any, problem: Break) -> Callable[[Any], None]:
+    """Is shown each value that a run makes, and ends the run at the first of this kind."""
+    world = trace.world
+
+    def find(value: Any) -> None:
+        cls = type(value)
+        if cls is FakeTensor:
+            found = kind == (FakeTensor, world.recorder.subclasses.class_of(value))
+        elif kind is type:
+            found = issubclass(type(value), type) and world.created.has(value)
+        else:
+            found = cls is kind and world.inputs.source_of(value) is None
+        if found:
+            raise problem
+
+    return find

@@ -1,0 +1,362 @@
+"""One run of a frame under the interpreter, from a function and its bound arguments to a `Capture`.
+
+Nothing of the program is changed by it, whether it succeeds or not: writes are kept in the world,
+torch's global state is put back, and what the run made is dropped. `restarts` repeats runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+
+import framelift.features.all  # noqa: F401 (registers what traces serve)
+from framelift import _frame, _guards
+from framelift.bytecode.resume import origin_of
+from framelift.core import policy
+from framelift.core.breaks import DISABLED, EFFECT, SKIPPED, TENSOR_KIND, UNRESUMABLE, Break, CodeName, Place
+from framelift.core.on_break import STATE
+from framelift.core.sentinels import MISSING
+from framelift.dispatch.capture import Capture, Storages
+from framelift.features.collectives.groups import know_tensors
+from framelift.graph.body import graph_module
+from framelift.graph.inputs import as_input
+from framelift.graph.modes import ModeStandIn
+from framelift.graph.recorder import Recorder
+from framelift.graph.torch_flags import TorchState
+from framelift.guards.filtering import GuardFilter, thinned
+from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.kinds import Check
+from framelift.guards.program import storage_groups
+from framelift.guards.sources import Source
+from framelift.guards.variables import variables
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.machine import Machine, Position, decoded
+from framelift.interpreter.pending import Pending, opened
+from framelift.interpreter.points import chain
+from framelift.regions.region import Region, Stopping, generate
+from framelift.trace.dynamism import Dynamism
+from framelift.trace.errors import OPERATING
+from framelift.trace.machine import CALLING_BACK, TracingMachine
+from framelift.trace.materialize import opening
+from framelift.trace.views import View
+from framelift.trace.world import TraceWorld
+
+
+class EscapedError(Exception):
+    """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
+
+
+class Ending(NamedTuple):
+    """Where a trace is to end: in front of which instruction, and why."""
+
+    at: Position
+    reason: Break
+
+
+class Trace:
+    """One run of a frame under the interpreter, and what came of it."""
+
+    def __init__(
+        self,
+        fn: FunctionType,
+        arguments: list[Any],
+        switches: TorchState,
+        end: Ending | None = None,
+        dynamism: Dynamism | None = None,
+        catches: bool = True,
+        keeps_lines: bool = False,
+    ) -> None:
+        """`catches`: the program may handle errors of operators, so long as it does not look at them."""
+        self.fn = fn
+        self.state = _guards.GlobalState()
+        self.switches = switches
+        self.ended_by: Break | None = None
+        self.lines: set[tuple[str, int]] | None = set() if keeps_lines else None
+        """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
+        know_tensors()
+        self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
+        self.recorder.flags.begin(switches)
+        self.world = world = TraceWorld(self.recorder)
+        if dynamism is not None:
+            world.inputs.dynamism = dynamism
+        self.machine = world.machine = TracingMachine(world)
+        self.machine.limit = _frame.recursion_left()
+        if end is not None:
+            self.machine.stop_at, self.machine.stop_with = end
+        world.frame.function, world.frame.globals = fn, fn.__globals__
+        world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
+        world.errors.catches_operator_errors = catches
+        names = variables(fn.__code__)
+        pending = [
+            Pending(world.inputs, world.inputs.root.argument(n, names[n]), value)
+            for n, value in enumerate(arguments)
+        ]
+        if origin_of(fn.__code__) is not None:
+            world.frame.open_statements(fn.__code__, pending)
+        packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
+        world.frame.fresh = {value.source for value in pending[packed:]}
+        self.frame = Frame(self.machine, fn, decoded(fn.__code__), pending)
+        world.frame.outermost = self.frame
+        self.result: Any = None
+        self.disturbed = False
+        """Whether the instruction that could not be captured had already changed something."""
+
+    def run(self) -> None:
+        """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
+        world = self.world
+        before = _frame.set_interceptor(self.machine.enter)
+        try:
+            with (
+                quiet_fakes(),
+                warnings_as_breaks(),
+                world.writes.decimal_flags,
+                self.recorder.fakes,
+                self.recorder,
+            ):
+                self.result = _frame.untouched(self.machine.run, self.frame)
+            self.disturbed = world.errors.broken is not None
+        except Break as found:
+            self.disturbed = world.errors.broken is not found or has_disturbed(found.__traceback__)
+            found.let_go()
+            world.errors.broken = world.errors.broken or found
+        except BaseException as error:
+            if world.errors.is_users_interrupt(error):
+                raise
+            if world.errors.broken is None:
+                raise EscapedError(error) from error
+            self.disturbed = True
+        finally:
+            _frame.set_interceptor(before)
+        self.ended_by = world.errors.broken
+        if world.errors.lost:
+            raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
+
+    def must_not_end_here(self) -> bool:
+        """Whether the frame as a whole is not to be captured, or the program wants no break."""
+        assert self.ended_by is not None
+        if self.world.frame.skips:
+            return True
+        view = next((view for view in self.world.attributes.views.values() if view.outside is STATE), None)
+        found = MISSING if view is None else view.get("error")
+        self.ended_by.is_error = bool(STATE.error if found is MISSING else opened(found))
+        return self.ended_by.is_error
+
+    def earlier_end(self) -> Ending | None:
+        """Where it should have ended, if not where it did."""
+        if self.ended_by is None or self.machine.stopped is None:
+            return None
+        frames = chain(self.machine.stopped)
+        if self.ended_by.reason is SKIPPED:  # its caller breaks, and it is looked at on its own
+            called = None if self.disturbed else frames[-1].called_at
+            at = self.machine.stopped_at if called is None else Position(*called)
+            return Ending(at, Break(DISABLED, self.ended_by.context))
+        while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
+            at = Position(*frames.pop().called_at)
+            if not policy.is_library(policy.module_name(frames[-1].func)):
+                return Ending(at, self.ended_by)
+        return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of the program's objects, which may have finalisers, without waiting for the collector."""
+        for frame in chain(self.machine.stopped):
+            frame.fast, frame.stack = [], []
+        classes = bool(self.world.created.classes)
+        vars(self.machine).clear()
+        self.world.release()
+        vars(self).clear()
+        if classes:  # only the collector takes these, and until then their bases from outside know of them
+            gc.collect(1)
+
+    # ---- what comes of it
+
+    def finish(self, guard_filter: GuardFilter | None = None) -> Capture:
+        """The capture of what was run. Raises Break where something that lives on can't be made again."""
+        if self.ended_by is not None and self.machine.stopped is None:
+            raise self.ended_by  # before it began
+        region = self.make_region()
+        guards, class_guards, storages = collect_guards(self.world, region.inputs)
+        recorder, source_of = self.recorder, self.world.inputs.graph_input_source
+        inputs = [(node, source_of(node, given), given) for node, given, _ in recorder.inputs.entries]
+        graph, histories = recorder.builder.body.graph, recorder.histories
+        leaves = set(histories.leaf_inputs.values())
+        capture = Capture(
+            fn_name=self.fn.__qualname__,
+            graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
+            guards=thinned(guards, guard_filter, region.inputs),
+            class_guards=class_guards,
+            storages=storages,
+            region=region,
+            input_sources=[source for _, source, _ in inputs],
+            state=self.state,
+            example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
+            leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
+            ops=[node.target for node in graph.nodes if node.op.startswith("call")],
+            ended_by=self.ended_by,
+            ended_at=self.machine.stopped_at,
+            run_as_captured=histories.run_as_captured,
+            symbols=recorder.builder.symbols,
+            symbol_sources=self.symbol_sources(),
+            left=recorder.contexts.left,
+            setting=recorder.flags.settings_to_apply(),
+            inlined_calls=self.world.functions.inlined_calls,
+            lines=self.lines,
+            input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},
+        )
+        capture.build_program()
+        return capture
+
+    def make_region(self) -> Region:
+        fn = self.fn
+        try:
+            stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
+            return generate(self.world, fn.__name__, self.result, self.switches, stopping)
+        except Break as found:
+            found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
+            raise
+
+    def symbol_sources(self) -> list[Source]:
+        """Where the inputs with symbols are found; these are the backend's from now on."""
+        symbols = self.recorder.builder.symbols
+        if symbols is None:
+            return []
+        sources = [self.world.inputs.graph_input_source(each.node, each.real) for each in symbols.inputs]
+        symbols.hand_over()
+        return sources
+
+
+SIGNS = {ModeStandIn.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
+"""Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
+
+
+def has_disturbed(traceback: TracebackType | None) -> bool:
+    """Whether a break came out of an instruction that other code had already run for."""
+    outermost = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is Machine.run.__code__:
+            outermost = outermost or frame
+            if frame is not outermost:
+                return True
+        elif frame.f_code in SIGNS:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+@contextlib.contextmanager
+def quiet_fakes() -> Iterator[None]:
+    """An operator that fails on fakes is an error of the program's, which it gets; torch need not log it."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+@contextlib.contextmanager
+def warnings_as_breaks() -> Iterator[None]:
+    """What C warns of is to be told each time, and of the place where the program stands. What torch warns of
+    as it is captured is told then."""
+    show, thread = warnings._showwarnmsg, threading.get_ident()  # type: ignore[attr-defined]
+
+    def noticed(message: warnings.WarningMessage) -> None:
+        if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
+            show(message)
+        else:
+            raise Break(EFFECT, f"a {message.category.__name__}")
+
+    warnings._showwarnmsg = noticed  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        warnings._showwarnmsg = show  # type: ignore[attr-defined]
+
+
+def is_torchs(frame: FrameType | None) -> bool:
+    """Whether something was called by torch, or by Framelift to find out what torch does."""
+    while frame is not None and frame.f_code is not Machine.run.__code__:
+        module = frame.f_globals.get("__name__") or ""
+        if module.partition(".")[0] in ("torch", "sympy") or frame.f_code in OPERATING:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
+    """The innermost place in the user's code, for a node's stack trace; notes the lines that led there."""
+    frame = machine.frame
+    if frame is None:
+        return ""
+    if lines is not None:
+        lines.update((each.code.code.co_filename, each.line or 0) for each in chain(frame))
+    code = frame.code.code
+    return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
+
+
+# ---- guards
+
+
+def collect_guards(
+    world: TraceWorld, inputs: list[Source]
+) -> tuple[list[Guard], list[ClassGuard], Storages | None]:
+    """The guards of everything the trace has read, and which of the region's inputs share memory."""
+    for fn in world.functions.inlined.values():
+        world.guards.add(world.inputs.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
+    world.guards.add_sighted(inputs)
+    storages = None
+    recorder = world.recorder
+    slots = {source: n for n, source in enumerate(inputs)}
+    mutated = recorder.mutations.of_inputs
+    attributed = [view.outside for view in world.attributes.views.values() if is_changed_tensor(view)]
+    attributed += [found.tensor for found in recorder.requires_grad.flagged.values()]
+    if mutated or attributed:
+        used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
+        each = {id(tensor): world.inputs.known[id(tensor)] for tensor in (*used, *attributed)}.values()
+        tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
+        if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
+            raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
+        storages = storage_groups(tensors)
+        for tensor in overlapping(tensors, storages):
+            recorder.inputs.add_fact("storage_offset", tensor)
+    with torch._C.DisableTorchFunction():
+        for (name, _), tensor in recorder.inputs.facts.items():
+            check, answer = FACTS[name]
+            world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
+    return list(world.guards.facts.values()), list(world.classes.guards.values()), storages
+
+
+def is_changed_tensor(view: View) -> bool:
+    """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
+    return issubclass(type(view.outside), torch.Tensor) and bool(view.changes())
+
+
+FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
+    "is_leaf": (Check.LEAF, lambda tensor: tensor.is_leaf),
+    "no_hooks": (Check.NO_HOOKS, lambda tensor: None),
+    "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
+}
+"""How what the recorder calls facts is guarded."""
+
+
+def overlapping(tensors: list[tuple[int, torch.Tensor]], storages: Storages) -> list[torch.Tensor]:
+    """Those that share memory: where one is written to, it matters how the others lie to it."""
+    groups = storages[1]
+    return [tensor for (_, tensor), group in zip(tensors, groups, strict=True) if groups.count(group) > 1]
