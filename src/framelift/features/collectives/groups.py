@@ -56,7 +56,11 @@ def unwrapped(function: Any) -> Any:
 
 def serve_facts(*functions: Any) -> None:
     for function in map(unwrapped, functions):
-        serve(function)(lambda f, args, kwargs, fn=function: fact(f, fn, args, kwargs))
+        serve_fact(function)
+
+
+def serve_fact(function: Any) -> None:
+    serve(function)(lambda f, args, kwargs: fact(f, function, args, kwargs))
 
 
 def interpret(*functions: Any) -> None:
