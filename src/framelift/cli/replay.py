@@ -55,24 +55,27 @@ def say(about: dict[str, Any], options: argparse.Namespace) -> int:
 def outcome(record: Any, backend: Any) -> dict[str, Any]:
     """What comes of it this time."""
     import framelift
-    from framelift.dispatch.watching import Watch, watch_everywhere
+    from framelift.core.breaks import FAULT
+    from framelift.dispatch.compile_contexts import watching_everywhere
 
     settings = {name: value for name, value in record.about["settings"].items() if value}
     if backend != "inductor":
         settings.pop("options", None)
-    watch = Watch(keeps_entries=False)
     args, kwargs = record.call()
     error = None
-    with framelift.config.patch(**usable(record.about["config"])):
+    with framelift.config.patch(**usable(record.about["config"])), watching_everywhere() as watch:
         compiled = framelift.compile(record.function, backend=backend, **settings)
-        watch_everywhere(watch)
         try:
             compiled(*args, **kwargs)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-        finally:
-            watch_everywhere(None)
-    return of(watch, error)
+    faults = [found.context for found in watch.breaks if found.reason is FAULT]
+    return {
+        "ok": error is None and not faults,
+        "error": error or (f"{FAULT.name}: {faults[0]}" if faults else None),
+        "graphs": watch.graph_count,
+        "breaks": [found.reason.name for found in watch.breaks],
+    }
 
 
 def usable(values: dict[str, Any]) -> dict[str, Any]:
@@ -81,19 +84,6 @@ def usable(values: dict[str, Any]) -> dict[str, Any]:
 
     unlike = {"debug_dir", "replay_record_enabled"}
     return {name: value for name, value in values.items() if name in OPTIONS and name not in unlike}
-
-
-def of(watch: Any, error: str | None) -> dict[str, Any]:
-    from framelift.core.breaks import FAULT
-
-    forward = [record for record in watch.records if record.kind == "forward"]
-    faults = [found.context for found in watch.breaks if found.reason is FAULT]
-    return {
-        "ok": error is None and not faults,
-        "error": error or (f"{FAULT.name}: {faults[0]}" if faults else None),
-        "graphs": sum(record.nodes > 0 and record.failed is None for record in forward),
-        "breaks": [found.reason.name for found in watch.breaks],
-    }
 
 
 def report(found: dict[str, Any], about: dict[str, Any]) -> str:

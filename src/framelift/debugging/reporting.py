@@ -36,7 +36,7 @@ from framelift.core.policy import OWN_FILES
 from framelift.core.records import CompileRecord
 from framelift.core.times import compile_times
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import Recompilation
+from framelift.dispatch.compile_contexts import Recompilation
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.frame_hook import on_cache_miss
 from framelift.guards.program import GuardProgram

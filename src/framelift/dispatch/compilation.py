@@ -36,12 +36,10 @@ from framelift.core.errors import (
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import CodeState, CompiledEntry
-from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, watch_of
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.tracing import Ending, EscapedError
-from framelift.dispatch.watching import watch_of
 from framelift.graph.contexts import outside_of
 from framelift.graph.torch_flags import flags_lock
 from framelift.trace import faults

@@ -18,8 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from framelift.core.breaks import Break
 from framelift.core.records import CompileRecord
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import CodeState, Recompilation
-from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.compile_contexts import CodeState, Context, Recompilation
 from framelift.dispatch.tracing import Ending
 
 Outcome = Capture | Break | None

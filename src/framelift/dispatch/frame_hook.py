@@ -20,9 +20,8 @@ from framelift.core.counters import counters
 from framelift.core.errors import BackendCompilerFailed
 from framelift.core.records import compile_records
 from framelift.dispatch import recompiles
-from framelift.dispatch.code_state import CodeState
 from framelift.dispatch.compilation import Compilation, Replacement, skip
-from framelift.dispatch.compile_contexts import Context, GuardFail, contexts
+from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts
 from framelift.dispatch.extensions import extensions
 from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 

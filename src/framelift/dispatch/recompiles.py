@@ -15,8 +15,13 @@ from framelift.core.causes import Cause, suggestion
 from framelift.core.config import config
 from framelift.core.counters import counters
 from framelift.core.errors import FailOnRecompileLimitHit, RecompileError, RecompileLimitExceeded
-from framelift.dispatch.code_state import CodeState, Recompilation, describe_code
-from framelift.dispatch.compile_contexts import Context, entries_everywhere
+from framelift.dispatch.compile_contexts import (
+    CodeState,
+    Context,
+    Recompilation,
+    describe_code,
+    entries_everywhere,
+)
 
 log = logging.getLogger("framelift.recompiles")
 

@@ -23,7 +23,7 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.errors import RanksDisagree
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import CodeState
+from framelift.dispatch.compile_contexts import CodeState
 from framelift.dispatch.extensions import Outcome
 from framelift.dispatch.tracing import Ending
 from framelift.distributed.collective_calls import describe_collectives
@@ -49,10 +49,7 @@ def wait_for_backends(channel: RankChannel, state: CodeState) -> None:
 
 
 def agree_on_outcome(
-    channel: RankChannel,
-    state: CodeState,
-    outcome: Outcome,
-    trace_again: Callable[[Ending | None], Outcome],
+    channel: RankChannel, state: CodeState, outcome: Outcome, trace_again: Callable[[Ending | None], Outcome]
 ) -> Outcome:
     """What this rank does about a trace, which is what all others do about theirs."""
     for n in range(ROUNDS):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from framelift.core.config import config
 from framelift.core.errors import RankFailed, RanksDisagree
-from framelift.dispatch.code_state import CodeState
+from framelift.dispatch.compile_contexts import CodeState
 from framelift.dispatch.extensions import Outcome, Ranks, RunningCompilation
 from framelift.distributed import agreement
 from framelift.distributed.capture_once import capture_for_all

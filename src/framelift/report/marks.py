@@ -74,14 +74,7 @@ def pieces(text: str, spans: list[Span]) -> list[tuple[str, list[Span]]]:
     ]
 
 
-DTYPES = {
-    "float": "f",
-    "bfloat": "bf",
-    "int": "i",
-    "uint": "u",
-    "complex": "c",
-    "bool": "b8",
-}
+DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "b8"}
 
 
 def kind(node: Data) -> str:
