@@ -17,8 +17,7 @@ from torch.package import sys_importer
 from framelift.debugging.cloning import has_storage
 from framelift.debugging.layouts import rand_strided
 from framelift.dispatch import backends
-
-Graph = torch.fx.GraphModule
+from framelift.dispatch.compile_contexts import Graph
 
 INPUTS = "inputs.pt"
 

@@ -22,22 +22,14 @@ from framelift import __version__, _frame
 from framelift.core.config import config
 from framelift.core.errors import WrongResult
 from framelift.core.logs import ROOT
-from framelift.debugging import graph_scripts
-from framelift.debugging.bisecting import (
-    Culprit,
-    SuspectBackend,
-    compare_with_graph,
-    copy_graph,
-    find_culprit,
-)
+from framelift.debugging import bisecting, graph_scripts
+from framelift.debugging.bisecting import Culprit, SuspectBackend
 from framelift.debugging.comparing import Difference
 from framelift.debugging.graph_scripts import NoScript, Script
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.compile_contexts import Context, Graph
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.graph.functions import describe
-
-Graph = torch.fx.GraphModule
 
 
 @dataclass
@@ -113,10 +105,8 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
     suspect = SuspectBackend(context.backend, context.backend_name, context.options)
     function, folder = f"{record.name} ({record.filename}:{record.line})", record.folder
 
-    def compile_verified(
-        graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None = None
-    ) -> Callable[..., Any]:
-        plain = copy_graph(graph)  # the backend may change the graph
+    def compile_verified(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
+        plain = bisecting.copy_graph(graph)  # the backend may change the graph
         compiled = compile(graph, inputs, fakes)
 
         @functools.wraps(compiled)
@@ -153,14 +143,14 @@ def examine(
     function: str,
 ) -> WrongGraph | None:
     try:
-        found = compare_with_graph(graph, compiled, inputs)
+        found = bisecting.compare_with_graph(graph, compiled, inputs)
     except Exception:
         return None  # the program's own error comes when it runs for real
     if found is None:
         return None
     wrong = WrongGraph(number, function, suspect.name, found, graph)
     try:
-        wrong.culprit = find_culprit(suspect, graph, inputs)
+        wrong.culprit = bisecting.find_culprit(suspect, graph, inputs)
         if wrong.culprit is not None:
             wrong.script = make_script(wrong, suspect, wrong.culprit)
     except Exception as error:  # that it is wrong is known, and is reported

@@ -18,25 +18,18 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Literal
 
-import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift import _frame
-from framelift.core import breaks, progress
+from framelift.core import breaks, errors, progress
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
-from framelift.core.errors import (
-    BackendCompilerFailed,
-    TorchRuntimeError,
-    UncapturedHigherOrderOpError,
-    Unsupported,
-    UserError,
-)
+from framelift.core.errors import BackendCompilerFailed, Unsupported, UserError
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, watch_of
+from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.tracing import Ending, EscapedError
@@ -59,9 +52,9 @@ Replacement = tuple[Any, tuple[Any, ...]]
 """A region and its arguments, for the hook to run in the frame's place."""
 
 ERRORS: dict[breaks.Reason, type[Unsupported]] = {
-    breaks.FAKE_FAILED: TorchRuntimeError,
-    breaks.OPERATOR_ERROR: TorchRuntimeError,
-    breaks.BODIES: UncapturedHigherOrderOpError,
+    breaks.FAKE_FAILED: errors.TorchRuntimeError,
+    breaks.OPERATOR_ERROR: errors.TorchRuntimeError,
+    breaks.BODIES: errors.UncapturedHigherOrderOpError,
 }
 """What a break is when it is an error, if it has a name of its own."""
 
@@ -76,10 +69,7 @@ class Compilation:
         self.keeps_lines = self.watch is not None and self.watch.keeps_entries
         self.record = CompileRecord(
             "forward",
-            state.name,
-            state.filename,
-            state.line,
-            context.backend_name,
+            *(state.name, state.filename, state.line, context.backend_name),
             entries=len(state.entries),
             compile_id=f"{state.number}/{next(state.attempts)}",
             started=time.time(),
@@ -115,8 +105,7 @@ class Compilation:
         try:
             with flags_lock:
                 runs = CaptureRuns(
-                    self.fn,
-                    self.arguments,
+                    *(self.fn, self.arguments),
                     whole=context.fullgraph,
                     dynamism=self.dynamism(),
                     guard_filter=context.guard_filter_fn,
@@ -163,7 +152,7 @@ class Compilation:
         progress.report(self.record, "backend")
         try:
             with outside_of(capture.left, capture.setting):
-                return compile(capture.graph, capture.example_inputs)
+                return compile(capture.graph, capture.example_inputs, None)
         except BackendCompilerFailed:
             counters["backend_failures"][self.context.backend_name] += 1
             raise
@@ -174,9 +163,7 @@ class Compilation:
     def backend_for(self, capture: Capture) -> GraphCompiler:
         context, symbols, reason = self.context, capture.symbols, capture.run_as_captured
 
-        def compile(
-            graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
-        ) -> Callable[..., Any]:
+        def compile(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
             if reason is not None:
                 counters["graphs_run_as_captured"][reason] += 1
                 return graph.forward
@@ -201,12 +188,11 @@ class Compilation:
             inputs = capture.program.native.collect(self.fn, self.arguments)
         if inputs is None:
             failure = capture.program.failure(self.fn, self.arguments)
-            why = f"the guards do not hold for what was just captured: {failure}"
-            self.record.failed = why
+            self.record.failed = why = f"the guards do not hold for what was just captured: {failure}"
             self.leave_uncaptured(Break(breaks.UNSTABLE_VALUE, why))
             return None
         self.state.cache.add(entry.native)
-        if self.watch is not None and self.watch.keeps_entries:
+        if self.watch is not None and self.keeps_lines:
             self.watch.entries.append(entry)
             entry.guard_seconds = self.time_guards(entry)
         for observer in extensions.observers:
@@ -265,9 +251,8 @@ class Compilation:
             if context.fullgraph or found.is_error:
                 where = f" {found.stack[0]}" if found.stack else ""
                 why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
-                raise ERRORS.get(found.reason, Unsupported)(
-                    f"the function can't be captured whole ({why}).{where}\n{description}"
-                )
+                text = f"the function can't be captured whole ({why}).{where}\n{description}"
+                raise ERRORS.get(found.reason, Unsupported)(text)
         skip(context, self.state, description)
 
     def is_called_by_useless_frame(self) -> bool:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
@@ -76,12 +75,7 @@ def name_collectives(
     held[COLLECTIVES_SHOWN:] = [f"and {rest} more"] if (rest := len(held) - COLLECTIVES_SHOWN) > 0 else []
     function = capture.fn_name
 
-    def compile_named(
-        graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
-    ) -> Callable[..., Any]:
-        return with_note(compile(graph, inputs, fakes), function, held)
-
-    return compile_named
+    return lambda graph, inputs, fakes: with_note(compile(graph, inputs, fakes), function, held)
 
 
 def with_note(run: Callable[..., Any], function: str, held: list[str]) -> Callable[..., Any]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from framelift.dispatch.backends import lookup_backend, run_backend
-from framelift.dispatch.compile_contexts import Backend
-
-Graph = torch.fx.GraphModule
+from framelift.dispatch.compile_contexts import Backend, Graph
 
 
 def calls_in(graph: Graph) -> int:
