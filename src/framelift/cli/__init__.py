@@ -14,7 +14,7 @@ from typing import Any
 
 from framelift import __version__
 from framelift.cli import backends, bench, doctor, explain, replay, run
-from framelift.cli.problem import Problem
+from framelift.cli.script import Problem
 from framelift.core.errors import UserError
 
 __all__ = ["main"]

@@ -10,9 +10,8 @@ import time
 from typing import Any
 
 from framelift.cli.explain import add_inputs, check_backend, evaluated, found
-from framelift.cli.problem import Problem
 from framelift.cli.progress import shown
-from framelift.cli.script import in_place_of_torchs
+from framelift.cli.script import Problem, in_place_of_torchs
 
 HELP = "time a function plainly and compiled, with the same arguments"
 

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from framelift.cli.problem import Problem
 from framelift.cli.progress import shown
-from framelift.cli.script import in_place_of_torchs, run_script
+from framelift.cli.script import Problem, in_place_of_torchs, run_script
 
 HELP = "run a function, or what a script compiles, and show what was captured, what was not, and why"
 

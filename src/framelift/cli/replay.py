@@ -8,17 +8,16 @@ import json
 import sys
 from typing import Any
 
-from framelift.cli.problem import Problem
 from framelift.cli.progress import shown
+from framelift.cli.script import Problem
 
 HELP = "compile and run again what a replay record (of a debug directory) holds"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", help="compile with this backend, not with the one that it was")
-    parser.add_argument(
-        "--show", action="store_true", help="only say what the record holds; nothing of it is run"
-    )
+    shows = "only say what the record holds; nothing of it is run"
+    parser.add_argument("--show", action="store_true", help=shows)
     parser.add_argument("record", help="a replay.pt, or the folder that one is in; it is run as Python is")
 
 

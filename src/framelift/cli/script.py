@@ -14,7 +14,13 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
 
-from framelift.cli.problem import Problem
+
+class Problem(Exception):
+    """What is wrong with a command, in a sentence."""
+
+    def __init__(self, text: str, code: int = 2) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @contextlib.contextmanager

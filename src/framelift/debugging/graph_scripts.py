@@ -14,8 +14,7 @@ import torch.fx
 from torch.fx.graph_module import _format_import_block
 from torch.package import sys_importer
 
-from framelift.debugging.cloning import has_storage
-from framelift.debugging.layouts import rand_strided
+from framelift.debugging.inputs import has_storage, rand_strided
 from framelift.dispatch import backends
 from framelift.dispatch.compile_contexts import Graph
 

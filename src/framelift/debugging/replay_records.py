@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib
 import io
@@ -95,9 +96,8 @@ def replay_record(compilation: RunningCompilation, error: BaseException | None) 
         data = dump(payload)
     except Exception:
         names = variables(fn.__code__)
-        payload["arguments"] = [
-            save_or_stand_in(names[n], value, unsaved) for n, value in enumerate(payload.pop("arguments"))
-        ]
+        given = enumerate(compilation.arguments)
+        payload["arguments"] = [save_or_stand_in(names[n], value, unsaved) for n, value in given]
         payload["function"] = payload["function"].without_unsavable(unsaved)
         data = dump(payload)
     backend_import, backend = graph_scripts.backend_source(context.backend, context.backend_name)
@@ -188,31 +188,22 @@ class Located:
 
     def without_unsavable(self, unsaved: dict[str, str]) -> Located:
         """Without what can't be pickled of its enclosing functions' variables."""
-        cells = [
-            CellType(save_or_stand_in(f"a variable around {self.qualname}", cell.cell_contents, unsaved))
-            if is_filled(cell)
-            else cell
+        around = f"a variable around {self.qualname}"
+        cells = (
+            CellType(save_or_stand_in(around, cell.cell_contents, unsaved)) if is_filled(cell) else cell
             for cell in self.closure or ()
-        ]
-        return dataclasses.replace(self, closure=tuple(cells) if self.closure else None)
+        )
+        return dataclasses.replace(self, closure=tuple(cells) or None)
 
 
 def locate(fn: FunctionType) -> Located:
     origin = resume.origin_of(fn.__code__)
     code, resumed = fn.__code__, None
     if origin is not None:
-        code = origin.body.code
-        resumed = locate_resume(fn.__code__, origin)
-    return Located(
-        str(fn.__globals__.get("__name__", "")),
-        os.path.abspath(code.co_filename),
-        code.co_qualname,
-        code.co_firstlineno,
-        fn.__closure__,
-        fn.__defaults__,
-        fn.__kwdefaults__,
-        resumed,
-    )
+        code, resumed = origin.body.code, locate_resume(fn.__code__, origin)
+    place = os.path.abspath(code.co_filename), code.co_qualname, code.co_firstlineno
+    own = fn.__closure__, fn.__defaults__, fn.__kwdefaults__
+    return Located(str(fn.__globals__.get("__name__", "")), *place, *own, resumed)
 
 
 def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
@@ -224,9 +215,8 @@ def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
 
 def resume_function_at(fn: FunctionType, resumed: Resumed) -> FunctionType:
     inner = None if resumed.inner is None else resumed.inner.find()
-    point = resume.Point(
-        resume.body_of(fn.__code__), resumed.at, resumed.unbound, resumed.stack, resumed.takes_free
-    )
+    body, stack = resume.body_of(fn.__code__), resumed.stack
+    point = resume.Point(body, resumed.at, resumed.unbound, stack, resumed.takes_free)
     return resume.resume_function(resume.resume_code(point, inner, resumed.made), fn)
 
 
@@ -273,9 +263,8 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
         raise BadRecord(f"{file} can't be read: {error}") from None
     exact = [code for code in found if code.co_firstlineno == line]
     if len(exact) != 1 and len(found) != 1:
-        raise BadRecord(
-            f"{file} has {len(found) or 'no'} function(s) {qualname}, and none alone at line {line}"
-        )
+        count = len(found) or "no"
+        raise BadRecord(f"{file} has {count} function(s) {qualname}, and none alone at line {line}")
     return (exact or found)[0]
 
 
@@ -285,15 +274,12 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
 class Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, CellType):  # filled afterwards: what is in it may lead to it
-            return (
-                (make_cell, (), (value.cell_contents,), None, None, fill_cell)
-                if is_filled(value)
-                else (make_cell, ())
-            )
+            content = ((value.cell_contents,), None, None, fill_cell) if is_filled(value) else ()
+            return make_cell, (), *content
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
         if isinstance(value, FunctionType) and find_object(value.__module__, value.__qualname__) is not value:
-            return make_function, (locate(value),)
+            return Located.find, (locate(value),)
         return NotImplemented
 
 
@@ -301,11 +287,9 @@ class Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == "__main__":
             for namespace in _ran.values():
-                if name.partition(".")[0] in namespace:
-                    found = namespace[name.partition(".")[0]]
-                    for part in name.split(".")[1:]:
-                        found = getattr(found, part)
-                    return found
+                first, *rest = name.split(".")
+                if first in namespace:
+                    return functools.reduce(getattr, rest, namespace[first])
         return super().find_class(module, name)
 
 
@@ -332,10 +316,6 @@ def make_cell() -> CellType:
 
 def fill_cell(cell: CellType, state: tuple[Any]) -> None:
     (cell.cell_contents,) = state
-
-
-def make_function(where: Located) -> FunctionType:
-    return where.find()
 
 
 # ---- reading

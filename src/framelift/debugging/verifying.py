@@ -120,18 +120,14 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
                 verifier.wrong = verifier.wrong or wrong
             elif wrong is not None:
                 text = f"a graph is computed wrongly (config.verify_correctness)\n{wrong}"
-                raise WrongResult(text + save_script(wrong, folder))
+                if wrong.script is not None and folder is not None:
+                    text += f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
+                raise WrongResult(text)
             return compiled(*inputs)
 
         return checked
 
     return compile_verified
-
-
-def save_script(wrong: WrongGraph, folder: str | None) -> str:
-    if wrong.script is None or folder is None:
-        return ""
-    return f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
 
 
 def examine(
@@ -166,7 +162,10 @@ def make_script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) ->
         imports, source = graph_scripts.module_source(culprit.graph)
     except NoScript:
         return None
-    seeded = graph_scripts.can_be_seeded(culprit.inputs) and fails_with_random_inputs(suspect, culprit)
+    seeded = graph_scripts.can_be_seeded(culprit.inputs)
+    if seeded:  # whether any numbers will do
+        inputs = graph_scripts.seeded_inputs(culprit.inputs)
+        seeded = suspect.difference(culprit.graph, inputs) is not None
     backend_import, backend = graph_scripts.backend_source(suspect.backend, suspect.name)
     settings = f"backend={backend}, fullgraph=True, dynamic=False"
     if suspect.options:
@@ -184,11 +183,6 @@ def make_script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) ->
         settings=settings,
     )
     return Script(text, None if seeded else culprit.inputs)
-
-
-def fails_with_random_inputs(suspect: SuspectBackend, culprit: Culprit) -> bool:
-    """Whether any numbers will do."""
-    return suspect.difference(culprit.graph, graph_scripts.seeded_inputs(culprit.inputs)) is not None
 
 
 TEMPLATE = '''"""The backend {backend_name!r} computes this graph otherwise than torch does.

@@ -202,8 +202,8 @@ def fakes_of(graph: Graph, inputs: list[Any], symbols: Symbols | None) -> tuple[
     mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
     if symbols is not None:
         return mode, symbols.fakes(mode, graph, inputs)
-    tensors = torch.Tensor
-    return mode, [mode.from_tensor(x, static_shapes=True) if isinstance(x, tensors) else x for x in inputs]
+    fake = functools.partial(mode.from_tensor, static_shapes=True)
+    return mode, [fake(x) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
 def parameters_of(inputs: list[Any]) -> list[int]:

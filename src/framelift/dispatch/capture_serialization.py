@@ -167,12 +167,6 @@ class NodeName:
     name: str
 
 
-def load_region(
-    name: str, filename: str, source: str, constants: dict[str, Any], inputs: list[Source], has_graph: bool
-) -> Region:
-    return Region(name, f"{filename} (loaded)", source, constants, inputs, [], has_graph)
-
-
 def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
     return ClassGuard(cls, name, MISSING if known is None else names.load_class_attribute(cls, name, known))
 
@@ -189,8 +183,8 @@ REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
         (it.cls, it.name, None if it.found is MISSING else names.describe_attribute(it.found)),
     ),
     Region: lambda it: (
-        load_region,
-        (it.name, it.filename, it.source, it.constants, it.inputs, it.has_graph),
+        Region,
+        (it.name, f"{it.filename} (loaded)", it.source, it.constants, it.inputs, [], it.has_graph),
     ),
 }
 """How the parts of a capture are written: what makes them again, and of what."""

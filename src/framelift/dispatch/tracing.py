@@ -96,10 +96,8 @@ class Trace:
         world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.errors.catches_operator_errors = catches
         names = variables(fn.__code__)
-        pending = [
-            Pending(world.inputs, world.inputs.root.argument(n, names[n]), value)
-            for n, value in enumerate(arguments)
-        ]
+        inputs, given = world.inputs, enumerate(arguments)
+        pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
         if origin_of(fn.__code__) is not None:
             world.frame.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
@@ -112,16 +110,10 @@ class Trace:
 
     def run(self) -> None:
         """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
-        world = self.world
+        world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with (
-                quiet_fakes(),
-                warnings_as_breaks(),
-                world.writes.decimal_flags,
-                self.recorder.fakes,
-                self.recorder,
-            ):
+            with quiet_fakes(), warnings_as_breaks(), world.writes.decimal_flags, recorder.fakes, recorder:
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None
         except Break as found:

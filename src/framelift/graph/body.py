@@ -154,8 +154,8 @@ def drop_unused(graph: torch.fx.Graph, impure: set[torch.fx.Node]) -> None:
 def copy_nodes(
     takes: list[torch.fx.Node], nodes: list[torch.fx.Node]
 ) -> tuple[torch.fx.Graph, dict[torch.fx.Node, torch.fx.Node]]:
-    """A graph of some nodes of another one, which takes what others there give and has no outputs yet; and the
-    copy of each node."""
+    """(a graph of some nodes of another, which takes what others there give; node -> its copy). The outputs
+    are yet to be added."""
     made, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
     for node in takes:
         copies[node] = made.placeholder(node.name)
