@@ -38,14 +38,13 @@ class SuspectBackend:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
 
-    def compile(self, graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-        return run_backend(self.backend, self.name, graph, inputs, **self.options)
-
     def difference(self, graph: Graph, inputs: list[Any]) -> Difference | None:
         """Between what the backend makes of a graph and the graph. A part that can't be compiled, or run on
         its own, shows nothing."""
         try:
-            return compare_with_graph(graph, self.compile(copy_graph(graph), clone_inputs(inputs)), inputs)
+            given = copy_graph(graph), clone_inputs(inputs)
+            compiled = run_backend(self.backend, self.name, *given, **self.options)
+            return compare_with_graph(graph, compiled, inputs)
         except Exception:
             return None
 

@@ -222,9 +222,8 @@ class Comparing:
             tol = self.rules.tolerance(torch.float32)
             equal = cmath.isclose(a, b, rel_tol=tol, abs_tol=tol)
             if not equal and isinstance(reference, (float, complex)):
-                equal = abs(a - reference) <= PLAUSIBLE * abs(reference) and (
-                    abs(b - reference) <= 2 * abs(a - reference) + tol / 10
-                )
+                gap = abs(a - reference)
+                equal = gap <= PLAUSIBLE * abs(reference) and abs(b - reference) <= 2 * gap + tol / 10
         return None if equal else Difference(path, f"{b!r} instead of {a!r}")
 
     def arrays(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
@@ -240,10 +239,10 @@ class Comparing:
         return self.tensors(x, y, known, path)
 
     def tensors(self, a: torch.Tensor, b: torch.Tensor, reference: Any, path: str) -> Difference | None:
-        for name in facts(a, b, self.rules):
-            x, y = said(a, name), said(b, name)
-            if x != y:
-                return Difference(path, f"the {name} {y} instead of {x}")
+        others = facts(b, self.rules)
+        for name, fact in facts(a, self.rules).items():
+            if fact != others[name]:
+                return Difference(path, f"the {name} {others[name]} instead of {fact}")
         if a.device.type == "meta":
             return None
         if a.layout is not torch.strided or a.is_nested:
@@ -301,23 +300,16 @@ def is_plausible(reference: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool(reference.isfinite().all()) and rmse(reference, expected) <= PLAUSIBLE * size
 
 
-def facts(a: torch.Tensor, b: torch.Tensor, rules: Rules) -> list[str]:
-    """What two tensors must have in common, besides their values."""
-    names = ["layout", "device", "shape"]
+def facts(tensor: torch.Tensor, rules: Rules) -> dict[str, Any]:
+    """What two tensors must have in common besides their values, the layout first."""
+    shape = tensor.dim() if tensor.is_nested else tuple(tensor.shape)
+    found = {"layout": tensor.layout, "device": tensor.device, "shape": shape}
     if rules.exact_dtype:
-        names.append("dtype")
-    if rules.exact_stride and a.layout is torch.strided and b.layout is torch.strided:
-        names.append("strides")
-    return names
-
-
-def said(tensor: torch.Tensor, name: str) -> Any:
-    if name == "strides":  # of a dimension with one element they mean nothing
-        return tuple(s for s, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1)
-    if name == "shape" and tensor.is_nested:
-        return tensor.dim()
-    found = getattr(tensor, name)
-    return tuple(found) if name == "shape" else found
+        found["dtype"] = tensor.dtype
+    if rules.exact_stride and tensor.layout is torch.strided:
+        strides = zip(tensor.stride(), tensor.shape, strict=True)  # of one element they mean nothing
+        found["strides"] = tuple(stride for stride, size in strides if size != 1)
+    return found
 
 
 def apart(a: torch.Tensor, b: torch.Tensor, path: str) -> Difference:

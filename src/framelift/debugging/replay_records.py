@@ -36,8 +36,7 @@ from framelift.bytecode import resume
 from framelift.core import breaks, config
 from framelift.core.errors import BackendCompilerFailed, UserError
 from framelift.core.logs import ROOT
-from framelift.core.records import CompileRecord
-from framelift.debugging import graph_scripts
+from framelift.dispatch.backends import backend_source
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.object_names import find_object, nested_codes
 from framelift.guards.variables import variables
@@ -66,12 +65,10 @@ class ReplayRecords(Observer):
                 error.add_note(f"to run it again: framelift replay {path}")
             raise
         else:
-            if config.config.replay_record_enabled or is_fault(compilation.record):
+            ends = compilation.record.failed, compilation.record.ended_by
+            is_fault = any((text or "").startswith(breaks.FAULT.name) for text in ends)
+            if config.config.replay_record_enabled or is_fault:
                 write(compilation)
-
-
-def is_fault(record: CompileRecord) -> bool:
-    return any((text or "").startswith(breaks.FAULT.name) for text in (record.failed, record.ended_by))
 
 
 def write(compilation: RunningCompilation, error: BaseException | None = None) -> Path | None:
@@ -100,7 +97,7 @@ def replay_record(compilation: RunningCompilation, error: BaseException | None) 
         payload["arguments"] = [save_or_stand_in(names[n], value, unsaved) for n, value in given]
         payload["function"] = payload["function"].without_unsavable(unsaved)
         data = dump(payload)
-    backend_import, backend = graph_scripts.backend_source(context.backend, context.backend_name)
+    backend_import, backend = backend_source(context.backend, context.backend_name)
     about = {
         "function": record.name,
         "module": fn.__globals__.get("__name__"),
@@ -164,6 +161,11 @@ class Resumed:
     made: bool
     inner: Located | None
 
+    def function(self, of: FunctionType) -> FunctionType:
+        body, inner = resume.body_of(of.__code__), None if self.inner is None else self.inner.find()
+        point = resume.Point(body, self.at, self.unbound, self.stack, self.takes_free)
+        return resume.resume_function(resume.resume_code(point, inner, self.made), of)
+
 
 @dataclass(frozen=True)
 class Located:
@@ -184,7 +186,7 @@ class Located:
         fn = FunctionType(code, namespace, code.co_name, self.defaults, self.closure)
         fn.__kwdefaults__ = self.kwdefaults
         fn.__qualname__ = self.qualname
-        return fn if self.resumed is None else resume_function_at(fn, self.resumed)
+        return fn if self.resumed is None else self.resumed.function(fn)
 
     def without_unsavable(self, unsaved: dict[str, str]) -> Located:
         """Without what can't be pickled of its enclosing functions' variables."""
@@ -211,13 +213,6 @@ def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
     at, unbound, stack, takes_free, _, made = keys[0]
     inner = resume.called_by(code)
     return Resumed(at, unbound, stack, takes_free, made, None if inner is None else locate(inner))
-
-
-def resume_function_at(fn: FunctionType, resumed: Resumed) -> FunctionType:
-    inner = None if resumed.inner is None else resumed.inner.find()
-    body, stack = resume.body_of(fn.__code__), resumed.stack
-    point = resume.Point(body, resumed.at, resumed.unbound, stack, resumed.takes_free)
-    return resume.resume_function(resume.resume_code(point, inner, resumed.made), fn)
 
 
 def namespace_of(module: str, file: str) -> dict[str, Any]:

@@ -235,9 +235,8 @@ def stack_of(record: CompileRecord) -> list[dict[str, Any]]:
     """Who called, without Framelift's own frames and what they call, and the function."""
     frames = (frame for frame, _ in traceback.walk_stack(None))
     hook = next((frame for frame in frames if frame.f_code is on_cache_miss.__code__), None)
-    callers = [
-        frame for frame in traceback.extract_stack(hook) if not frame.filename.startswith(OWN_FILES + os.sep)
-    ]
+    own = OWN_FILES + os.sep
+    callers = [frame for frame in traceback.extract_stack(hook) if not frame.filename.startswith(own)]
     return from_traceback([*callers, summary_of(record.filename, record.line, record.name)])
 
 

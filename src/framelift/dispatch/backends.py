@@ -10,6 +10,8 @@ import contextlib
 import copy
 import functools
 import importlib.metadata
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -72,6 +74,20 @@ def lookup_backend(backend: str | Backend) -> Backend:
 
 def backend_name(backend: str | Backend) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__qualname__", type(backend).__name__)
+
+
+def backend_source(backend: Any, name: str) -> tuple[str, str]:
+    """(an import, an expression) for a backend: its name, or where it can be imported from."""
+    if _registered.get(name) is backend:
+        return "", repr(name)
+    module, path = getattr(backend, "__module__", ""), getattr(backend, "__qualname__", "")
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if module == "__main__" and path.isidentifier() and file is not None:
+        ran = f'runpy.run_path({os.path.abspath(file)!r}, run_name="backend")["{path}"]'
+        return f"import runpy\n\n{path} = {ran}", path
+    if not module or module == "__main__" or not path.isidentifier():
+        return f"# {name} can't be imported; put what makes it here", "None"
+    return f"from {module} import {path}", path
 
 
 Given = tuple[Symbols | None, FakeTensorMode | None]

@@ -223,13 +223,11 @@ def fake_data(fake: FakeTensor) -> Any:
 PLAIN_TYPES = frozenset({str, int, float, bool, type(None), bytes, tuple, list})
 """Types of values that are what they hold."""
 
-PORTABLE_TYPES = frozenset(
-    {Place, CodeName, complex, slice, range, frozenset, set, bytearray, immutable_list}
-)
-PORTABLE_TYPES |= {immutable_dict, torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format}
+PORTABLE_TYPES = frozenset({Place, CodeName, Variable, complex, slice, range, frozenset, set, bytearray})
+PORTABLE_TYPES |= {torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format}
 PORTABLE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType}
 PORTABLE_TYPES |= {types.GetSetDescriptorType, types.ClassMethodDescriptorType, types.NotImplementedType}
-PORTABLE_TYPES |= {types.EllipsisType, Variable}
+PORTABLE_TYPES |= {types.EllipsisType, immutable_list, immutable_dict}
 """Types of values that mean the same in any process, and say how they are pickled."""
 
 NAMED_TYPES = (types.BuiltinFunctionType, type(torch._C._nn.linear), type)

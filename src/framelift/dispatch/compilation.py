@@ -84,7 +84,8 @@ class Compilation:
             if capture is None:
                 return self.leave_raising()
             if isinstance(capture, Break):
-                self.note_failure(capture)
+                self.record.failed = capture.one_line
+                self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
                 self.leave_uncaptured(capture)
                 return None
             self.note_capture(capture)
@@ -297,10 +298,6 @@ class Compilation:
         record.generate_seconds = capture.seconds - capture.seconds_lost - capture.trace_seconds
         if capture.ended_by is not None:
             record.ended_by = capture.ended_by.one_line
-
-    def note_failure(self, found: Break) -> None:
-        self.record.failed = found.one_line
-        self.record.failed_at = str(found.stack[-1]) if found.stack else None
 
     def note_break(self, found: Break) -> None:
         """Counts and reports a break, once for each place. One that is forbidden is an error."""

@@ -111,7 +111,14 @@ class CodeState:
     def __init__(self, code: CodeType) -> None:
         self.known_code = weakref.ref(code)
         self.name, self.filename = code.co_qualname, code.co_filename
-        self.line, self.what = first_line(code), describe_code(code)
+        self.line: int | None = code.co_firstlineno
+        self.resumed = origin = resume.origin_of(code)
+        """Where the code comes from if it is a resume function's."""
+        if origin is not None:  # where it goes on
+            self.line = origin.body.positions[origin.body.at_unit(origin.at)][0]
+        rest = "" if origin is None else "the rest of "
+        self.what = f"{rest}{self.name} ({self.filename}:{self.line})"
+        """The function, as messages name it."""
         self.cache = _guards.Cache()
         """The entries; those whose guards can never hold again leave it by themselves."""
         self.skipped: str | None = None
@@ -133,8 +140,6 @@ class CodeState:
         self.recompiles: list[Recompilation] = []
         """Why each entry but the first was made."""
         self.resumes: PerCode[CodeState] = PerCode()
-        self.resumed = resume.origin_of(code)
-        """Where the code comes from if it is a resume function's."""
         self.lock = threading.RLock()
         """Held while it is captured and compiled: threads that need the same wait for it."""
 
@@ -194,21 +199,6 @@ class CodeStates:
 
     def __len__(self) -> int:
         return len(self.values())
-
-
-def first_line(code: CodeType) -> int | None:
-    """Where a function begins, or where a resume function goes on."""
-    origin = resume.origin_of(code)
-    if origin is None:
-        return code.co_firstlineno
-    line: int | None = origin.body.positions[origin.body.at_unit(origin.at)][0]
-    return line
-
-
-def describe_code(code: CodeType) -> str:
-    """The function, as messages name it."""
-    rest = "" if resume.origin_of(code) is None else "the rest of "
-    return f"{rest}{code.co_qualname} ({code.co_filename}:{first_line(code)})"
 
 
 # ---- contexts

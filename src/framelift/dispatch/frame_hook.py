@@ -76,9 +76,9 @@ def refuse_to_compile(context: Context, fn: FunctionType, arguments: list[Any]) 
     if (found := find_entry(state, fn, arguments)) is not None:
         return found
     if state.entries:
-        raise recompiles.refused_compilation(fn.__code__, recompiles.explain_miss(state, fn, arguments))
+        raise recompiles.refused_compilation(state, recompiles.explain_miss(state, fn, arguments))
     if not (state.skipped or state.empty or state.failures):  # otherwise there is nothing to compile
-        raise recompiles.refused_compilation(fn.__code__, None)
+        raise recompiles.refused_compilation(state, None)
     return None
 
 

@@ -87,7 +87,8 @@ class CaptureRuns:
             if isinstance(found, Capture):
                 break
             if len(reasons) == RESTART_LIMIT:
-                raise found.problem or too_many_runs(found.reason)
+                last = f"after {RESTART_LIMIT} traces, the last ended by: {found.reason.reason.name}"
+                raise found.problem or Break(UNRESUMABLE, last)
             reasons.append(found.reason.reason.name)
             end, catches = found.end, catches and found.catches
             lost = time.perf_counter() - began
@@ -135,10 +136,6 @@ class CaptureRuns:
             trace.machine.watch = finder(trace, kind, problem)
             trace.run()
             return Ending(trace.machine.stopped_at, problem) if trace.ended_by is problem else None
-
-
-def too_many_runs(last: Break) -> Break:
-    return Break(UNRESUMABLE, f"after {RESTART_LIMIT} traces, the last ended by: {last.reason.name}")
 
 
 def kind_of(trace: Trace, value: Any) -> Any:

@@ -47,7 +47,6 @@ from framelift.trace.dynamism import Dynamism
 from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
-from framelift.trace.views import View
 from framelift.trace.world import TraceWorld
 
 
@@ -317,7 +316,8 @@ def collect_guards(
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(inputs)}
     mutated = recorder.mutations.of_inputs
-    attributed = [view.outside for view in world.attributes.views.values() if is_changed_tensor(view)]
+    views = [v for v in world.attributes.views.values() if issubclass(type(v.outside), torch.Tensor)]
+    attributed = [view.outside for view in views if view.changes()]  # these must not be one of the others
     attributed += [found.tensor for found in recorder.requires_grad.flagged.values()]
     if mutated or attributed:
         used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
@@ -325,19 +325,15 @@ def collect_guards(
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
-        storages = storage_groups(tensors)
-        for tensor in overlapping(tensors, storages):
-            recorder.inputs.add_fact("storage_offset", tensor)
+        _, groups = storages = storage_groups(tensors)
+        for (_, tensor), group in zip(tensors, groups, strict=True):
+            if groups.count(group) > 1:  # where one is written to, it matters how the others lie to it
+                recorder.inputs.add_fact("storage_offset", tensor)
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]
             world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
     return list(world.guards.facts.values()), list(world.classes.guards.values()), storages
-
-
-def is_changed_tensor(view: View) -> bool:
-    """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
-    return issubclass(type(view.outside), torch.Tensor) and bool(view.changes())
 
 
 FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
@@ -346,9 +342,3 @@ FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
     "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
 }
 """How what the recorder calls facts is guarded."""
-
-
-def overlapping(tensors: list[tuple[int, torch.Tensor]], storages: Storages) -> list[torch.Tensor]:
-    """Those that share memory: where one is written to, it matters how the others lie to it."""
-    groups = storages[1]
-    return [tensor for (_, tensor), group in zip(tensors, groups, strict=True) if groups.count(group) > 1]

@@ -84,12 +84,11 @@ def with_note(run: Callable[..., Any], function: str, held: list[str]) -> Callab
         try:
             return run(*args)
         except RuntimeError as error:
-            lines = [f"{this_rank()} was in the graph of {function}, with these collectives:", *held]
+            rank = "this rank"
+            if dist.is_initialized():
+                rank = f"rank {dist.get_rank()} of {dist.get_world_size()}"
+            lines = [f"{rank} was in the graph of {function}, with these collectives:", *held]
             error.add_note("\n  ".join(lines))
             raise
 
     return noting
-
-
-def this_rank() -> str:
-    return f"rank {dist.get_rank()} of {dist.get_world_size()}" if dist.is_initialized() else "this rank"

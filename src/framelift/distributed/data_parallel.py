@@ -68,20 +68,12 @@ def cut_along_buckets(
         return compile
 
     def compile_cut(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
-        ddp, made = active_ddp(), None
-        if ddp is not None:
+        made, ddp = None, DDP._get_active_ddp_module()
+        if ddp is not None and config.optimize_ddp and torch.is_grad_enabled():
             made = compile_in_parts(ddp, graph, inputs, capture.symbols, compile)
         return made or compile(graph, inputs, fakes)
 
     return compile_cut
-
-
-def active_ddp() -> DDP | None:
-    """The DDP in whose forward this thread is, if its graphs are to be cut."""
-    if not config.optimize_ddp or not torch.is_grad_enabled():
-        return None
-    found: DDP | None = DDP._get_active_ddp_module()
-    return found
 
 
 def compile_in_parts(

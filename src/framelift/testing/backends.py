@@ -9,11 +9,6 @@ from framelift.dispatch.backends import lookup_backend, run_backend
 from framelift.dispatch.compile_contexts import Backend, Graph
 
 
-def calls_in(graph: Graph) -> int:
-    """How many calls there are in a graph."""
-    return sum("call" in node.op for node in graph.graph.nodes)
-
-
 class CompileCounter:
     """Counts graphs (`frame_count`) and the calls in them (`op_count`), and runs them as they are."""
 
@@ -23,7 +18,7 @@ class CompileCounter:
 
     def __call__(self, graph: Graph, example_inputs: list[Any]) -> Callable[..., Any]:
         self.frame_count += 1
-        self.op_count += calls_in(graph)
+        self.op_count += sum("call" in node.op for node in graph.graph.nodes)
         return graph.forward
 
     def clear(self) -> None:
