@@ -19,14 +19,8 @@ from framelift.core.errors import UserError
 
 __all__ = ["main"]
 
-COMMANDS: dict[str, Any] = {
-    "doctor": doctor,
-    "backends": backends,
-    "explain": explain,
-    "run": run,
-    "replay": replay,
-    "bench": bench,
-}
+COMMANDS: dict[str, Any] = {"doctor": doctor, "backends": backends, "explain": explain}
+COMMANDS |= {"run": run, "replay": replay, "bench": bench}
 """Name -> a module with `HELP`, `arguments(parser)` and `main(options) -> exit code`."""
 
 

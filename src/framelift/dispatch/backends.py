@@ -96,18 +96,11 @@ _given: ContextVar[Given] = ContextVar("what comes with the graph being compiled
 
 
 def run_backend(
-    backend: Backend,
-    name: str,
-    graph: Graph,
-    inputs: list[Any],
-    symbols: Symbols | None = None,
-    fakes: FakeTensorMode | None = None,
-    **options: Any,
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given = (None, None), **options: Any
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph. Its failure is an error of its own kind. With `fakes` the inputs are
-    fakes of that mode already."""
+    """What a backend makes of a graph. Its failure is an error of its own kind."""
     compiled: Any
-    token = _given.set((symbols, fakes))
+    token = _given.set(given)
     try:
         with TorchState():  # a compiler that runs the graph to see what it does sets its flags
             compiled = backend(graph, inputs, **options)

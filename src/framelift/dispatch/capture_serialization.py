@@ -82,9 +82,8 @@ def load_capture(data: bytes, fn: types.FunctionType, arguments: list[Any]) -> C
     if header.versions != versions(fn):
         raise NotPortableError("it is of other code, or of another version of Python or torch")
     if header.state != (here := state.values()):
-        name = next(name for name, value in header.state.items() if value != here[name])
-        other = f"{name}: {header.state[name]}, and here {here[name]}"
-        raise NotPortableError(f"torch's state is another one: {other}")
+        name, there = next((name, value) for name, value in header.state.items() if value != here[name])
+        raise NotPortableError(f"torch's state is another one: {name}: {there}, and here {here[name]}")
     if header.hashes not in (None, hash("one")):
         raise NotPortableError("it may depend on the hashes of texts, which are others here")
     capture = Capture(**unpickler.load(), state=state)

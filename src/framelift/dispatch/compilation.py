@@ -67,14 +67,9 @@ class Compilation:
         self.fn, self.arguments = fn, arguments
         self.watch = watch_of(context)
         self.keeps_lines = self.watch is not None and self.watch.keeps_entries
-        self.record = CompileRecord(
-            "forward",
-            *(state.name, state.filename, state.line, context.backend_name),
-            entries=len(state.entries),
-            compile_id=f"{state.number}/{next(state.attempts)}",
-            started=time.time(),
-            region=context.name or "",
-        )
+        about = state.name, state.filename, state.line, context.backend_name, len(state.entries)
+        self.record = CompileRecord("forward", *about, region=context.name or "")
+        self.record.compile_id, self.record.started = f"{state.number}/{next(state.attempts)}", time.time()
 
     def run(self) -> Replacement | Literal[False] | None:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
@@ -105,14 +100,8 @@ class Compilation:
         context = self.context
         try:
             with flags_lock:
-                runs = CaptureRuns(
-                    *(self.fn, self.arguments),
-                    whole=context.fullgraph,
-                    dynamism=self.dynamism(),
-                    guard_filter=context.guard_filter_fn,
-                    keeps_lines=self.keeps_lines,
-                )
-                return runs.capture(end)
+                options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
+                return CaptureRuns(self.fn, self.arguments, *options).capture(end)
         except Break as found:
             found.let_go()
             return found
@@ -169,7 +158,7 @@ class Compilation:
                 counters["graphs_run_as_captured"][reason] += 1
                 return graph.forward
             name, options = context.backend_name, context.options
-            return run_backend(context.backend, name, graph, inputs, symbols, fakes, **options)
+            return run_backend(context.backend, name, graph, inputs, (symbols, fakes), **options)
 
         return compile
 
