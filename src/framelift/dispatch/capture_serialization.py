@@ -32,7 +32,7 @@ from framelift.dispatch import object_names as names
 from framelift.dispatch.capture import KEPT, Capture
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.body import graph_module
-from framelift.graph.inputs import as_input
+from framelift.graph.builder import as_input
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.kinds import Access, Check

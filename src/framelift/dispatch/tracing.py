@@ -28,8 +28,8 @@ from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
 from framelift.graph.body import graph_module
-from framelift.graph.inputs import as_input
-from framelift.graph.modes import ModeStandIn
+from framelift.graph.builder import as_input
+from framelift.graph.contexts import ModeStandIn
 from framelift.graph.recorder import Recorder
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.filtering import GuardFilter, thinned
@@ -84,7 +84,7 @@ class Trace:
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
-        self.recorder.flags.begin(switches)
+        self.recorder.flags.began = switches
         self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
             world.inputs.dynamism = dynamism
@@ -335,7 +335,7 @@ def collect_guards(
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         storages = storage_groups(tensors)
         for tensor in overlapping(tensors, storages):
-            recorder.inputs.add_fact("storage_offset", tensor)
+            recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]

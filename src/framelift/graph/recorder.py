@@ -32,18 +32,10 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
-from framelift.graph.arguments import (
-    NUMPY,
-    as_plain_numbers,
-    gather,
-    has_numbers_of_numpy,
-    is_lookup,
-    is_plain_result,
-)
-from framelift.graph.builder import GraphBuilder
-from framelift.graph.contexts import Contexts
-from framelift.graph.data_reassignment import DataReassignment
-from framelift.graph.effects import Mutations, RandomNumbers
+from framelift.graph.body import HigherOrder, drop_redundant_setters
+from framelift.graph.builder import GraphBuilder, Inputs
+from framelift.graph.contexts import Contexts, FunctionModes
+from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
 from framelift.graph.functions import (
     EFFECTS,
@@ -51,32 +43,33 @@ from framelift.graph.functions import (
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    NUMPY,
     OF_DATA,
     OPERATOR_TYPES,
     QUERIES,
     REFUSED,
     SCALED,
     SPARSE_FACTS,
+    as_plain_numbers,
     describe,
     dtype_of_class,
     element,
+    gather,
     has_effects,
+    has_numbers_of_numpy,
     is_collective,
     is_custom,
     is_foreign,
+    is_lookup,
+    is_plain_result,
     modern,
     overload_of,
     takes_a_factor,
 )
-from framelift.graph.higher_order import HigherOrder
 from framelift.graph.history import Histories
-from framelift.graph.inputs import Inputs
-from framelift.graph.modes import FunctionModes
-from framelift.graph.requires_grad import RequiresGrad
-from framelift.graph.subclasses import Subclasses, as_plain, is_known_kind
+from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
 from framelift.graph.symbols import Dim, simplest
-from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags, drop_redundant_setters
-from framelift.graph.wrappers import Wrappers, is_wrapper_class
+from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
 
@@ -107,12 +100,12 @@ class Recorder(TorchFunctionMode):
         self.flags = TorchFlags(self.builder)
         self.contexts = Contexts(self.builder, self.flags)
         self.histories = Histories(self.builder, self.flags)
-        self.requires_grad = RequiresGrad(self.builder, self.keys, self.histories, self.wrappers, self.run)
+        self.requires_grad = RequiresGrad(self)
         self.reassignments = DataReassignment(self)
         self.random_numbers = RandomNumbers(self.builder)
         self.higher_order = HigherOrder(self)
         self.indexing: Any = None
-        """What is recorded for `tensor[index]` where an index without dimensions stands for many."""
+        """What is recorded for `tensor[index]` where an index without dimensions stands for many; or None."""
 
     def ask_program(
         self, ask_class: Callable[..., Any], ask_mode: Callable[..., Any], check_mode: Callable[..., None]
@@ -232,7 +225,7 @@ class Recorder(TorchFunctionMode):
         if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
             self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):
-            self.histories.add_leaf(out)
+            self.histories.leaves.append(out)
         return out
 
     def record_effect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -244,12 +237,6 @@ class Recorder(TorchFunctionMode):
         self.random_numbers.note(func)
         self.builder.record(func, args, kwargs, out, pure=False)
         return out
-
-    def index_by(self, function: Any) -> Any:
-        """From here on `function` is recorded for `tensor[index]`, or what torch does (None). Gives what was
-        recorded before."""
-        before, self.indexing = self.indexing, function
-        return before
 
     def index_elements(self, tensor: Any, index: Any) -> Any:
         """`tensor[index]` for each of many: no number is looked up."""
@@ -343,7 +330,8 @@ class Recorder(TorchFunctionMode):
         """The same where some tensors wrap others."""
         with self.fakes:  # from which a class may learn that nothing is to be sent for real
             out = self.run(func, *self.wrappers.with_wrappers((args, kwargs)))
-        self.fakes.written[:] = map(self.wrappers.face_or_itself, self.fakes.written)
+        written, faces = self.fakes.written, self.wrappers.faces
+        written[:] = [faces.get(id(tensor), tensor) for tensor in written]
         return self.wrappers.with_faces(out)
 
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -364,7 +352,7 @@ class Recorder(TorchFunctionMode):
                     breaks.UNSUPPORTED_FAKE, f"{describe(func)} can't be run on fakes: {error}"
                 ) from error
             self.random_numbers.note(func)
-            builder.run_once()
+            builder.runs_once = True
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)

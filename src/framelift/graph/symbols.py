@@ -182,16 +182,12 @@ class Symbols:
         make = self.env.create_symintnode if symbol.is_integer else self.env.create_symfloatnode
         return make(symbol, hint=None)
 
-    def ask_data(self) -> None:
-        """The graph asks an input for its value."""
-        self.asks_data = True
-
     @contextlib.contextmanager
     def asking_data(self) -> Iterator[None]:
         """Within this, a tensor may be asked for its value, which is a symbol of its own then."""
         env: Any = self.env
         before = env.settings
-        self.ask_data()
+        self.asks_data = True
         env.settings = dataclasses.replace(before, allow_scalar_outputs=True)
         try:
             yield

@@ -27,7 +27,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Reason
 from framelift.core.per_code import PerCode
 from framelift.graph.functions import LEGACY
-from framelift.graph.wrappers import is_wrapper_class
+from framelift.graph.subclasses import is_wrapper_class
 from framelift.interpreter.served import SERVED, Handler, by_signature
 
 if TYPE_CHECKING:

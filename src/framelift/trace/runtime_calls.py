@@ -23,8 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
-from framelift.graph.arguments import gather
-from framelift.graph.functions import describe
+from framelift.graph.functions import describe, gather
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source

@@ -110,7 +110,7 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
     pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
     if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
         why = f"gradients through {what}, which draws random numbers"
-        recorder.histories.refuse_gradients(breaks.RANDOM, why)
+        recorder.histories.refused = breaks.RANDOM, why
     given = (recorder.builder.body.add_module("checkpointed", module), *made.outer_nodes)
     recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
     return out

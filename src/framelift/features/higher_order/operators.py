@@ -16,7 +16,7 @@ from torch._prims.rng_prims import graphsafe_run_with_rng_state, run_and_save_rn
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.arguments import gather
+from framelift.graph.functions import gather
 from framelift.trace.bodies import captures
 
 
