@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
     from framelift.core.config import config
-    from framelift.core.counters import counters
     from framelift.core.logs import set_logs
-    from framelift.core.records import compile_records
-    from framelift.core.times import compile_times
+    from framelift.core.records import compile_records, compile_times, counters
     from framelift.dispatch.backends import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
 
@@ -56,11 +54,11 @@ _HOMES = {
     "assume_constant_result": "framelift.api.capture_control",
     "compile": "framelift.api.compile",
     "compile_records": "framelift.core.records",
-    "compile_times": "framelift.core.times",
+    "compile_times": "framelift.core.records",
     "compiled_autograd": "framelift.api.compiled_autograd",
     "comptime": "framelift.api.comptime",
     "config": "framelift.core.config",
-    "counters": "framelift.core.counters",
+    "counters": "framelift.core.records",
     "disable": "framelift.api.control",
     "disallow_in_graph": "framelift.api.capture_control",
     "entries": "framelift.api.entries",

@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
 from framelift.core import breaks
-from framelift.core.breaks import Break
-from framelift.core.on_break import STATE
+from framelift.core.breaks import ON_BREAK, Break
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
 from framelift.trace.callable_rules import BY_MARK, control, serve
@@ -170,11 +169,11 @@ class error_on_graph_break:
         self.before: list[bool] = []
 
     def __enter__(self) -> None:
-        self.before.append(STATE.error)
-        STATE.error = self.error
+        self.before.append(ON_BREAK.error)
+        ON_BREAK.error = self.error
 
     def __exit__(self, *raised: object) -> None:
-        STATE.error = self.before.pop()
+        ON_BREAK.error = self.before.pop()
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)

@@ -22,7 +22,7 @@ from framelift.dispatch.backends import backend_name, lookup_backend
 from framelift.dispatch.code_state import CodeStates
 from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
-from framelift.guards.filtering import GuardFilter
+from framelift.guards.guard import GuardFilter
 
 MODES = {
     "default": {},

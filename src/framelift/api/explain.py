@@ -22,8 +22,7 @@ from framelift.api.entries import CodeEntries, entries_of
 from framelift.api.explained_data import Part
 from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
-from framelift.core.records import CompileRecord
-from framelift.core.times import SINGLE, as_table, single
+from framelift.core.records import SINGLE, CompileRecord, as_table, single
 from framelift.dispatch.code_state import CompiledEntry
 from framelift.dispatch.compilation import NOTHING
 from framelift.dispatch.compile_contexts import Context

@@ -36,8 +36,7 @@ from framelift.graph.builder import as_input
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.kinds import Access, Check
-from framelift.guards.sources import Source
-from framelift.guards.variables import Variable
+from framelift.guards.sources import Source, Variable
 from framelift.interpreter.machine import Position
 from framelift.regions.region import Region
 

@@ -14,7 +14,7 @@ from framelift import _guards
 from framelift.bytecode import resume
 from framelift.core.breaks import Break
 from framelift.core.causes import Suggestion
-from framelift.core.per_code import PerCode
+from framelift.core.weakly import PerCode
 from framelift.dispatch.capture import Capture
 from framelift.guards.failures import Failure
 from framelift.trace.dynamism import Dynamism

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from framelift import _frame
 from framelift.dispatch.code_state import CodeState, CodeStates
-from framelift.guards.filtering import GuardFilter
+from framelift.guards.guard import GuardFilter
 
 Backend = Callable[..., Callable[..., Any]]
 """Takes a graph module and example inputs, and gives what runs the graph."""

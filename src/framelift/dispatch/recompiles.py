@@ -13,8 +13,8 @@ from typing import Any
 
 from framelift.core.causes import Cause, suggestion
 from framelift.core.config import config
-from framelift.core.counters import counters
 from framelift.core.errors import FailOnRecompileLimitHit, RecompileError, RecompileLimitExceeded
+from framelift.core.records import counters
 from framelift.dispatch.code_state import CodeState, Recompilation, describe_code
 from framelift.dispatch.compile_contexts import Context, entries_everywhere
 

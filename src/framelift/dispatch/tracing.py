@@ -22,8 +22,17 @@ import framelift.features.all  # noqa: F401 (registers what traces serve)
 from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of
 from framelift.core import policy
-from framelift.core.breaks import DISABLED, EFFECT, SKIPPED, TENSOR_KIND, UNRESUMABLE, Break, CodeName, Place
-from framelift.core.on_break import STATE
+from framelift.core.breaks import (
+    DISABLED,
+    EFFECT,
+    ON_BREAK,
+    SKIPPED,
+    TENSOR_KIND,
+    UNRESUMABLE,
+    Break,
+    CodeName,
+    Place,
+)
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
@@ -32,12 +41,10 @@ from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.recorder import Recorder
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.filtering import GuardFilter, thinned
-from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
 from framelift.guards.program import storage_groups
-from framelift.guards.sources import Source
-from framelift.guards.variables import variables
+from framelift.guards.sources import Source, variables
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.pending import Pending, opened
@@ -145,9 +152,9 @@ class Trace:
         assert self.ended_by is not None
         if self.world.frame.skips:
             return True
-        view = next((view for view in self.world.attributes.views.values() if view.outside is STATE), None)
+        view = next((view for view in self.world.attributes.views.values() if view.outside is ON_BREAK), None)
         found = MISSING if view is None else view.get("error")
-        self.ended_by.is_error = bool(STATE.error if found is MISSING else opened(found))
+        self.ended_by.is_error = bool(ON_BREAK.error if found is MISSING else opened(found))
         return self.ended_by.is_error
 
     def earlier_end(self) -> Ending | None:
