@@ -15,21 +15,22 @@ if TYPE_CHECKING:
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
+        disable,
         disallow_in_graph,
         error_on_graph_break,
         forbid_in_graph,
         graph_break,
+        is_compiling,
         nonstrict_trace,
+        skip,
         skip_frame,
         substitute_in_graph,
     )
-    from framelift.api.compile import compile
+    from framelift.api.compile import compile, install, uninstall
     from framelift.api.compiled_autograd import compiled_autograd
     from framelift.api.comptime import comptime
-    from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
     from framelift.api.explain import explain
-    from framelift.api.install import install, uninstall
     from framelift.api.marks import (
         mark_dynamic,
         mark_static,
@@ -59,14 +60,14 @@ _HOMES = {
     "comptime": "framelift.api.comptime",
     "config": "framelift.core.config",
     "counters": "framelift.core.records",
-    "disable": "framelift.api.control",
+    "disable": "framelift.api.capture_control",
     "disallow_in_graph": "framelift.api.capture_control",
     "entries": "framelift.api.entries",
     "explain": "framelift.api.explain",
     "forbid_in_graph": "framelift.api.capture_control",
     "graph_break": "framelift.api.capture_control",
-    "install": "framelift.api.install",
-    "is_compiling": "framelift.api.control",
+    "install": "framelift.api.compile",
+    "is_compiling": "framelift.api.capture_control",
     "list_backends": "framelift.dispatch.backends",
     "mark_dynamic": "framelift.api.marks",
     "mark_static": "framelift.api.marks",
@@ -78,12 +79,12 @@ _HOMES = {
     "run": "framelift.api.stance",
     "set_logs": "framelift.core.logs",
     "set_stance": "framelift.api.stance",
-    "skip": "framelift.api.control",
+    "skip": "framelift.api.capture_control",
     "error_on_graph_break": "framelift.api.capture_control",
     "skip_frame": "framelift.api.capture_control",
     "mark_static_address": "framelift.api.marks",
     "substitute_in_graph": "framelift.api.capture_control",
-    "uninstall": "framelift.api.install",
+    "uninstall": "framelift.api.compile",
     "verify": "framelift.api.verify",
 }
 

@@ -1,5 +1,5 @@
-"""What a capture does with calls of a function: keeps them in the graph, ends in front of them, calls another
-function instead, or calls it while capturing."""
+"""What a capture does with calls of a function: keeps them in the graph, ends in front of them, leaves
+them to plain Python, calls another function instead, or calls it while capturing."""
 
 from __future__ import annotations
 
@@ -62,10 +62,9 @@ def opaque(fn: Any) -> Any:
 
 
 def call_opaque(world: Any, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = tuple([world.materialize.for_torch(arg) for arg in args])
-    return world.recorder.call_opaque(
-        target, given, {k: world.materialize.for_torch(v) for k, v in kwargs.items()}
-    )
+    for_torch = world.materialize.for_torch
+    keywords = {name: for_torch(value) for name, value in kwargs.items()}
+    return world.recorder.call_opaque(target, tuple(map(for_torch, args)), keywords)
 
 
 def nonstrict_trace(fn: Any) -> Any:
@@ -123,13 +122,11 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = [world.materialize.for_c(arg) for arg in args]
-    keywords = {name: world.materialize.for_c(value) for name, value in kwargs.items()}
+    for_c, inputs = world.materialize.for_c, world.inputs
+    keywords = {name: for_c(value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction(), _disable_current_modes():
-        result = _frame.untouched(fn, *given, **keywords)
-    return Pending(
-        world.inputs, world.inputs.root.constant(result, getattr(fn, "__name__", "constant")), result
-    )
+        result = _frame.untouched(fn, *map(for_c, args), **keywords)
+    return Pending(inputs, inputs.root.constant(result, getattr(fn, "__name__", "constant")), result)
 
 
 BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
@@ -202,3 +199,54 @@ def serve_skip_frame(f: TraceFrame, /, msg: Any = "") -> None:
 @serve(graph_break)
 def serve_graph_break(f: TraceFrame, /, reason: Any = "") -> None:
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
+
+
+# ---- plain Python
+
+
+def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None) -> Any:
+    """Marks a function (or module) to run as plain Python, with everything it calls; if not `recursive`,
+    what it calls is captured.
+
+    Works as `disable(fn)`, `@disable` and `@disable(reason="...")`.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise TypeError(f"framelift.disable takes a function, not a {type(fn).__name__}")
+    if not recursive:
+        return skip(fn, reason=reason)
+
+    @functools.wraps(fn)
+    def untouched(*args: Any, **kwargs: Any) -> Any:
+        return _frame.untouched(fn, *args, **kwargs)
+
+    _frame.set_decision(untouched.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
+    untouched._framelift_disable = reason or "framelift.disable"  # type: ignore[attr-defined]
+    return untouched
+
+
+def skip(fn: Any = None, *, reason: str | None = None) -> Any:
+    """Marks a function to run as plain Python itself; the functions that it calls are captured."""
+    if fn is None:
+        return functools.partial(skip, reason=reason)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        raise TypeError(f"framelift.skip takes a Python function, not a {type(fn).__name__}")
+    _frame.set_decision(code, _frame.SKIP, _frame.REFUSE)
+
+    @functools.wraps(fn)
+    def skipped(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    _frame.set_decision(skipped.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
+    skipped._framelift_disable = reason or "framelift.skip"  # type: ignore[attr-defined]
+    return skipped
+
+
+def is_compiling() -> bool:
+    """True while the calling function is being captured."""
+    return False
+
+
+serve(is_compiling)(lambda frame, /: True)
