@@ -221,9 +221,7 @@ def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None
     def untouched(*args: Any, **kwargs: Any) -> Any:
         return _frame.untouched(fn, *args, **kwargs)
 
-    _frame.set_decision(untouched.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
-    untouched._framelift_disable = reason or "framelift.disable"  # type: ignore[attr-defined]
-    return untouched
+    return not_captured(untouched, reason or "framelift.disable")
 
 
 def skip(fn: Any = None, *, reason: str | None = None) -> Any:
@@ -239,9 +237,14 @@ def skip(fn: Any = None, *, reason: str | None = None) -> Any:
     def skipped(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
-    _frame.set_decision(skipped.__code__, _frame.SKIP, _frame.REFUSE)  # type: ignore[attr-defined]
-    skipped._framelift_disable = reason or "framelift.skip"  # type: ignore[attr-defined]
-    return skipped
+    return not_captured(skipped, reason or "framelift.skip")
+
+
+def not_captured(wrapper: Any, why: str) -> Callable[..., Any]:
+    """A call of it in a compiled function is a break."""
+    _frame.set_decision(wrapper.__code__, _frame.SKIP, _frame.REFUSE)
+    wrapper._framelift_disable = why
+    return wrapper
 
 
 def is_compiling() -> bool:

@@ -121,11 +121,8 @@ class Explanation:
 
     @property
     def versions(self) -> dict[str, str]:
-        return {
-            "framelift": framelift.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        }
+        versions = {"framelift": framelift.__version__, "torch": torch.__version__}
+        return {**versions, "python": platform.python_version()}
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -149,9 +146,7 @@ class Explanation:
                 for code in self.code_entries
                 for again in code.recompiles
             ],
-            "compilations": [
-                dataclasses.asdict(record) | {"phases": record.phases()} for record in self.records
-            ],
+            "compilations": [record.to_dict() for record in self.records],
         }
 
     def to_json(self, indent: int | None = None) -> str:
@@ -255,18 +250,9 @@ def part_of(entry: CompiledEntry) -> Part:
     steps = collections.Counter[str]()
     for source, count in program.steps().items():
         steps[str(source)] += count
-    return Part(
-        entry.name,
-        entry.compile_id,
-        capture.graph,
-        capture.region.source,
-        program.guards,
-        program.class_guards,
-        program.shapes,
-        dict(steps),
-        entry.guard_seconds,
-        capture.input_names,
-    )
+    made = (entry.name, entry.compile_id, capture.graph, capture.region.source)
+    facts = (program.guards, program.class_guards, program.shapes)
+    return Part(*made, *facts, dict(steps), entry.guard_seconds, capture.input_names)
 
 
 # ---- as plain data
@@ -310,18 +296,14 @@ def break_data(found: Break) -> dict[str, Any]:
 
 
 def graph_data(part: Part) -> dict[str, Any]:
-    module = part.graph
+    module, names = part.graph, part.input_names
     assert module is not None
     nodes = list(map(node_data, module.graph.nodes))
     (output,) = (each for each in module.graph.nodes if each.op == "output")
     return {
         "function": part.name,
         "compilation": part.compile_id,
-        "inputs": [
-            {**each, "is": part.input_names.get(each["name"])}
-            for each in nodes
-            if each["op"] == "placeholder"
-        ],
+        "inputs": [each | {"is": names.get(each["name"])} for each in nodes if each["op"] == "placeholder"],
         "attributes": [each for each in nodes if each["op"] == "get_attr"],
         "ops": [each for each in nodes if each["op"].startswith("call")],
         "outputs": [node_data(each) for each in output.all_input_nodes],

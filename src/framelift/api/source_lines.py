@@ -143,15 +143,12 @@ def others(left: Lines, broken: Lines) -> list[FunctionLines]:
 
 def enclosing(filename: str, number: int) -> tuple[str, range]:
     """The innermost function that a line is of, and where that stands; the line alone if it is of none."""
-    around = [function for function in functions_in(filename) if number in function[1]]
+    functions = defined("".join(linecache.getlines(filename)))
+    around = [function for function in functions if number in function[1]]
     return max(around, key=lambda function: function[1].start, default=(OUTSIDE, range(number, number + 1)))
 
 
 OUTSIDE = "outside of functions"
-
-
-def functions_in(filename: str) -> list[tuple[str, range]]:
-    return defined("".join(linecache.getlines(filename)))
 
 
 @functools.lru_cache(maxsize=16)

@@ -84,6 +84,9 @@ class CompileRecord:
         }
         return {**parts, "rest": max(0.0, self.seconds - sum(parts.values()))}
 
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"phases": self.phases()}
+
 
 @dataclass
 class Spent:
@@ -146,7 +149,7 @@ class CompileRecords:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """As plain data, oldest first."""
-        return [dataclasses.asdict(record) | {"phases": record.phases()} for record in self()]
+        return [record.to_dict() for record in self()]
 
     def to_jsonl(self, path: str | os.PathLike[str]) -> int:
         """Writes a line of JSON for each record; gives how many. A file that was there is replaced."""
@@ -221,10 +224,8 @@ def compile_times(repr: str = "str", aggregate: bool = True) -> str:
 
 def totals() -> list[Row]:
     found = compile_records.phases()
-    return [
-        (name, spent.count, spent.seconds, spent.seconds / spent.count, spent.longest)
-        for name, spent in ((name, found[name]) for name in PHASES if name in found)
-    ]
+    spent = [(name, found[name]) for name in PHASES if name in found]
+    return [(name, own.count, own.seconds, own.seconds / own.count, own.longest) for name, own in spent]
 
 
 def single(record: CompileRecord) -> Row:
@@ -244,14 +245,9 @@ def as_table(heads: Row, rows: Iterable[Row]) -> str:
     """Columns as wide as they must be, numbers to the right."""
     cells = [list(map(str, heads)), *([written(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numeric = [name in NUMBERS for name in heads]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in cells
-    )
+    adjusts = [str.rjust if name in NUMBERS else str.ljust for name in heads]
+    columns = [[adjust(row[n], widths[n]) for row in cells] for n, adjust in enumerate(adjusts)]
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 NUMBERS = {"count", "seconds", "mean", "max", "line", *PHASES}

@@ -205,11 +205,7 @@ class HigherOrder:
         body.close(outputs, self.builder.impure, prune)
 
     def call(
-        self,
-        func: Any,
-        bodies: dict[str, torch.fx.GraphModule],
-        args: tuple[Any, ...],
-        settings: dict[str, Any],
+        self, func: Any, bodies: dict[str, torch.fx.GraphModule], args: Any, settings: dict[str, Any]
     ) -> Any:
         """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
         recorder, builder, fakes = self.recorder, self.builder, self.recorder.fakes

@@ -4,6 +4,7 @@ torch function modes of the program's, which a trace asks first, as torch does."
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -320,11 +321,8 @@ class FunctionModes:
         modes = [mode.mode if type(mode) is ModeStandIn else mode for mode in self.left[1:]]
         if self.changed_device:
             return self.settle_default_device(modes)
-        pairs = zip(modes, self.before, strict=False)
-        self.kept = next(
-            (n for n, (mode, before) in enumerate(pairs) if mode is not before),
-            min(len(modes), len(self.before)),
-        )
+        same = map(operator.is_, modes, self.before)
+        self.kept = len(list(itertools.takewhile(bool, same)))
         self.open = modes[self.kept :]
         if any(mode is before for mode in self.open for before in self.before):
             raise wrong_order()

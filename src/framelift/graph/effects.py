@@ -153,9 +153,8 @@ class RequiresGrad:
 
     def set_input(self, fake: FakeTensor, node: torch.fx.Node, tensor: Tensor, requires_grad: bool) -> None:
         if self.builder.in_body or id(fake) in self.recorder.wrappers.behind:
-            raise Break(
-                breaks.EFFECT, "Tensor.requires_grad_ on a tensor from outside, in an operator's body"
-            )
+            why = "Tensor.requires_grad_ on a tensor from outside, in an operator's body"
+            raise Break(breaks.EFFECT, why)
         self.builder.inputs.note_fact("is_leaf", fake)
         self.set_flag(fake, requires_grad)
         if not requires_grad:
@@ -304,9 +303,8 @@ class DataReassignment:
     def check_use(self, func: Any, fake: FakeTensor) -> None:
         """Breaks if a call would be differentiated up to a tensor that lies in other memory by now."""
         if id(fake) in self.reassigned and torch.is_grad_enabled() and func not in UNDIFFERENTIATED:
-            raise Break(
-                breaks.TENSOR_MEMORY, f"{describe(func)} of a tensor after its data was set, differentiated"
-            )
+            why = f"{describe(func)} of a tensor after its data was set, differentiated"
+            raise Break(breaks.TENSOR_MEMORY, why)
 
 
 RESIZING = "Tensor.resize_ of a tensor"

@@ -180,20 +180,14 @@ PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """A dense tensor of torch's own classes, with nothing peculiar about it."""
-    return (
-        type(tensor) in PLAIN_CLASSES
-        and tensor.layout is torch.strided
-        and not tensor.is_quantized
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-        and not tensor.is_inference()
-        and not torch._is_functional_tensor(tensor)
-        and tensor.device.type != "meta"
-    )
+    if type(tensor) not in PLAIN_CLASSES or tensor.layout is not torch.strided or tensor.is_meta:
+        return False
+    if tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
+        return False
+    return not torch._is_functional_tensor(tensor)
 
 
 # ---- operators of the user's own
-
 
 FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
 """What calls a fake implementation that a user has registered."""

@@ -16,7 +16,7 @@ import contextlib
 import gc
 import operator
 from collections.abc import Callable
-from types import GetSetDescriptorType, MethodWrapperType
+from types import MethodWrapperType
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
 from framelift.graph.body import HigherOrder, drop_redundant_setters
-from framelift.graph.builder import GraphBuilder, Inputs
+from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
@@ -47,24 +47,23 @@ from framelift.graph.functions import (
     OF_DATA,
     OPERATOR_TYPES,
     QUERIES,
-    REFUSED,
     SCALED,
-    SPARSE_FACTS,
     as_plain_numbers,
     describe,
     dtype_of_class,
     element,
-    gather,
     has_effects,
     has_numbers_of_numpy,
     is_collective,
     is_custom,
     is_foreign,
     is_lookup,
-    is_plain_result,
     modern,
     overload_of,
+    plain_result,
+    refuse,
     takes_a_factor,
+    tensors_of,
 )
 from framelift.graph.history import Histories
 from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
@@ -74,6 +73,7 @@ from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 Tensor = torch.Tensor
 
 INDEXING = (operator.getitem, Tensor.__getitem__)
+UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
 
 
 class Recorder(TorchFunctionMode):
@@ -83,11 +83,7 @@ class Recorder(TorchFunctionMode):
     holds as it is, `higher_order.call` for an operator that is given callables. `finish` closes the graph.
     """
 
-    def __init__(
-        self,
-        where: Callable[[], str],
-        place: Callable[[], Place | None] = lambda: None,
-    ) -> None:
+    def __init__(self, where: Callable[[], str], place: Callable[[], Place | None] = lambda: None) -> None:
         super().__init__()
         self.fakes = Fakes()
         self.keys = op_memory.Keys(self.fakes)
@@ -106,12 +102,6 @@ class Recorder(TorchFunctionMode):
         self.higher_order = HigherOrder(self)
         self.indexing: Any = None
         """What is recorded for `tensor[index]` where an index without dimensions stands for many; or None."""
-
-    def ask_program(
-        self, ask_class: Callable[..., Any], ask_mode: Callable[..., Any], check_mode: Callable[..., None]
-    ) -> None:
-        """How a `__torch_function__` of the program's is called, and modes around the call are checked."""
-        self.subclasses.ask, self.modes.ask, self.modes.check = ask_class, ask_mode, check_mode
 
     # ---- the time that a trace takes
 
@@ -205,7 +195,7 @@ class Recorder(TorchFunctionMode):
 
     @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        refuse(func, args, self.inputs)
+        refuse(func, args, self.inputs.index_of)
         if func in IGNORED_FLAGS:  # from torch's own Python
             return self.flags.set_flag(func, tuple(args))
         if func in LEGACY:
@@ -285,8 +275,7 @@ class Recorder(TorchFunctionMode):
                 builder.record(func, args, kwargs, out, not found.random)
                 return out
         else:
-            tensors = []
-            gather((args, kwargs), tensors)
+            tensors = tensors_of((args, kwargs))
         for tensor in tensors:
             if builder.node_of(tensor) is None:  # type: ignore[arg-type]
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
@@ -309,8 +298,8 @@ class Recorder(TorchFunctionMode):
             flags.read()
             builder.record(func, args, kwargs, out, pure=False)
             return out
-        outputs: list[torch.Tensor] = []
-        if not gather(out, outputs):
+        outputs = tensors_of(out)
+        if not outputs:
             if builder.symbols is not None and builder.symbols.brings_about(out):
                 builder.record(func, args, kwargs, out, pure=False)
                 return simplest(out)
@@ -336,11 +325,9 @@ class Recorder(TorchFunctionMode):
 
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
-        tensors: list[torch.Tensor] = []
-        builder, fakes = self.builder, self.fakes
+        builder, fakes, tensors = self.builder, self.fakes, tensors_of((args, kwargs))
         if self.flags.operator_flags_set:
             self.flags.check_operator_flags(func)
-        gather((args, kwargs), tensors)
         for argument in (*args, *kwargs.values()):
             builder.argument(func, argument)
         fakes.watch()
@@ -348,16 +335,15 @@ class Recorder(TorchFunctionMode):
             try:
                 out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
-                raise Break(
-                    breaks.UNSUPPORTED_FAKE, f"{describe(func)} can't be run on fakes: {error}"
-                ) from error
+                why = f"{describe(func)} can't be run on fakes: {error}"
+                raise Break(breaks.UNSUPPORTED_FAKE, why) from error
             self.random_numbers.note(func)
             builder.runs_once = True
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
-            outputs: list[torch.Tensor] = []
-            if not gather(out, outputs) and not changed:
+            outputs = tensors_of(out)
+            if not outputs and not changed:
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
@@ -367,11 +353,9 @@ class Recorder(TorchFunctionMode):
     @acts_for_program
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
-        dispatcher = (
-            enable_python_dispatcher() if self.builder.symbols is not None else contextlib.nullcontext()
-        )
+        has_symbols = self.builder.symbols is not None
         try:
-            with dispatcher:
+            with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
                 return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
             branch = getattr(func, "__name__", "") == "__bool__"
@@ -381,10 +365,7 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, describe(func)) from error
         except GuardOnDataDependentSymNode as error:
             raise Break(breaks.DATA_DEPENDENT_VALUE, f"{describe(func)}: {error.cond}") from error
-        except (
-            fake_tensor.UnsupportedOperatorException,
-            fake_tensor.UnsupportedFakeTensorException,
-        ) as error:
+        except UNSUPPORTED as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:
             reason = of_a_fake_kernel(error)
@@ -428,29 +409,3 @@ class Recorder(TorchFunctionMode):
         self.builder.finish(tuple(nodes))
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
-
-
-def refuse(func: Any, args: Any, inputs: Inputs) -> None:
-    """Breaks at calls that are not recorded."""
-    try:
-        refused = REFUSED.get(func)
-    except TypeError:
-        return
-    if refused is not None:
-        raise Break(*refused)
-    if func in SPARSE_FACTS and args[0].layout is not torch.strided:
-        raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
-    if func in IN_PLACE_FACTS and id(args[0]) in inputs.index_of:
-        raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
-    if type(func) is MethodWrapperType and func.__name__ == "__set__":
-        name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
-        raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
-
-
-def plain_result(func: Any, out: Any) -> Any:
-    """A result without tensors: a fact about the arguments."""
-    if not is_plain_result(out):
-        raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} gives a {type(out).__name__}")
-    if out is None and not (type(func) is MethodWrapperType and func.__name__ == "__get__"):
-        raise Break(breaks.EFFECT, describe(func))
-    return out

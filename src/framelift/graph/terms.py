@@ -91,17 +91,14 @@ def fold(
 
 
 def operation(names: dict[Any, str], spelling: Any) -> str:
-    found = names.get(spelling)
-    if found is None:
+    if spelling not in names:
         raise UnknownTerm(str(spelling))
-    return found
+    return names[spelling]
 
 
-PROPERTIES = {
-    "size": torch.ops.aten.sym_size.int,
-    "stride": torch.ops.aten.sym_stride.int,
-    "offset": torch.ops.aten.sym_storage_offset.default,
-}
+aten = torch.ops.aten
+PROPERTIES = {"size": aten.sym_size.int, "stride": aten.sym_stride.int}
+PROPERTIES["offset"] = aten.sym_storage_offset.default
 """What is read of a tensor -> what a graph calls for it."""
 
 
@@ -174,14 +171,12 @@ class NumberNodes:
             return target(*operands)
         return self.builder.body.add_node("call_function", target, tuple(operands))
 
-    def symbol(self, symbol: Any) -> torch.fx.Node:
-        """The node that gives the value of a symbol. It is right behind the inputs: later on the program
-        may change the shape of one."""
-        return self.symbol_at(symbol, len(self.builder.bodies) - 1)
-
-    def symbol_at(self, symbol: Any, depth: int) -> torch.fx.Node:
-        """The same in the body at a depth, of which it becomes an operand."""
+    def symbol(self, symbol: Any, depth: int | None = None) -> torch.fx.Node:
+        """The node that gives the value of a symbol in the body at a depth, of which it becomes an operand.
+        None: in the one that is being written. It is right behind the inputs: later on the program may change
+        the shape of one."""
         builder = self.builder
+        depth = len(builder.bodies) - 1 if depth is None else depth
         symbols, body = builder.symbols, builder.bodies[depth]
         assert symbols is not None
         found = body.terms.get(symbol)
@@ -190,7 +185,7 @@ class NumberNodes:
         if depth:
             if not symbol.is_integer and not all(one.takes_floats for one in builder.bodies[1 : depth + 1]):
                 raise UnknownTerm(str(symbol))
-            found = body.add_operand(symbols.of(symbol), self.symbol_at(symbol, depth - 1))
+            found = body.add_operand(symbols.of(symbol), self.symbol(symbol, depth - 1))
         else:
             read = symbols.reads.get(symbol)
             if read is None:

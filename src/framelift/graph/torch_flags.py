@@ -75,11 +75,8 @@ SETTERS: dict[Any, tuple[Callable[[], Any], ...]] = {
 
 GETTERS = tuple(itertools.chain.from_iterable(SETTERS.values()))
 
-CASTING = tuple(
-    functools.partial(get, device)
-    for device in ("cpu", "cuda")
-    for get in (torch.is_autocast_enabled, torch.get_autocast_dtype)
-)
+CASTERS = (torch.is_autocast_enabled, torch.get_autocast_dtype)
+CASTING = tuple(functools.partial(get, device) for device in ("cpu", "cuda") for get in CASTERS)
 
 
 def setting_of(setter: Any) -> tuple[Any, ...]:

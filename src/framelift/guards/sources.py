@@ -128,9 +128,9 @@ def member(owner: Source, name: str) -> str:
 
 
 def is_namespace(source: Source) -> bool:
-    return source.access in (Access.GLOBALS, Access.SCOPE) or (
-        source.access is Access.CONST and isinstance(source.key[1], dict)
-    )
+    if source.access is Access.CONST:
+        return isinstance(source.key[1], dict)
+    return source.access in (Access.GLOBALS, Access.SCOPE)
 
 
 class Root:
