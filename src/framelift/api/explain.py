@@ -328,12 +328,8 @@ def node_data(found: torch.fx.Node) -> dict[str, Any]:
     }
 
 
-TYPES: dict[str, Any] = {
-    "tensor": torch.Tensor,
-    "bool": (bool, torch.SymBool),
-    "int": (int, torch.SymInt),
-    "float": (float, torch.SymFloat),
-}
+TYPES: dict[str, Any] = {"tensor": torch.Tensor, "bool": (bool, torch.SymBool)}
+TYPES |= {"int": (int, torch.SymInt), "float": (float, torch.SymFloat)}
 """What an operation of a graph gives, as far as it is one thing."""
 
 

@@ -175,14 +175,5 @@ def defined(source: str) -> list[tuple[str, range]]:
 
 
 def data(functions: list[FunctionLines]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": function.name,
-            "file": function.filename,
-            "lines": [
-                {"line": line.number, "text": line.text, "mark": line.mark, "graphs": line.graphs}
-                for line in function.lines
-            ],
-        }
-        for function in functions
-    ]
+    line = lambda each: {"line": each.number, "text": each.text, "mark": each.mark, "graphs": each.graphs}
+    return [{"name": fn.name, "file": fn.filename, "lines": list(map(line, fn.lines))} for fn in functions]

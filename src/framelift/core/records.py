@@ -76,12 +76,8 @@ class CompileRecord:
             return {"backward": self.seconds}
         if not (self.trace_seconds or self.generate_seconds):  # nothing was captured, or loaded
             return {"trace": self.seconds}
-        parts = {
-            "trace": self.trace_seconds,
-            "repeated": self.seconds_lost,
-            "generate": self.generate_seconds,
-            "backend": self.backend_seconds,
-        }
+        parts = {"trace": self.trace_seconds, "repeated": self.seconds_lost}
+        parts |= {"generate": self.generate_seconds, "backend": self.backend_seconds}
         return {**parts, "rest": max(0.0, self.seconds - sum(parts.values()))}
 
     def to_dict(self) -> dict[str, Any]:

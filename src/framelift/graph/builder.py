@@ -219,10 +219,6 @@ class GraphBuilder:
         into.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in into.nodes})
         into.terms.update({term: there[node] for term, node in body.terms.items() if term not in into.terms})
 
-    def region_name(self, what: Any) -> str:
-        """The name for all nested compile regions that do the same."""
-        return self.region_names.setdefault(what, f"region_{len(self.region_names)}")
-
     # ---- inputs
 
     def add_object(self, value: Any) -> bool:

@@ -41,11 +41,9 @@ _operators: dict[Any, Operator] = {}
 def operator_of(func: Any) -> Operator:
     found = _operators.get(func)
     if found is None:
-        written = tuple(
-            (n, argument.name)
-            for n, argument in enumerate(func._schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        )
+        is_written = lambda argument: argument.alias_info is not None and argument.alias_info.is_write
+        arguments = enumerate(func._schema.arguments)
+        written = tuple([(n, argument.name) for n, argument in arguments if is_written(argument)])
         random = torch.Tag.nondeterministic_seeded in func.tags
         found = _operators[func] = Operator(random, written, func in STATISTICS)
     return found

@@ -132,12 +132,9 @@ class Histories:
 
     def inputs_reached(self, nodes: set[Any]) -> list[FakeTensor]:
         """The inputs among what was reached: what autograd knows of those was done outside."""
-        found = []
-        for node, _, fake in self.inputs.entries:
-            replayed = self.replayed.get(node)
-            if isinstance(replayed, Tensor) and replayed.requires_grad and history_of(replayed) in nodes:
-                found.append(fake)
-        return found
+        pairs = [(self.replayed.get(node), fake) for node, _, fake in self.inputs.entries]
+        found = [(made, fake) for made, fake in pairs if isinstance(made, Tensor) and made.requires_grad]
+        return [fake for made, fake in found if history_of(made) in nodes]
 
     def leaves_reached(self, nodes: set[Any]) -> list[FakeTensor]:
         """The leaves among it that the trace has made."""
