@@ -15,21 +15,22 @@ if TYPE_CHECKING:
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
+        disable,
         disallow_in_graph,
         error_on_graph_break,
         forbid_in_graph,
         graph_break,
+        is_compiling,
         nonstrict_trace,
+        skip,
         skip_frame,
         substitute_in_graph,
     )
-    from framelift.api.compile import compile
+    from framelift.api.compile import compile, install, uninstall
     from framelift.api.compiled_autograd import compiled_autograd
     from framelift.api.comptime import comptime
-    from framelift.api.control import disable, is_compiling, skip
     from framelift.api.entries import entries
     from framelift.api.explain import explain
-    from framelift.api.install import install, uninstall
     from framelift.api.marks import (
         mark_dynamic,
         mark_static,
@@ -41,53 +42,39 @@ if TYPE_CHECKING:
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
     from framelift.core.config import config
-    from framelift.core.counters import counters
     from framelift.core.logs import set_logs
-    from framelift.core.records import compile_records
-    from framelift.core.times import compile_times
+    from framelift.core.records import compile_records, compile_times, counters
     from framelift.dispatch.backends import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "CompileProfiler": "framelift.api.profiler",
-    "allow_in_graph": "framelift.api.capture_control",
-    "assume_constant_result": "framelift.api.capture_control",
-    "compile": "framelift.api.compile",
-    "compile_records": "framelift.core.records",
-    "compile_times": "framelift.core.times",
-    "compiled_autograd": "framelift.api.compiled_autograd",
-    "comptime": "framelift.api.comptime",
-    "config": "framelift.core.config",
-    "counters": "framelift.core.counters",
-    "disable": "framelift.api.control",
-    "disallow_in_graph": "framelift.api.capture_control",
-    "entries": "framelift.api.entries",
-    "explain": "framelift.api.explain",
-    "forbid_in_graph": "framelift.api.capture_control",
-    "graph_break": "framelift.api.capture_control",
-    "install": "framelift.api.install",
-    "is_compiling": "framelift.api.control",
-    "list_backends": "framelift.dispatch.backends",
-    "mark_dynamic": "framelift.api.marks",
-    "mark_static": "framelift.api.marks",
-    "mark_unbacked": "framelift.api.marks",
-    "maybe_mark_dynamic": "framelift.api.marks",
-    "nonstrict_trace": "framelift.api.capture_control",
-    "register_backend": "framelift.dispatch.backends",
-    "reset": "framelift.dispatch.frame_hook",
-    "run": "framelift.api.stance",
-    "set_logs": "framelift.core.logs",
-    "set_stance": "framelift.api.stance",
-    "skip": "framelift.api.control",
-    "error_on_graph_break": "framelift.api.capture_control",
-    "skip_frame": "framelift.api.capture_control",
-    "mark_static_address": "framelift.api.marks",
-    "substitute_in_graph": "framelift.api.capture_control",
-    "uninstall": "framelift.api.install",
-    "verify": "framelift.api.verify",
+_NAMES = {
+    "framelift.api.profiler": ["CompileProfiler"],
+    "framelift.api.capture_control": [
+        *("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph"),
+        *("graph_break", "is_compiling", "nonstrict_trace", "skip"),
+        *("error_on_graph_break", "skip_frame", "substitute_in_graph"),
+    ],
+    "framelift.api.compile": ["compile", "install", "uninstall"],
+    "framelift.core.records": ["compile_records", "compile_times", "counters"],
+    "framelift.api.compiled_autograd": ["compiled_autograd"],
+    "framelift.api.comptime": ["comptime"],
+    "framelift.core.config": ["config"],
+    "framelift.api.entries": ["entries"],
+    "framelift.api.explain": ["explain"],
+    "framelift.dispatch.backends": ["list_backends", "register_backend"],
+    "framelift.api.marks": [
+        *("mark_dynamic", "mark_static", "mark_unbacked"),
+        *("maybe_mark_dynamic", "mark_static_address"),
+    ],
+    "framelift.dispatch.frame_hook": ["reset"],
+    "framelift.api.stance": ["run", "set_stance"],
+    "framelift.core.logs": ["set_logs"],
+    "framelift.api.verify": ["verify"],
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+"""Public name -> the module that has it."""
 
 __all__ = [
     "CompileProfiler",

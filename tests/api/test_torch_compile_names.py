@@ -159,7 +159,7 @@ def test_breaks_are_errors_in_a_part(backend: str) -> None:
     check(fn, X, calls=2, fullgraph=False, backend=backend)
     with pytest.raises(framelift.exc.Unsupported, match="error_on_graph_break"):
         framelift.compile(wrong, backend=backend)(X)
-    assert not framelift.core.on_break.STATE.error
+    assert not framelift.core.breaks.ON_BREAK.error
 
 
 def test_breaks_are_allowed_again_within() -> None:

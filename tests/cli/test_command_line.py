@@ -273,7 +273,7 @@ def test_results_that_differ_are_said_to_when_timed(folder: Path, capsys: Any) -
 
 def compiled_with_progress(console: Any) -> None:
     from framelift.cli.progress import Progress
-    from framelift.core.progress import listening
+    from framelift.core.records import listening
 
     showing = Progress(console)
     lines: list[str] = []

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import framelift
-from framelift.core.times import PHASES
+from framelift.core.records import PHASES
 
 X = torch.ones(2)
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 import framelift
-from framelift.core.counters import counters
+from framelift.core.records import counters
 
 SOURCES = [
     "def f(x, n={n}): return x.sin() + n",

@@ -16,7 +16,7 @@ import torch
 from framelift import _guards as g
 from framelift.guards.failures import SWITCHES, TENSOR_FACTS, state_value
 from framelift.guards.guard import Check
-from framelift.guards.shapes import READS
+from framelift.guards.program import READS
 from framelift.guards.sources import Access
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framelift import _guards
-from framelift.guards.shapes import steps_of
+from framelift.guards.program import steps_of
 
 NUMBER, SIZE, STRIDE = _guards.READ_NUMBER, _guards.READ_SIZE, _guards.READ_STRIDE
 

@@ -28,7 +28,7 @@ from framelift import _frame
 from framelift.bytecode.resume import LastInstruction
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.per_code import PerCode
+from framelift.core.weakly import PerCode
 from framelift.interpreter import Machine
 from framelift.interpreter.frame import Frame, Handling
 from framelift.interpreter.machine import HANDLERS

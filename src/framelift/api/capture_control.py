@@ -1,5 +1,5 @@
-"""What a capture does with calls of a function: keeps them in the graph, ends in front of them, calls another
-function instead, or calls it while capturing."""
+"""What a capture does with calls of a function: keeps them in the graph, ends in front of them, leaves
+them to plain Python, calls another function instead, or calls it while capturing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
 from framelift.core import breaks
-from framelift.core.breaks import Break
-from framelift.core.on_break import STATE
+from framelift.core.breaks import ON_BREAK, Break
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
 from framelift.trace.callable_rules import BY_MARK, control, serve
@@ -63,10 +62,9 @@ def opaque(fn: Any) -> Any:
 
 
 def call_opaque(world: Any, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = tuple([world.materialize.for_torch(arg) for arg in args])
-    return world.recorder.call_opaque(
-        target, given, {k: world.materialize.for_torch(v) for k, v in kwargs.items()}
-    )
+    for_torch = world.materialize.for_torch
+    keywords = {name: for_torch(value) for name, value in kwargs.items()}
+    return world.recorder.call_opaque(target, tuple(map(for_torch, args)), keywords)
 
 
 def nonstrict_trace(fn: Any) -> Any:
@@ -124,13 +122,11 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = [world.materialize.for_c(arg) for arg in args]
-    keywords = {name: world.materialize.for_c(value) for name, value in kwargs.items()}
+    for_c, inputs = world.materialize.for_c, world.inputs
+    keywords = {name: for_c(value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction(), _disable_current_modes():
-        result = _frame.untouched(fn, *given, **keywords)
-    return Pending(
-        world.inputs, world.inputs.root.constant(result, getattr(fn, "__name__", "constant")), result
-    )
+        result = _frame.untouched(fn, *map(for_c, args), **keywords)
+    return Pending(inputs, inputs.root.constant(result, getattr(fn, "__name__", "constant")), result)
 
 
 BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
@@ -170,11 +166,11 @@ class error_on_graph_break:
         self.before: list[bool] = []
 
     def __enter__(self) -> None:
-        self.before.append(STATE.error)
-        STATE.error = self.error
+        self.before.append(ON_BREAK.error)
+        ON_BREAK.error = self.error
 
     def __exit__(self, *raised: object) -> None:
-        STATE.error = self.before.pop()
+        ON_BREAK.error = self.before.pop()
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)
@@ -203,3 +199,57 @@ def serve_skip_frame(f: TraceFrame, /, msg: Any = "") -> None:
 @serve(graph_break)
 def serve_graph_break(f: TraceFrame, /, reason: Any = "") -> None:
     raise Break(breaks.ASKED_FOR, str(opened(reason)))
+
+
+# ---- plain Python
+
+
+def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None) -> Any:
+    """Marks a function (or module) to run as plain Python, with everything it calls; if not `recursive`,
+    what it calls is captured.
+
+    Works as `disable(fn)`, `@disable` and `@disable(reason="...")`.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise TypeError(f"framelift.disable takes a function, not a {type(fn).__name__}")
+    if not recursive:
+        return skip(fn, reason=reason)
+
+    @functools.wraps(fn)
+    def untouched(*args: Any, **kwargs: Any) -> Any:
+        return _frame.untouched(fn, *args, **kwargs)
+
+    return not_captured(untouched, reason or "framelift.disable")
+
+
+def skip(fn: Any = None, *, reason: str | None = None) -> Any:
+    """Marks a function to run as plain Python itself; the functions that it calls are captured."""
+    if fn is None:
+        return functools.partial(skip, reason=reason)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        raise TypeError(f"framelift.skip takes a Python function, not a {type(fn).__name__}")
+    _frame.set_decision(code, _frame.SKIP, _frame.REFUSE)
+
+    @functools.wraps(fn)
+    def skipped(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return not_captured(skipped, reason or "framelift.skip")
+
+
+def not_captured(wrapper: Any, why: str) -> Callable[..., Any]:
+    """A call of it in a compiled function is a break."""
+    _frame.set_decision(wrapper.__code__, _frame.SKIP, _frame.REFUSE)
+    wrapper._framelift_disable = why
+    return wrapper
+
+
+def is_compiling() -> bool:
+    """True while the calling function is being captured."""
+    return False
+
+
+serve(is_compiling)(lambda frame, /: True)

@@ -1,4 +1,5 @@
-"""`framelift.compile`: on functions, methods and modules, as a function or as a decorator."""
+"""`framelift.compile`: on functions, methods and modules, as a function or as a decorator; and
+`framelift.install()`, which makes it `torch.compile` for all who call that."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,7 @@ from framelift.core.errors import UserError
 from framelift.dispatch.backends import backend_name, lookup_backend
 from framelift.dispatch.compile_contexts import Backend, CodeStates, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
-from framelift.guards.filtering import GuardFilter
+from framelift.guards.guard import GuardFilter
 
 MODES = {
     "default": {},
@@ -254,3 +256,61 @@ def data_parallel_calls(ddp: DistributedDataParallel, context: Context) -> dict[
 def restored(module: torch.nn.Module, settings: dict[str, Any]) -> Any:
     """A compiled module that comes out of a pickle."""
     return compile(module, **settings)
+
+
+_lock = threading.Lock()
+_torchs: Any = None
+"""What `torch.compile` was before."""
+
+
+class Installed:
+    """Undoes it: as a context manager at the end of the block, or by `undo()`."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+
+    def undo(self) -> None:
+        """`torch.compile` is what it was when this was installed."""
+        torch.compile = self.before
+
+    def __enter__(self) -> Installed:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.undo()
+
+
+def install(*, backend: str | None = None) -> Installed:
+    """From now on `torch.compile`, and `Module.compile` which calls it, compile with Framelift; libraries
+    that call them use it unchanged. What has been compiled before stays as it is. With `backend` everything
+    is compiled with that one, whatever the caller says.
+
+    >>> import torch, framelift
+    >>> with framelift.install(backend="eager"):
+    ...     double = torch.compile(lambda x: x * 2)
+    >>> double(torch.ones(1)), len(framelift.entries(double))
+    (tensor([2.]), 1)
+    """
+    global _torchs
+
+    def installed(model: Any = None, **settings: Any) -> Any:
+        if backend is not None:
+            settings |= {"backend": backend, "mode": None, "options": None}
+        return compile(model, **settings)
+
+    installed.__name__ = installed.__qualname__ = "compile"
+    installed.__doc__ = compile.__doc__
+    with _lock:
+        before = torch.compile
+        _torchs = _torchs or before
+        torch.compile = installed
+    return Installed(before)
+
+
+def uninstall() -> None:
+    """`torch.compile` is torch's again, however often something was installed."""
+    global _torchs
+    with _lock:
+        if _torchs is not None:
+            torch.compile = _torchs
+        _torchs = None

@@ -102,10 +102,6 @@ def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
     an error (`UserError`): nothing of it is the program's."""
 
 
-def serve_comptime(f: TraceFrame, /, fn: Any) -> None:
-    call(f, opened(fn))
-
-
 def call(f: TraceFrame, fn: Any) -> None:
     fn = with_real_values(f.world, fn)
     try:
@@ -120,9 +116,8 @@ def with_real_values(world: Any, fn: Any) -> Any:
     """A function that was made in the traced program finds what the trace has there; this one, what is."""
     if type(fn) is not FunctionType or not fn.__closure__:
         return fn
-    cells = tuple(
-        CellType(real(world, cell.cell_contents)) if is_filled(cell) else cell for cell in fn.__closure__
-    )
+    opened_cell = lambda cell: CellType(real(world, cell.cell_contents)) if is_filled(cell) else cell
+    cells = tuple(map(opened_cell, fn.__closure__))
     defaults = fn.__defaults__ and tuple(real(world, value) for value in fn.__defaults__)
     made = FunctionType(fn.__code__, fn.__globals__, fn.__name__, defaults, cells)
     made.__kwdefaults__, made.__qualname__ = fn.__kwdefaults__, fn.__qualname__
@@ -138,7 +133,7 @@ def real(world: Any, value: Any) -> Any:
     return value if shadow is None else shadow.outside
 
 
-serve(comptime)(serve_comptime)
+serve(comptime)(lambda f, /, fn: call(f, opened(fn)))
 
 SHORT = ("print_graph", "print_guards", "print_locals", "print_value_stack", "print_bt", "graph_break")
 """What the context can do that is also there as `comptime.print_graph()`."""
@@ -150,10 +145,7 @@ def shortened(name: str) -> Callable[[], None]:
     def short() -> None:
         pass
 
-    @serve(short)
-    def serve_short(f: TraceFrame, /) -> None:
-        call(f, method)
-
+    serve(short)(lambda f, /: call(f, method))
     short.__name__, short.__doc__ = name, f"`ComptimeContext.{name}`, while the calling function is captured."
     short.__qualname__ = f"comptime.{name}"
     return short

@@ -77,9 +77,8 @@ def entries(compiled: Any) -> EntriesReport:
     """
     context = getattr(compiled, "_framelift_context", None)
     if context is None:
-        raise UserError(
-            f"framelift.entries takes what framelift.compile gave, not a {type(compiled).__name__}"
-        )
+        kind = type(compiled).__name__
+        raise UserError(f"framelift.entries takes what framelift.compile gave, not a {kind}")
     return EntriesReport(entries_of(state) for state in context.code_states.values() if state.entries)
 
 
@@ -103,10 +102,9 @@ def discriminating(programs: list[GuardProgram]) -> list[list[str]]:
     an entry that has nothing of that kind is told from the others by what only it looks at."""
     if len(programs) < 2:
         return [[] for _ in programs]
-    facts = [
-        states | dict(fact for guard in program.guards for fact in facts_of(guard))
-        for program, states in zip(programs, states_of(programs), strict=True)
-    ]
+    facts = states_of(programs)
+    for program, own in zip(programs, facts, strict=True):
+        own.update(fact for guard in program.guards for fact in facts_of(guard))
     found = []
     for program, own in zip(programs, facts, strict=True):
         others = [other for other in facts if other is not own]
@@ -130,16 +128,11 @@ def states_of(programs: list[GuardProgram]) -> list[dict[str, str]]:
     where it says nothing of a switch, that stands as it does now."""
     differing = [{each.name: each for each in program.state.diff()} for program in programs]
     now = {name: each.found for switches in differing for name, each in switches.items()}
-    return [
-        {
-            name: state_fact(name, switches[name].expected if name in switches else found)
-            for name, found in now.items()
-        }
-        for switches in differing
-    ]
+    expected = [now | {name: each.expected for name, each in switches.items()} for switches in differing]
+    return [{name: state_fact(name, value) for name, value in each.items()} for each in expected]
 
 
-def facts_of(guard: Guard) -> list[tuple[Any, str]]:
+def facts_of(guard: Guard) -> list[tuple[str, str]]:
     """(what it is about, the fact): guards with the same first half can't both hold."""
     suffix = str(guard).removeprefix(guard.text)
     texts = tensor_facts(guard) if guard.check is Check.TENSOR else [guard.text]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import linecache
 import os
 import platform
 import traceback
@@ -13,21 +14,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.fx
 
 import framelift
-from framelift.api import explained_data, source_lines
+from framelift.api import source_lines
 from framelift.api.compile import compile
 from framelift.api.entries import CodeEntries, entries_of
-from framelift.api.explained_data import Part
 from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
-from framelift.core.records import CompileRecord
-from framelift.core.times import SINGLE, as_table, single
+from framelift.core.records import SINGLE, CompileRecord, as_table, single
+from framelift.debugging.reporting import readable, shape_of
 from framelift.dispatch.compilation import NOTHING
-from framelift.dispatch.compile_contexts import CompiledEntry, Context, Watch, watching
+from framelift.dispatch.compile_contexts import CompiledEntry, Context, Recompilation, Watch, watching
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
+
+
+@dataclass
+class Part:
+    """One entry that was made: what it computes, what it relies on, and what that costs."""
+
+    name: str
+    compile_id: str
+    graph: torch.fx.GraphModule | None
+    source: str
+    """The generated function."""
+    guards: list[Guard]
+    class_guards: list[ClassGuard]
+    shapes: list[tuple[str, Place | None]]
+    steps: dict[str, int]
+    """How many steps the native walk takes for what is guarded of each source."""
+    guard_seconds: float | None
+    """What checking all of it takes, as measured when it was made."""
+    input_names: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -99,11 +119,8 @@ class Explanation:
 
     @property
     def versions(self) -> dict[str, str]:
-        return {
-            "framelift": framelift.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        }
+        versions = {"framelift": framelift.__version__, "torch": torch.__version__}
+        return {**versions, "python": platform.python_version()}
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -113,23 +130,21 @@ class Explanation:
             "graph_count": self.graph_count,
             "graph_break_count": self.graph_break_count,
             "op_count": self.op_count,
-            "graphs": [explained_data.graph(part) for part in self.parts if part.graph is not None],
-            "break_reasons": list(map(explained_data.broken, self.breaks)),
-            "guards": explained_data.by_source(self.guards),
-            "shapes": explained_data.facts(self.shapes),
-            "class_lookups": explained_data.lookups(self.class_guards),
-            "guarded": list(map(explained_data.guarded, self.parts)),
+            "graphs": [graph_data(part) for part in self.parts if part.graph is not None],
+            "break_reasons": list(map(break_data, self.breaks)),
+            "guards": guard_data(self.guards),
+            "shapes": shape_data(self.shapes),
+            "class_lookups": lookup_data(self.class_guards),
+            "guarded": list(map(part_data, self.parts)),
             "source": source_lines.data(self.functions),
             "skipped": self.skipped,
-            "entries": list(map(explained_data.code_entries, self.code_entries)),
+            "entries": list(map(entries_data, self.code_entries)),
             "recompilations": [
-                {"function": code.name, **explained_data.recompilation(again)}
+                {"function": code.name, **recompilation_data(again)}
                 for code in self.code_entries
                 for again in code.recompiles
             ],
-            "compilations": [
-                dataclasses.asdict(record) | {"phases": record.phases()} for record in self.records
-            ],
+            "compilations": [record.to_dict() for record in self.records],
         }
 
     def to_json(self, indent: int | None = None) -> str:
@@ -233,15 +248,145 @@ def part_of(entry: CompiledEntry) -> Part:
     steps = collections.Counter[str]()
     for source, count in program.steps().items():
         steps[str(source)] += count
-    return Part(
-        entry.name,
-        entry.compile_id,
-        capture.graph,
-        capture.region.source,
-        program.guards,
-        program.class_guards,
-        program.shapes,
-        dict(steps),
-        entry.guard_seconds,
-        capture.input_names,
-    )
+    made = (entry.name, entry.compile_id, capture.graph, capture.region.source)
+    facts = (program.guards, program.class_guards, program.shapes)
+    return Part(*made, *facts, dict(steps), entry.guard_seconds, capture.input_names)
+
+
+# ---- as plain data
+
+
+def place_data(at: Place | None) -> dict[str, Any] | None:
+    if at is None:
+        return None
+    return {
+        "file": at.code.co_filename,
+        "line": at.line,
+        "end_line": at.end_line,
+        "columns": list(at.columns),
+        "function": at.code.co_qualname,
+        "expression": at.expression,
+        "text": text_at(at),
+    }
+
+
+LONGEST = 20
+"""How many lines of an expression are shown."""
+
+
+def text_at(at: Place) -> str:
+    """The lines on which a place is, whole."""
+    if at.line is None:
+        return ""
+    last = min(at.end_line or at.line, at.line + LONGEST)
+    return "".join(linecache.getline(at.code.co_filename, n) for n in range(at.line, last + 1)).rstrip("\n")
+
+
+def break_data(found: Break) -> dict[str, Any]:
+    return {
+        "name": found.reason.name,
+        "context": found.context,
+        "reason": found.reason.explanation,
+        "hint": found.reason.hint,
+        "at": place_data(found.stack[-1]) if found.stack else None,
+        "stack": list(map(place_data, found.stack)),
+    }
+
+
+def graph_data(part: Part) -> dict[str, Any]:
+    module, names = part.graph, part.input_names
+    assert module is not None
+    nodes = list(map(node_data, module.graph.nodes))
+    (output,) = (each for each in module.graph.nodes if each.op == "output")
+    return {
+        "function": part.name,
+        "compilation": part.compile_id,
+        "inputs": [each | {"is": names.get(each["name"])} for each in nodes if each["op"] == "placeholder"],
+        "attributes": [each for each in nodes if each["op"] == "get_attr"],
+        "ops": [each for each in nodes if each["op"].startswith("call")],
+        "outputs": [node_data(each) for each in output.all_input_nodes],
+        "code": readable(module),
+        "generated_function": part.source,
+    }
+
+
+def node_data(found: torch.fx.Node) -> dict[str, Any]:
+    value = found.meta.get("example_value")
+    tensor = value if isinstance(value, torch.Tensor) else None
+    return {
+        "name": found.name,
+        "op": found.op,
+        "target": found._pretty_print_target(found.target),
+        "type": next((name for name, types in TYPES.items() if isinstance(value, types)), None),
+        "shape": None if tensor is None else shape_of(tensor),
+        "dtype": None if tensor is None else str(tensor.dtype),
+        "device": None if tensor is None else str(tensor.device),
+        "takes": [each.name for each in found.all_input_nodes],
+        "at": (found.stack_trace or "").strip() or None,
+    }
+
+
+TYPES: dict[str, Any] = {"tensor": torch.Tensor, "bool": (bool, torch.SymBool)}
+TYPES |= {"int": (int, torch.SymInt), "float": (float, torch.SymFloat)}
+"""What an operation of a graph gives, as far as it is one thing."""
+
+
+def guard_data(guards: list[Guard]) -> dict[str, list[dict[str, Any]]]:
+    """By what they are about: `x`, `self.weight`."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for guard in guards:
+        about = found.setdefault(str(guard.source), [])
+        about.append({"guard": str(guard), "check": guard.check.name, "at": place_data(guard.user_place)})
+    return found
+
+
+def part_data(part: Part) -> dict[str, Any]:
+    """What one entry relies on, and what that costs each call."""
+    return {
+        "function": part.name,
+        "compilation": part.compile_id,
+        "seconds_to_check": part.guard_seconds,
+        "steps": sum(part.steps.values()),
+        "sources": [
+            {"source": source, "steps": part.steps.get(source, 0), "guards": found}
+            for source, found in guard_data(part.guards).items()
+        ],
+        "shapes": shape_data(part.shapes),
+        "class_lookups": lookup_data(part.class_guards),
+    }
+
+
+def shape_data(shapes: list[tuple[str, Place | None]]) -> list[dict[str, Any]]:
+    return [{"fact": text, "at": place_data(at)} for text, at in shapes]
+
+
+def lookup_data(guards: list[ClassGuard]) -> dict[str, list[str]]:
+    """The names that were looked up on each class, each once; what they find is guarded."""
+    found: dict[str, dict[str, None]] = {}
+    for guard in guards:
+        found.setdefault(guard.place, {})[guard.name] = None
+    return {place: list(names) for place, names in found.items()}
+
+
+def entries_data(code: CodeEntries) -> dict[str, Any]:
+    return {"function": code.name, "entries": [dataclasses.asdict(entry) for entry in code.entries]}
+
+
+def recompilation_data(again: Recompilation) -> dict[str, Any]:
+    suggestion = again.suggestion
+    return {
+        "entries_before": again.number,
+        "failures": [
+            {
+                "entry": entry,
+                "guard": failure.guard,
+                "found": failure.found,
+                "cause": failure.cause.name,
+                "reason": failure.cause.explanation,
+                "hint": failure.cause.hint.format(subject=failure.subject),
+                "at": place_data(failure.place),
+            }
+            for entry, failure in again.failures
+        ],
+        "suggestion": None if suggestion is None else "\n".join(suggestion.lines()),
+    }

@@ -14,8 +14,7 @@ import torch
 import torch.fx
 
 from framelift.core.breaks import Break
-from framelift.core.records import compiling
-from framelift.core.times import as_table
+from framelift.core.records import as_table, compiling
 from framelift.debugging.reporting import indented
 from framelift.dispatch.backends import backend_name, lookup_backend
 from framelift.dispatch.compile_contexts import Backend, CodeState, Context, Recompilation, contexts

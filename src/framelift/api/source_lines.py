@@ -143,15 +143,12 @@ def others(left: Lines, broken: Lines) -> list[FunctionLines]:
 
 def enclosing(filename: str, number: int) -> tuple[str, range]:
     """The innermost function that a line is of, and where that stands; the line alone if it is of none."""
-    around = [function for function in functions_in(filename) if number in function[1]]
+    functions = defined("".join(linecache.getlines(filename)))
+    around = [function for function in functions if number in function[1]]
     return max(around, key=lambda function: function[1].start, default=(OUTSIDE, range(number, number + 1)))
 
 
 OUTSIDE = "outside of functions"
-
-
-def functions_in(filename: str) -> list[tuple[str, range]]:
-    return defined("".join(linecache.getlines(filename)))
 
 
 @functools.lru_cache(maxsize=16)
@@ -178,14 +175,5 @@ def defined(source: str) -> list[tuple[str, range]]:
 
 
 def data(functions: list[FunctionLines]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": function.name,
-            "file": function.filename,
-            "lines": [
-                {"line": line.number, "text": line.text, "mark": line.mark, "graphs": line.graphs}
-                for line in function.lines
-            ],
-        }
-        for function in functions
-    ]
+    line = lambda each: {"line": each.number, "text": each.text, "mark": each.mark, "graphs": each.graphs}
+    return [{"name": fn.name, "file": fn.filename, "lines": list(map(line, fn.lines))} for fn in functions]

@@ -1,4 +1,7 @@
-"""`set_stance` and `run`: using what is compiled, without compiling more."""
+"""`set_stance` and `run`: using what is compiled, without compiling more.
+
+What they change holds while the program runs, so a call of either in a compiled function is a break.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from framelift import _frame
+from framelift.api.capture_control import not_captured
 from framelift.core import breaks, stance
 from framelift.core.breaks import Break
 from framelift.core.errors import UserError
@@ -74,13 +77,6 @@ def run(fn: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(fn, "__name__"):
         functools.update_wrapper(runs_only, fn)
     return not_captured(runs_only, "framelift.run")
-
-
-def not_captured(wrapper: Any, name: str) -> Callable[..., Any]:
-    """A call of it in a compiled function is a break: what it changes holds while the program runs."""
-    _frame.set_decision(wrapper.__code__, _frame.SKIP, _frame.REFUSE)
-    wrapper._framelift_disable = name
-    return wrapper
 
 
 def refuse(frame: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -168,7 +168,8 @@ def run_function(fn: Callable[..., Any], inputs: Any, modules: list[torch.nn.Mod
 def compute_gradients(result: Any, given: Any, modules: list[torch.nn.Module]) -> list[Any]:
     """What comes to arguments and parameters if each element of the result has a weight of its own."""
     leaves = [x for x in pytree.tree_leaves(given) if isinstance(x, torch.Tensor)]
-    leaves = [x for x in (*leaves, *parameters(modules)) if x.is_leaf and x.requires_grad]
+    parameters = {id(p): p for module in modules for p in module.parameters()}
+    leaves = [x for x in (*leaves, *parameters.values()) if x.is_leaf and x.requires_grad]
     ends = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor) and x.grad_fn is not None]
     if not leaves or not ends:
         return []
@@ -176,10 +177,6 @@ def compute_gradients(result: Any, given: Any, modules: list[torch.nn.Module]) -
         return list(torch.autograd.grad(ends, leaves, list(map(weights, ends)), allow_unused=True))
     except RuntimeError as error:  # gone back before, within the function
         return [str(error).partition("\n")[0]]
-
-
-def parameters(modules: list[torch.nn.Module]) -> list[torch.Tensor]:
-    return list({id(p): p for module in modules for p in module.parameters()}.values())
 
 
 def run_in_double(plain: Any, inputs: Any) -> FunctionRun | None:

@@ -23,7 +23,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
-from framelift.core.per_code import PerCode
+from framelift.core.weakly import PerCode
 
 __all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
 

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from framelift.core.progress import Phase, listening
-from framelift.core.records import CompileRecord
+from framelift.core.records import CompileRecord, Phase, listening
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,12 +7,32 @@ in the user's code.
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from framelift.core.config import config
-from framelift.core.explained import Explained, Registry
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is named and explained to users: reasons for breaks, causes of recompilations."""
+
+    name: str
+    """Stable: messages, counters and the docs go by it."""
+    explanation: str
+    hint: str
+    """What to do about it."""
+
+
+class Registry(dict[str, Explained]):
+    """All of one kind, by name; the tables in the docs are made from it."""
+
+    def add(self, name: str, explanation: str, hint: str) -> Explained:
+        made = self[name] = Explained(name, explanation, hint)
+        return made
+
 
 Reason = Explained
 REASONS = Registry()
@@ -276,16 +296,18 @@ class Place:
     @property
     def expression(self) -> str:
         """The source text that stands there, empty if it can't be found."""
-        import linecache
-
         if self.line is None:
             return ""
         text = linecache.getline(self.code.co_filename, self.line).rstrip("\n")
         start, end = self.columns
         if start is None or end is None or self.end_line != self.line:
             return text.strip()
-        encoded = text.encode()
-        return encoded[start:end].decode(errors="replace")
+        return text.encode()[start:end].decode(errors="replace")
+
+    @property
+    def where(self) -> str:
+        """`file:line: expression`, without the expression where that is not known."""
+        return ": ".join(filter(None, (f"{self.code.co_filename}:{self.line}", self.expression)))
 
     def __str__(self) -> str:
         return f'File "{self.code.co_filename}", line {self.line}, in {self.code.co_qualname}'
@@ -338,3 +360,14 @@ class Break(BaseException):
 def refuse(reason: Reason, context: str) -> NoReturn:
     """Ends the trace."""
     raise Break(reason, context)
+
+
+class OnBreak:
+    """Whether a break is an error: what `framelift.error_on_graph_break` has said last. A plain object: a
+    trace knows of a change as of any other from outside, and makes it when the captured code has run."""
+
+    def __init__(self) -> None:
+        self.error = False
+
+
+ON_BREAK = OnBreak()

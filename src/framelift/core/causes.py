@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framelift.core.explained import Explained, Registry
+from framelift.core.breaks import Explained, Registry
 
 Cause = Explained
 CAUSES = Registry()

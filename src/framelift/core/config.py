@@ -128,9 +128,8 @@ class Config:
         self.__dict__[name] = value
 
     def __delattr__(self, name: str) -> None:
-        raise UserError(
-            f"framelift.config.{name} can't be deleted; its default is {known_option(name).default!r}"
-        )
+        default = known_option(name).default
+        raise UserError(f"framelift.config.{name} can't be deleted; its default is {default!r}")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(unknown(name))
@@ -159,9 +158,7 @@ class Config:
         return f"Config({', '.join(f'{name}={self.__dict__[name]!r}' for name in OPTIONS)})"
 
 
-OPTIONS: dict[str, Option] = {
-    name: found for name, found in vars(Config).items() if isinstance(found, Option)
-}
+OPTIONS = {name: found for name, found in vars(Config).items() if isinstance(found, Option)}
 
 
 def variable(name: str) -> str:
@@ -215,9 +212,8 @@ def check(name: str, value: Any, where: str = "framelift.config.") -> None:
     if isinstance(value, int) and wanted.least is not None and value < wanted.least:
         raise UserError(f"{where}{name} must be at least {wanted.least}, not {value}")
     if wanted.choices and value not in wanted.choices:
-        raise UserError(
-            f"{where}{name} must be one of {', '.join(map(repr, wanted.choices))}, not {value!r:.80}"
-        )
+        choices = ", ".join(map(repr, wanted.choices))
+        raise UserError(f"{where}{name} must be one of {choices}, not {value!r:.80}")
 
 
 config = Config()

@@ -70,14 +70,10 @@ def set_logs(*names: str, **levels: bool | int) -> None:
     for log in (ROOT, *LOGGERS.values()):
         log.setLevel(logging.NOTSET)
     for name, level in wanted.items():
-        logger(name).setLevel(level)
+        (ROOT if name == "all" else LOGGERS[name]).setLevel(level)
     ROOT.removeHandler(_handler)
     if wanted:
         ROOT.addHandler(_handler)
-
-
-def logger(name: str) -> logging.Logger:
-    return ROOT if name == "all" else LOGGERS[name]
 
 
 def known(name: str) -> None:

@@ -1,4 +1,4 @@
-"""`framelift.compile_records`: one record per compilation, the latest so many of them.
+"""What compilations came to: a record of each, the times by phase, counters.
 
 >>> import framelift
 >>> framelift.compile_records.clear()
@@ -10,11 +10,15 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
+import csv
 import dataclasses
+import io
 import json
 import os
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -67,18 +71,17 @@ class CompileRecord:
     """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 
     def phases(self) -> dict[str, float]:
-        """Seconds by the names in `core.times`; together they are `seconds`."""
+        """Seconds by the names in `PHASES`; together they are `seconds`."""
         if self.kind == "backward":
             return {"backward": self.seconds}
         if not (self.trace_seconds or self.generate_seconds):  # nothing was captured, or loaded
             return {"trace": self.seconds}
-        parts = {
-            "trace": self.trace_seconds,
-            "repeated": self.seconds_lost,
-            "generate": self.generate_seconds,
-            "backend": self.backend_seconds,
-        }
+        parts = {"trace": self.trace_seconds, "repeated": self.seconds_lost}
+        parts |= {"generate": self.generate_seconds, "backend": self.backend_seconds}
         return {**parts, "rest": max(0.0, self.seconds - sum(parts.values()))}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"phases": self.phases()}
 
 
 @dataclass
@@ -142,7 +145,7 @@ class CompileRecords:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """As plain data, oldest first."""
-        return [dataclasses.asdict(record) | {"phases": record.phases()} for record in self()]
+        return [record.to_dict() for record in self()]
 
     def to_jsonl(self, path: str | os.PathLike[str]) -> int:
         """Writes a line of JSON for each record; gives how many. A file that was there is replaced."""
@@ -159,3 +162,107 @@ compile_records = CompileRecords()
 
 compiling: contextvars.ContextVar[CompileRecord | None] = contextvars.ContextVar("compiling", default=None)
 """The record of what a backend is compiling now, for what it compiles later on its behalf."""
+
+
+Phase = Literal["trace", "backend", "backward", "done"]
+Listener = Callable[[CompileRecord, Phase], None]
+
+_listener: Listener | None = None
+"""Is told what is being compiled at the moment, to show it."""
+
+
+def report_phase(record: CompileRecord, phase: Phase) -> None:
+    """A phase begins; `done` is the end of the last one. What goes wrong with showing it stops nothing."""
+    if _listener is not None:
+        with contextlib.suppress(Exception):
+            _listener(record, phase)
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """One listener at a time, for all threads."""
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
+PHASES = {
+    "trace": "running functions under the interpreter, as far as that was of use",
+    "repeated": "traces that had to be repeated",
+    "generate": "guards, graph and the generated function",
+    "backend": "the backend, for forward graphs",
+    "backward": "the backend, for backward graphs",
+    "rest": "the remainder: checking the guards once, installing, and what is told",
+}
+
+Row = tuple[Any, ...]
+TOTALS = ("phase", "count", "seconds", "mean", "max")
+SINGLE = ("compile_id", "kind", "name", "file", "line", *PHASES, "seconds")
+
+
+def compile_times(repr: str = "str", aggregate: bool = True) -> str:
+    """Where the time went since `framelift.reset()`. A table as text, or with `repr="csv"` as CSV: a row for
+    each phase, or, if not to `aggregate`, for each compilation of which there is still a record.
+
+    >>> import framelift
+    >>> framelift.reset()
+    >>> framelift.compile_times("csv")
+    'phase,count,seconds,mean,max\\n'
+    """
+    if repr not in WRITERS:
+        raise UserError(f"compile_times: repr must be one of {', '.join(WRITERS)}, not {repr!r:.80}")
+    heads, rows = (TOTALS, totals()) if aggregate else (SINGLE, map(single, compile_records()))
+    return WRITERS[repr](heads, rows)
+
+
+def totals() -> list[Row]:
+    found = compile_records.phases()
+    spent = [(name, found[name]) for name in PHASES if name in found]
+    return [(name, own.count, own.seconds, own.seconds / own.count, own.longest) for name, own in spent]
+
+
+def single(record: CompileRecord) -> Row:
+    phases = record.phases()
+    place = (record.compile_id, record.kind, record.name, record.filename, record.line)
+    return (*place, *(phases.get(name, 0.0) for name in PHASES), record.seconds)
+
+
+def as_csv(heads: Row, rows: Iterable[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([heads, *([written(cell) for cell in row] for row in rows)])
+    return text.getvalue()
+
+
+def as_table(heads: Row, rows: Iterable[Row]) -> str:
+    """Columns as wide as they must be, numbers to the right."""
+    cells = [list(map(str, heads)), *([written(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    adjusts = [str.rjust if name in NUMBERS else str.ljust for name in heads]
+    columns = [[adjust(row[n], widths[n]) for row in cells] for n, adjust in enumerate(adjusts)]
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
+
+
+NUMBERS = {"count", "seconds", "mean", "max", "line", *PHASES}
+WRITERS = {"str": as_table, "csv": as_csv}
+
+
+def written(cell: object) -> str:
+    return f"{cell:.6f}" if isinstance(cell, float) else "" if cell is None else str(cell)
+
+
+counters: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+"""What happened: group -> name -> how often.
+
+- `frames`: frames that were to be captured, `total`, and of these `ok`
+- `stats`: `unique_graphs`, and `calls_captured` in them
+- `graph_break`: why captures ended, each place in a program once
+- `unimplemented`: the same, each time
+- `recompiles`: functions that were compiled again, and the guard that had failed
+- `inline_call`: calls of Python functions that are part of the caller's graph, `inlined`
+- `restarts`: `traces` that had to be repeated
+- `backend_failures`: graphs that a backend could not compile, by the backend's name
+"""

@@ -1,10 +1,10 @@
-"""Holding on to objects of the program without keeping them alive."""
+"""Holding on to objects of the program, and what is known of them, without keeping them alive."""
 
 from __future__ import annotations
 
 import weakref
 from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 HEAP_TYPE = 1 << 9
 
@@ -41,3 +41,35 @@ def there(kept: Any) -> Any:
         return kept
     found = kept()
     return Gone if found is None else found
+
+
+Kept = TypeVar("Kept")
+
+
+class PerCode(Generic[Kept]):
+    """A value for each code object, function or class, for as long as that lives.
+
+    By identity: code objects that are equal may still be of different files, or resume different functions.
+    The collector does not look into code objects, so what is kept for one must not lead back to it.
+    """
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, tuple[weakref.ref[object], Kept]] = {}
+
+    def get(self, code: object) -> Kept | None:
+        found = self.by_id.get(id(code))
+        return None if found is None or found[0]() is not code else found[1]
+
+    def set(self, code: object, value: Kept) -> Kept:
+        place, by_id = id(code), self.by_id
+        by_id[place] = weakref.ref(code, lambda _: by_id.pop(place, None)), value
+        return value
+
+    def values(self) -> list[Kept]:
+        return [value for _, value in list(self.by_id.values())]  # other threads may add and drop meanwhile
+
+    def clear(self) -> None:
+        self.by_id.clear()
+
+    def __len__(self) -> int:
+        return len(self.by_id)

@@ -39,7 +39,7 @@ from framelift.core.logs import ROOT
 from framelift.dispatch.backends import backend_source
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.object_names import find_object, nested_codes
-from framelift.guards.variables import variables
+from framelift.guards.sources import variables
 
 MAGIC = b"framelift replay record 1\n"
 NAME = "replay.pt"

@@ -33,14 +33,12 @@ from framelift.core import logs
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.core.policy import OWN_FILES
-from framelift.core.records import CompileRecord
-from framelift.core.times import compile_times
+from framelift.core.records import CompileRecord, compile_times
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Recompilation
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.frame_hook import on_cache_miss
-from framelift.guards.program import GuardProgram
-from framelift.guards.shapes import origin
+from framelift.guards.program import GuardProgram, origin
 
 FILES = {name: f"{name}.txt" for name in ("graph", "breaks", "guards", "recompiles", "backward")}
 FILES |= {"code": "code.py", "record": "record.json"}

@@ -24,9 +24,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
-from framelift.core.records import CompileRecord, compile_records, compiling
+from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.extensions import extensions
 from framelift.graph.symbols import Symbols
@@ -254,7 +253,7 @@ def recorded_backward(of: CompileRecord, graph: Graph) -> Iterator[None]:
     for observer in extensions.observers:
         observer.report_backward(of, graph)
     began = time.perf_counter()
-    progress.report(record, "backward")
+    report_phase(record, "backward")
     try:
         yield
     except Exception as error:
@@ -262,7 +261,7 @@ def recorded_backward(of: CompileRecord, graph: Graph) -> Iterator[None]:
         raise
     finally:
         record.seconds = record.backend_seconds = time.perf_counter() - began
-        progress.report(record, "done")
+        report_phase(record, "done")
         compile_records.add(record)
 
 

@@ -19,8 +19,7 @@ from framelift.core.errors import ConstraintViolationError
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import Settings
 from framelift.guards.guard import ClassGuard, Guard
-from framelift.guards.program import GuardProgram, build, let_go
-from framelift.guards.shapes import checkable, definite, violations
+from framelift.guards.program import GuardProgram, build, checkable, definite, let_go, violations
 from framelift.guards.sources import Source
 from framelift.interpreter.machine import NOWHERE, Position
 from framelift.regions.region import Region

@@ -32,12 +32,11 @@ from framelift.dispatch import object_names as names
 from framelift.dispatch.capture import KEPT, Capture
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.body import graph_module
-from framelift.graph.inputs import as_input
+from framelift.graph.builder import as_input
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.kinds import Access, Check
-from framelift.guards.sources import Source
-from framelift.guards.variables import Variable
+from framelift.guards.sources import Source, Variable
 from framelift.interpreter.machine import Position
 from framelift.regions.region import Region
 

@@ -21,12 +21,15 @@ from typing import Any, Literal
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift import _frame
-from framelift.core import breaks, errors, progress
+from framelift.core import breaks, errors
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.core.counters import counters
-from framelift.core.errors import BackendCompilerFailed, Unsupported, UserError
-from framelift.core.records import CompileRecord, compile_records, compiling
+from framelift.core.errors import (
+    BackendCompilerFailed,
+    Unsupported,
+    UserError,
+)
+from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
@@ -139,7 +142,7 @@ class Compilation:
             compile = wrap(compile, self, capture)
         began = time.perf_counter()
         token = compiling.set(self.record)
-        progress.report(self.record, "backend")
+        report_phase(self.record, "backend")
         try:
             with outside_of(capture.left, capture.setting):
                 return compile(capture.graph, capture.example_inputs, None)
@@ -264,7 +267,7 @@ class Compilation:
                 for observer in extensions.observers:
                     observer.report_recompilation(record, state.recompiles[-1])
             began = time.perf_counter()
-            progress.report(record, "trace")
+            report_phase(record, "trace")
             try:
                 yield
             except Exception as error:
@@ -272,7 +275,7 @@ class Compilation:
                 raise
             finally:
                 record.seconds = time.perf_counter() - began
-                progress.report(record, "done")
+                report_phase(record, "done")
                 compile_records.add(record)
                 if self.watch is not None:
                     self.watch.records.append(record)

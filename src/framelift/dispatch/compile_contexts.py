@@ -22,11 +22,11 @@ from framelift import _frame, _guards
 from framelift.bytecode import resume
 from framelift.core.breaks import Break
 from framelift.core.causes import Suggestion
-from framelift.core.per_code import PerCode
 from framelift.core.records import CompileRecord
+from framelift.core.weakly import PerCode
 from framelift.dispatch.capture import Capture
 from framelift.guards.failures import Failure
-from framelift.guards.filtering import GuardFilter
+from framelift.guards.guard import GuardFilter
 from framelift.trace.dynamism import Dynamism
 
 Graph = torch.fx.GraphModule

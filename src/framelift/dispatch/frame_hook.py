@@ -16,9 +16,8 @@ import torch
 from framelift import _frame, _guards
 from framelift.core import policy, stance
 from framelift.core.config import config
-from framelift.core.counters import counters
 from framelift.core.errors import BackendCompilerFailed
-from framelift.core.records import compile_records
+from framelift.core.records import compile_records, counters
 from framelift.dispatch import recompiles
 from framelift.dispatch.compilation import Compilation, Replacement, skip
 from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts

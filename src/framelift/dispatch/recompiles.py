@@ -12,8 +12,8 @@ from typing import Any
 
 from framelift.core.causes import Cause, suggestion
 from framelift.core.config import config
-from framelift.core.counters import counters
 from framelift.core.errors import FailOnRecompileLimitHit, RecompileError, RecompileLimitExceeded
+from framelift.core.records import counters
 from framelift.dispatch.compile_contexts import CodeState, Context, Recompilation, entries_everywhere
 
 log = logging.getLogger("framelift.recompiles")

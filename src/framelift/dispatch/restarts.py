@@ -26,7 +26,7 @@ from framelift.dispatch.capture import Capture
 from framelift.dispatch.tracing import Ending, Trace
 from framelift.features import triton_kernels
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.filtering import GuardFilter
+from framelift.guards.guard import GuardFilter
 from framelift.trace.dynamism import Dynamism
 
 RESTART_LIMIT = 8

@@ -22,22 +22,29 @@ import framelift.features.all  # noqa: F401 (registers what traces serve)
 from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of
 from framelift.core import policy
-from framelift.core.breaks import DISABLED, EFFECT, SKIPPED, TENSOR_KIND, UNRESUMABLE, Break, CodeName, Place
-from framelift.core.on_break import STATE
+from framelift.core.breaks import (
+    DISABLED,
+    EFFECT,
+    ON_BREAK,
+    SKIPPED,
+    TENSOR_KIND,
+    UNRESUMABLE,
+    Break,
+    CodeName,
+    Place,
+)
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
 from framelift.graph.body import graph_module
-from framelift.graph.inputs import as_input
-from framelift.graph.modes import ModeStandIn
+from framelift.graph.builder import as_input
+from framelift.graph.contexts import ModeStandIn
 from framelift.graph.recorder import Recorder
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.filtering import GuardFilter, thinned
-from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
 from framelift.guards.program import storage_groups
-from framelift.guards.sources import Source
-from framelift.guards.variables import variables
+from framelift.guards.sources import Source, variables
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.pending import Pending, opened
@@ -83,7 +90,7 @@ class Trace:
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
         know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
-        self.recorder.flags.begin(switches)
+        self.recorder.flags.began = switches
         self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
             world.inputs.dynamism = dynamism
@@ -136,9 +143,9 @@ class Trace:
         assert self.ended_by is not None
         if self.world.frame.skips:
             return True
-        view = next((view for view in self.world.attributes.views.values() if view.outside is STATE), None)
+        view = next((view for view in self.world.attributes.views.values() if view.outside is ON_BREAK), None)
         found = MISSING if view is None else view.get("error")
-        self.ended_by.is_error = bool(STATE.error if found is MISSING else opened(found))
+        self.ended_by.is_error = bool(ON_BREAK.error if found is MISSING else opened(found))
         return self.ended_by.is_error
 
     def earlier_end(self) -> Ending | None:
@@ -328,7 +335,7 @@ def collect_guards(
         _, groups = storages = storage_groups(tensors)
         for (_, tensor), group in zip(tensors, groups, strict=True):
             if groups.count(group) > 1:  # where one is written to, it matters how the others lie to it
-                recorder.inputs.add_fact("storage_offset", tensor)
+                recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]

@@ -42,11 +42,11 @@ def serve_disabled(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> An
 def serve_enter(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     recorder: Any = f.world.recorder
     recorder.contexts.enter_range(opened(args[0]))
-    recorder.subclasses.disable()
+    recorder.subclasses.disabled += 1
 
 
 @serve(DISABLED.__exit__)
 def serve_exit(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     recorder: Any = f.world.recorder
     recorder.contexts.exit(opened(args[0]))
-    recorder.subclasses.enable()
+    recorder.subclasses.disabled -= 1

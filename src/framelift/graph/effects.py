@@ -1,17 +1,32 @@
-"""What the operators of a trace do beside computing: they write to tensors, and draw random numbers."""
+"""What a trace does beside computing: it writes to tensors, draws random numbers, sets `requires_grad`, and
+gives tensors the memory of others."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import increment_version
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.builder import GraphBuilder
+from framelift.graph.fakes import PLAIN_CLASSES, nbytes
 from framelift.graph.functions import describe, is_custom
-from framelift.graph.op_memory import Keys, storage
+from framelift.graph.op_memory import DETACHES, Keys, storage
+
+if TYPE_CHECKING:
+    from framelift.graph.recorder import Recorder
+
+Tensor = torch.Tensor
+Setter = Callable[[Any, Any], Any]
+DATA: Any = Tensor.data.__get__  # type: ignore[attr-defined]
+UNDIFFERENTIATED = DETACHES | {DATA, Tensor.requires_grad_}
+"""What may be done with a tensor that requires grad, and gives none that is differentiated up to it."""
 
 
 class Mutations:
@@ -80,9 +95,231 @@ class RandomNumbers:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.builder.body.draws = True
         if is_custom(func):
-            self.builder.run_once()
+            self.builder.runs_once = True
 
     def set_generator(self) -> bool:
         """The program sets the generator. Gives whether operators have drawn before: then none may after."""
         self.generator_set = self.generator_set or self.drawn
         return self.generator_set
+
+
+class FlaggedInput(NamedTuple):
+    fake: FakeTensor
+    tensor: Tensor
+    requires_grad: bool
+    """What the program has set last."""
+
+
+class RequiresGrad:
+    """`Tensor.requires_grad_` in one trace.
+
+    A compiler must know before a graph runs which inputs are differentiated. So one that the program makes
+    a leaf on the way is made one before the graph runs, and the graph uses what is detached from it wherever
+    the program used it before; one that is no longer differentiated is detached from there on. The region has
+    the last word.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.builder = recorder.builder
+        self.flagged: dict[int, FlaggedInput] = {}
+        """Inputs on which the program has set `requires_grad`, by the id of what stands for them."""
+
+    def set(self, fake: Any, requires_grad: bool = True) -> Any:
+        """`Tensor.requires_grad_`."""
+        if fake.requires_grad is bool(requires_grad):
+            return fake
+        inputs = self.builder.inputs
+        at = inputs.index_of.get(id(fake))
+        if any(follows(known, fake) for known in self.builder.kept):
+            raise Break(breaks.EFFECT, "Tensor.requires_grad_ on a tensor of which there are views")
+        if at is None:
+            self.set_inside(fake, requires_grad)
+        else:
+            self.set_input(fake, *inputs.entries[at][:2], requires_grad)
+        return fake
+
+    def set_inside(self, fake: FakeTensor, requires_grad: bool) -> None:
+        builder, histories = self.builder, self.recorder.histories
+        if not requires_grad and builder.body.nodes[id(fake)].users:
+            raise Break(breaks.GRADIENTS, "Tensor.requires_grad_(False) on a tensor that is differentiated")
+        self.set_flag(fake, requires_grad)
+        if requires_grad:
+            builder.record(Tensor.requires_grad_, (fake,), {}, fake, pure=False)
+            histories.leaves.append(fake)
+        else:
+            histories.leaves = [leaf for leaf in histories.leaves if leaf is not fake]
+            self.detach_from_here(fake, builder.body.nodes[id(fake)])
+
+    def set_input(self, fake: FakeTensor, node: torch.fx.Node, tensor: Tensor, requires_grad: bool) -> None:
+        if self.builder.in_body or id(fake) in self.recorder.wrappers.behind:
+            why = "Tensor.requires_grad_ on a tensor from outside, in an operator's body"
+            raise Break(breaks.EFFECT, why)
+        self.builder.inputs.note_fact("is_leaf", fake)
+        self.set_flag(fake, requires_grad)
+        if not requires_grad:
+            self.detach_from_here(fake, node)
+        else:
+            self.builder.body.nodes[id(fake)] = node
+            if id(fake) not in self.flagged:
+                self.detach_up_to_here(node)
+                self.recorder.histories.make_leaf(fake, node)
+        self.flagged[id(fake)] = FlaggedInput(fake, tensor, requires_grad)
+
+    def set_flag(self, fake: FakeTensor, requires_grad: bool) -> None:
+        self.recorder.run(Tensor.requires_grad_, (fake, requires_grad), {})
+        self.recorder.keys.forget(fake)
+
+    def detach_from_here(self, fake: FakeTensor, node: torch.fx.Node) -> None:
+        body = self.builder.body
+        body.nodes[id(fake)] = body.add_node("call_method", "detach", (node,))
+
+    def detach_up_to_here(self, node: torch.fx.Node) -> None:
+        """What has used an input so far uses what is detached from it."""
+        used, body = list(node.users), self.builder.body
+        if used:
+            with body.graph.inserting_after(self.builder.inputs.entries[-1].node):
+                detached = body.add_node("call_method", "detach", (node,))
+            for user in used:
+                user.replace_input_with(node, detached)
+
+    def check(self) -> None:
+        """What is written to a tensor that was detached has no way to its history."""
+        for found in self.flagged.values():
+            if not found.fake.is_leaf:
+                raise Break(breaks.EFFECT, "a tensor that is no leaf any more, after Tensor.requires_grad_")
+
+    def check_outputs(self, outputs: list[Any]) -> None:
+        """A view of a flagged tensor can't live on."""
+        for found in self.flagged.values():
+            for output in outputs:
+                if follows(output, found.fake):
+                    raise Break(breaks.UNREBUILDABLE, FOLLOWING, culprit=output)
+
+
+def follows(known: Any, base: FakeTensor) -> bool:
+    """Whether something is a view without a history of its own: it requires grad if its base does."""
+    if not (type(known) is FakeTensor and known._is_view() and known._base is base):
+        return False
+    try:
+        return known.is_leaf
+    except RuntimeError:  # autograd no longer vouches for it
+        return True
+
+
+FOLLOWING = "a view of a tensor that Tensor.requires_grad_ was called on: it requires grad as that does"
+
+
+class DataReassignment:
+    """Tensors of one trace that are given the memory of others (`x.data = y`, `x.set_(y)`).
+
+    From there on a tensor is, to the graph, what lies in the other's memory. If it came in, the region gives
+    the real one that memory when the graph has run. What would be differentiated up to it after that ends the
+    trace.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.builder = recorder.builder
+        self.reassigned: set[int] = set()
+        """ids of inputs that require grad, and lie in other memory by now."""
+        self.aliases: dict[int, FakeTensor] = {}
+        """id of a tensor -> the alias of another one that it is from now on."""
+        self.rewritten: set[int] = set()
+        """ids of those aliases that were written to as that tensor, to which its version is due."""
+        self.resized: set[int] = set()
+        """ids of tensors that stand for nothing but the memory of one that was resized."""
+
+    def assign(self, fake: FakeTensor, other: Any, how: str, setter: Setter) -> FakeTensor:
+        """Has a tensor lie where another one does. What it is from now on: an alias of the other."""
+        recorder, builder, class_of = self.recorder, self.builder, self.recorder.subclasses.class_of
+        if type(other) is not FakeTensor or other is fake or builder.in_body:
+            raise Break(breaks.EFFECT, f"{how}: of something else than a tensor, or in an operator's body")
+        if class_of(fake) not in PLAIN_CLASSES or class_of(other) not in PLAIN_CLASSES:
+            raise Break(breaks.TENSOR_KIND, f"{how} of a tensor subclass")
+        nodes, leaves = builder.body.nodes, recorder.histories.leaves
+        before = nodes[id(fake)]
+        inside = id(fake) not in builder.inputs.index_of
+        if inside and fake.requires_grad and (before.users or not any(leaf is fake for leaf in leaves)):
+            raise Break(breaks.TENSOR_MEMORY, f"{how} of a tensor made inside that is differentiated")
+        if fake.device != other.device or fake.layout is not other.layout:
+            raise Break(breaks.EFFECT, f"{how}, to another device or layout")
+        alias: FakeTensor = recorder.call(DATA, (other,), {})
+        with torch._C.DisableTorchFunction():
+            setter(fake, alias)
+            increment_version(fake)  # what was found out about its values is no longer so
+            recorder.mutations.add_to_storage(fake)
+        fake.constant = None
+        recorder.keys.forget(fake)
+        if before.users:
+            why = f"gradients after {how}, which histories may hold"
+            recorder.histories.refused = breaks.TENSOR_MEMORY, why
+        node = nodes[id(alias)]
+        if fake.requires_grad and inside:
+            node = builder.body.add_node("call_method", "requires_grad_", (node,))
+            builder.impure.add(node)
+        elif fake.requires_grad:
+            self.reassigned.add(id(fake))
+            builder.check_use = self.check_use
+        nodes[id(fake)] = node
+        self.aliases[id(fake)] = alias
+        return alias
+
+    def resize(self, fake: FakeTensor, sizes: tuple[Any, ...]) -> FakeTensor:
+        """`Tensor.resize_`: memory that is too small is exchanged for larger one, with the same in it."""
+        call = self.recorder.call
+        with torch._C.DisableTorchFunction():
+            if tuple(fake.shape) == sizes:
+                return fake
+            is_input = id(fake) in self.builder.inputs.index_of
+            if is_input or fake.requires_grad or self.shares_memory(fake):
+                raise Break(breaks.TENSOR_MEMORY, f"{RESIZING} from outside, differentiated, or with views")
+            if fake.storage_offset() or not fake.is_contiguous():
+                raise Break(breaks.TENSOR_MEMORY, f"{RESIZING} that does not fill its memory")
+            held = nbytes(fake) // fake.element_size()
+        if math.prod(sizes) <= held:
+            made = call(torch.as_strided, (fake, sizes, contiguous(sizes)), {})
+        else:
+            made = call(torch.empty, (sizes,), {"dtype": fake.dtype, "device": fake.device})
+            old, new = (call(torch.as_strided, (each, (held,), (1,)), {}) for each in (fake, made))
+            call(Tensor.copy_, (new, old), {})
+            self.resized.add(id(new))
+        alias = self.assign(fake, made, RESIZING, set_data)
+        self.resized |= {id(made), id(alias)}
+        return fake
+
+    def shares_memory(self, fake: FakeTensor) -> bool:
+        where = storage(fake)
+        others = (known for known in self.builder.kept if known is not fake and id(known) not in self.resized)
+        return any(isinstance(known, Tensor) and storage(known) == where for known in others)
+
+    def note_written(self, written: list[Tensor]) -> None:
+        """What is written to a reassigned tensor counts up its version."""
+        for tensor in written if self.aliases else ():
+            alias = self.aliases.get(id(tensor._base if tensor._is_view() else tensor))
+            if alias is not None:
+                self.rewritten.add(id(alias))
+
+    def check_use(self, func: Any, fake: FakeTensor) -> None:
+        """Breaks if a call would be differentiated up to a tensor that lies in other memory by now."""
+        if id(fake) in self.reassigned and torch.is_grad_enabled() and func not in UNDIFFERENTIATED:
+            why = f"{describe(func)} of a tensor after its data was set, differentiated"
+            raise Break(breaks.TENSOR_MEMORY, why)
+
+
+RESIZING = "Tensor.resize_ of a tensor"
+
+
+def contiguous(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The strides of a dense tensor."""
+    return tuple(math.prod(max(size, 1) for size in sizes[n + 1 :]) for n in range(len(sizes)))
+
+
+def set_data(tensor: Any, other: Any) -> None:
+    tensor.data = other
+
+
+def set_memory(tensor: Any, other: Any) -> None:
+    """`Tensor.set_`, whether or not gradients are on: it is done when the graph has run."""
+    with torch.no_grad():
+        tensor.set_(other)

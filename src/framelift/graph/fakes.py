@@ -41,11 +41,9 @@ _operators: dict[Any, Operator] = {}
 def operator_of(func: Any) -> Operator:
     found = _operators.get(func)
     if found is None:
-        written = tuple(
-            (n, argument.name)
-            for n, argument in enumerate(func._schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        )
+        is_written = lambda argument: argument.alias_info is not None and argument.alias_info.is_write
+        arguments = enumerate(func._schema.arguments)
+        written = tuple([(n, argument.name) for n, argument in arguments if is_written(argument)])
         random = torch.Tag.nondeterministic_seeded in func.tags
         found = _operators[func] = Operator(random, written, func in STATISTICS)
     return found
@@ -180,20 +178,14 @@ PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """A dense tensor of torch's own classes, with nothing peculiar about it."""
-    return (
-        type(tensor) in PLAIN_CLASSES
-        and tensor.layout is torch.strided
-        and not tensor.is_quantized
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-        and not tensor.is_inference()
-        and not torch._is_functional_tensor(tensor)
-        and tensor.device.type != "meta"
-    )
+    if type(tensor) not in PLAIN_CLASSES or tensor.layout is not torch.strided or tensor.is_meta:
+        return False
+    if tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
+        return False
+    return not torch._is_functional_tensor(tensor)
 
 
 # ---- operators of the user's own
-
 
 FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
 """What calls a fake implementation that a user has registered."""

@@ -1,37 +1,33 @@
 """What torch's functions are to the recorder: which are refused and why, which only ask, which set a
-flag, and how a call is written into a graph."""
+flag, how a call is written into a graph, and what is in its arguments and results."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+from collections.abc import Callable, Iterable
+from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.effects import _get_effect
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
+from framelift.graph.symbols import SYMBOLIC
 
 Tensor = torch.Tensor
 
-SPELLINGS: dict[str, Callable[..., Any]] = {
-    "__radd__": operator.add,
-    "__getitem__": operator.getitem,
-    "__setitem__": operator.setitem,
-}
+SPELLINGS: dict[str, Callable[..., Any]] = {"__radd__": operator.add}
+SPELLINGS |= {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 """Tensor methods that stand for an operator of the language."""
 
-GIVING_UP = frozenset(
-    method
-    for method in vars(Tensor).values()
-    if getattr(method, "__code__", None) is Tensor.__floordiv__.__code__
-)
+GIVING_UP_CODE = Tensor.__floordiv__.__code__
+GIVING_UP = frozenset(m for m in vars(Tensor).values() if getattr(m, "__code__", None) is GIVING_UP_CODE)
 """Operators in Python that leave to the other operand what is no number: `NotImplemented` for a TypeError."""
 
 
@@ -42,20 +38,23 @@ def is_foreign(value: Any) -> bool:
     return not (issubclass(cls, known) or hasattr(cls, "__torch_function__") or hasattr(cls, "__array__"))
 
 
-def is_custom(func: Any) -> bool:
-    """Whether it is an operator of the program's own, of which torch knows no more than what it is told."""
-    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
-    return type(func) in OPERATOR_TYPES and name.partition("::")[0] not in ("aten", "prims", "prim")
-
-
 OPERATOR_TYPES = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
 
 
+def namespace_of(operator: Any) -> str:
+    name: str = getattr(operator, "_qualified_op_name", "") or getattr(operator, "namespace", "")
+    return name.partition("::")[0]
+
+
+def is_custom(func: Any) -> bool:
+    """Whether it is an operator of the program's own, of which torch knows no more than what it is told."""
+    return type(func) in OPERATOR_TYPES and namespace_of(func) not in ("aten", "prims", "prim")
+
+
 def is_collective(func: Any) -> bool:
     """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
-    name = getattr(func, "_qualified_op_name", "") or getattr(func, "namespace", "")
-    return type(func) in OPERATOR_TYPES and name.partition("::")[0] in COLLECTIVES
+    return type(func) in OPERATOR_TYPES and namespace_of(func) in COLLECTIVES
 
 
 def overload_of(func: Any) -> Any:
@@ -117,11 +116,8 @@ REFUSED = {
 if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
     REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
 
-SPARSE_NAMES = (
-    *("is_coalesced", "_nnz", "sparse_dim", "dense_dim"),
-    *("indices", "values", "_indices", "_values"),
-)
-SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES)
+SPARSE_NAMES = "is_coalesced _nnz sparse_dim dense_dim indices values _indices _values"
+SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES.split())
 """What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
 
 EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
@@ -187,9 +183,9 @@ def as_number(factor: Any) -> Any:
 
 
 REWRITTEN: dict[Any, Callable[..., Any]] = {
-    **{fn: scaled(Tensor.add_) for fn in (Tensor.add_,)},
+    Tensor.add_: scaled(Tensor.add_),
     **{fn: scaled(Tensor.add) for fn in (Tensor.add, torch.add)},
-    **{fn: scaled(Tensor.sub_) for fn in (Tensor.sub_,)},
+    Tensor.sub_: scaled(Tensor.sub_),
     **{fn: scaled(Tensor.sub) for fn in (Tensor.sub, torch.sub)},
     **{fn: scaled(Tensor.add, torch.div) for fn in (Tensor.addcdiv, torch.addcdiv)},
     **{fn: scaled(Tensor.add, torch.mul) for fn in (Tensor.addcmul, torch.addcmul)},
@@ -261,3 +257,87 @@ def describe(func: Any) -> str:
     module = getattr(func, "__module__", None)
     name = getattr(func, "__name__", None) or repr(func)
     return f"{module}.{name}" if module else name
+
+
+try:
+    from numpy import generic
+
+    NUMPY: tuple[Any, ...] = (generic,)
+    """The base of NumPy's numbers."""
+except ImportError:  # torch works without it
+    NUMPY = ()
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors in nested containers."""
+    found: list[torch.Tensor] = []
+    gather(value, found)
+    return found
+
+
+def gather(value: Any, into: list[torch.Tensor]) -> None:
+    if isinstance(value, torch.Tensor):
+        into.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            gather(item, into)
+    elif isinstance(value, dict):
+        for item in value.values():
+            gather(item, into)
+    elif type(value) is slice:
+        gather((value.start, value.stop, value.step), into)
+
+
+def is_lookup(index: Any) -> bool:
+    """Whether each place of an index is a tensor or a number."""
+    places = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(place, (torch.Tensor, int, torch.SymInt)) for place in places)
+
+
+def has_numbers_of_numpy(values: Iterable[Any]) -> bool:
+    for value in values:
+        if type(value) is FakeTensor or type(value) in PLAIN_RESULTS:
+            continue
+        if has_numbers_of_numpy(value) if isinstance(value, (tuple, list)) else isinstance(value, NUMPY):
+            return True
+    return False
+
+
+def as_plain_numbers(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)(map(as_plain_numbers, value))
+    if type(value) is dict:
+        return {name: as_plain_numbers(item) for name, item in value.items()}
+    return value.item() if isinstance(value, NUMPY) else value
+
+
+def is_plain_result(value: Any) -> bool:
+    if type(value) in PLAIN_RESULTS or type(value) in SYMBOLIC:
+        return True
+    return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
+
+
+def refuse(func: Any, args: Any, inputs: dict[int, int]) -> None:
+    """Breaks at calls that are not recorded. `inputs` are known by their ids."""
+    try:
+        refused = REFUSED.get(func)
+    except TypeError:
+        return
+    if refused is not None:
+        raise Break(*refused)
+    if func in SPARSE_FACTS and args[0].layout is not torch.strided:
+        raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
+    if func in IN_PLACE_FACTS and id(args[0]) in inputs:
+        raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
+    if type(func) is MethodWrapperType and func.__name__ == "__set__":
+        name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
+        raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
+
+
+def plain_result(func: Any, out: Any) -> Any:
+    """A result without tensors: a fact about the arguments."""
+    if not is_plain_result(out):
+        raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} gives a {type(out).__name__}")
+    if out is None and not (type(func) is MethodWrapperType and func.__name__ == "__get__"):
+        raise Break(breaks.EFFECT, describe(func))
+    return out

@@ -23,8 +23,7 @@ from torch.utils import _pytree as pytree
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Reason
-from framelift.graph.builder import GraphBuilder
-from framelift.graph.inputs import as_input
+from framelift.graph.builder import GraphBuilder, as_input
 from framelift.graph.op_memory import storage
 from framelift.graph.torch_flags import TorchFlags, TorchState, plain_engine
 
@@ -59,15 +58,8 @@ class Histories:
         self.view_gradients: set[int] = set()
         """ids of gradients that are views to autograd, as none is that it accumulates."""
         self.shared_gradients: set[int] = set()
-        """ids of gradients that something else has too, or that lie in the memory of something else."""
-
-    # ---- what is noted
-
-    def add_leaf(self, fake: FakeTensor) -> None:
-        self.leaves.append(fake)
-
-    def remove_leaf(self, fake: FakeTensor) -> None:
-        self.leaves = [leaf for leaf in self.leaves if leaf is not fake]
+        """ids of gradients that something else has too, or that lie in the memory of something else: nothing
+        is accumulated in them."""
 
     def make_leaf(self, fake: FakeTensor, node: torch.fx.Node) -> None:
         """An input is made a leaf before the graph runs."""
@@ -79,24 +71,6 @@ class Histories:
     def as_graph_input(self, node: torch.fx.Node, given: Any) -> Any:
         """What a graph is given for an input, which may be made a leaf before."""
         return given.detach().requires_grad_() if node in self.leaf_inputs.values() else given
-
-    def retain_grad(self, fake: FakeTensor) -> None:
-        self.retained[id(fake)] = fake
-
-    def share_gradient(self, grad: FakeTensor) -> None:
-        """Something else has a gradient too, so none may be accumulated in it."""
-        self.shared_gradients.add(id(grad))
-
-    def add_hook(self, node: torch.fx.Node) -> None:
-        """The node of a hook that makes something of a gradient of zeros."""
-        self.hooks.add(node)
-
-    def remove_hook(self, node: torch.fx.Node) -> None:
-        self.hooks.discard(node)
-
-    def refuse_gradients(self, reason: Reason, why: str) -> None:
-        """From here on gradients are a break."""
-        self.refused = reason, why
 
     # ---- replaying the graph
 
@@ -110,7 +84,7 @@ class Histories:
             for node in self.builder.body.graph.nodes:
                 if node not in self.replayed:
                     self.replayed[node] = self.replay_node(node)
-            self.flags.begin(TorchState())
+            self.flags.began = TorchState()
 
     def with_history(self, fake: FakeTensor) -> Any:
         """A tensor of the trace as it was replayed."""
@@ -146,9 +120,8 @@ class Histories:
         value = next(entry.value for entry in self.inputs.entries if entry.node is node)
         if id(value) in self.inputs.objects:
             return value
-        symbols, entry = self.builder.symbols, None
-        if symbols is not None:
-            entry = next((entry for entry in symbols.inputs if entry.node is node), None)
+        symbols = self.builder.symbols
+        entry = next((entry for entry in symbols.inputs if entry.node is node), None) if symbols else None
         if symbols is None or entry is None:
             found: Any = self.builder.fakes.of(as_input(value))
         else:
@@ -159,12 +132,9 @@ class Histories:
 
     def inputs_reached(self, nodes: set[Any]) -> list[FakeTensor]:
         """The inputs among what was reached: what autograd knows of those was done outside."""
-        found = []
-        for node, _, fake in self.inputs.entries:
-            replayed = self.replayed.get(node)
-            if isinstance(replayed, Tensor) and replayed.requires_grad and history_of(replayed) in nodes:
-                found.append(fake)
-        return found
+        pairs = [(self.replayed.get(node), fake) for node, _, fake in self.inputs.entries]
+        found = [(made, fake) for made, fake in pairs if isinstance(made, Tensor) and made.requires_grad]
+        return [fake for made, fake in found if history_of(made) in nodes]
 
     def leaves_reached(self, nodes: set[Any]) -> list[FakeTensor]:
         """The leaves among it that the trace has made."""
@@ -199,12 +169,10 @@ class Histories:
             found = torch.autograd.grad(roots, of(inputs), **replayed)
             if not all(grad is None or is_dense(grad) for grad in found):
                 raise Break(breaks.TENSOR_KIND, "a sparse gradient")
-            made = {id(grad): gradient_fake(grad) for grad in found if grad is not None}
-            there = pytree.tree_leaves(list(self.replayed.values()))
-            shared = shared_memory([grad for grad in found if grad is not None], there)
-            self.view_gradients |= {
-                id(made[id(grad)]) for grad in found if grad is not None and grad._is_view()
-            }
+            grads = [grad for grad in found if grad is not None]
+            made = {id(grad): gradient_fake(grad) for grad in grads}
+            shared = shared_memory(grads, pytree.tree_leaves(list(self.replayed.values())))
+            self.view_gradients |= {id(made[id(grad)]) for grad in grads if grad._is_view()}
         if not (settings["create_graph"] if settings["retain_graph"] is None else settings["retain_graph"]):
             self.freed |= {node for node in nodes if not is_accumulator(node)}
         results = tuple(None if grad is None else made[id(grad)] for grad in found)
@@ -214,7 +182,7 @@ class Histories:
 
     def add_grad_call(self, outputs: Any, inputs: Any, settings: Any, results: Any, replayed: Any) -> None:
         builder = self.builder
-        builder.run_once()  # what it goes through may be freed
+        builder.runs_once = True  # what it goes through may be freed
         given = {name: value for name, value in settings.items() if value}
         node = builder.node(torch.autograd.grad, (outputs, inputs), given)
         self.replayed[node] = replayed

@@ -80,8 +80,6 @@ class Unkeyable(Exception):
 
 
 _memory: dict[Any, Remembered] = {}
-
-
 _bypassed = False
 
 
@@ -116,10 +114,8 @@ def state() -> tuple[Any, ...]:
 
 
 def autocast_state() -> tuple[Any, ...]:
-    return tuple(
-        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-        for device in ("cpu", "cuda")
-    )
+    enabled, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
+    return tuple([(device, enabled(device), dtype(device)) for device in ("cpu", "cuda")])
 
 
 PYTHON_ATOMS = {int, float, bool, complex, str, type(None), type(Ellipsis)}
@@ -206,32 +202,19 @@ def is_symbolic_key(key: tuple[Any, ...]) -> bool:
 
 
 def read_meta(fake: Any) -> Meta | None:
-    if (
-        type(fake) is not FakeTensor
-        or fake.layout is not torch.strided
-        or fake.constant is not None
-        or fake.is_conj()
-        or fake.is_neg()
-        or fake.is_quantized
-        or fake.is_inference()
-    ):
+    if type(fake) is not FakeTensor or fake.layout is not torch.strided or fake.constant is not None:
+        return None
+    if fake.is_conj() or fake.is_neg() or fake.is_quantized or fake.is_inference():
         return None
     try:
         is_leaf = fake.is_leaf
     except RuntimeError:  # a view that autograd no longer vouches for; whoever uses it is told
         return None
-    symbolic = fake._has_symbolic_sizes_strides
-    offset = fake.storage_offset()
-    meta = Meta(
-        tuple(fake.shape),
-        fake.stride(),
-        offset if symbolic else int(offset),
-        fake.dtype,
-        fake.device,
-        fake.requires_grad,
-        is_leaf,
-        getattr(fake, "_is_param", False),
-    )
+    symbolic, is_param = fake._has_symbolic_sizes_strides, getattr(fake, "_is_param", False)
+    sizes, strides, offset = tuple(fake.shape), fake.stride(), fake.storage_offset()
+    if not symbolic:
+        offset = int(offset)
+    meta = Meta(sizes, strides, offset, fake.dtype, fake.device, fake.requires_grad, is_leaf, is_param)
     return meta._replace(spelled=spelled(meta)) if symbolic else meta
 
 
@@ -311,8 +294,8 @@ def relation(
 def is_minimal(output: torch.Tensor, meta: Meta) -> bool:
     """Whether a tensor's storage is as large as it needs to be, and no larger."""
     if meta.spelled is not None:
-        small = type(meta.offset) is int and meta.offset == 0
-        return small and statically_known_true(nbytes(output) == spread(meta) * meta.dtype.itemsize)
+        at_start = type(meta.offset) is int and meta.offset == 0
+        return at_start and statically_known_true(nbytes(output) == spread(meta) * meta.dtype.itemsize)
     if meta.offset:
         return False
     needed = 0 if 0 in meta.sizes else spread(meta) * meta.dtype.itemsize

@@ -16,7 +16,7 @@ import contextlib
 import gc
 import operator
 from collections.abc import Callable
-from types import GetSetDescriptorType, MethodWrapperType
+from types import MethodWrapperType
 from typing import Any
 
 import torch
@@ -32,18 +32,10 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
-from framelift.graph.arguments import (
-    NUMPY,
-    as_plain_numbers,
-    gather,
-    has_numbers_of_numpy,
-    is_lookup,
-    is_plain_result,
-)
+from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
-from framelift.graph.contexts import Contexts
-from framelift.graph.data_reassignment import DataReassignment
-from framelift.graph.effects import Mutations, RandomNumbers
+from framelift.graph.contexts import Contexts, FunctionModes
+from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
 from framelift.graph.functions import (
     EFFECTS,
@@ -51,36 +43,37 @@ from framelift.graph.functions import (
     IN_PLACE_FACTS,
     LAYOUTS,
     LEGACY,
+    NUMPY,
     OF_DATA,
     OPERATOR_TYPES,
     QUERIES,
-    REFUSED,
     SCALED,
-    SPARSE_FACTS,
+    as_plain_numbers,
     describe,
     dtype_of_class,
     element,
     has_effects,
+    has_numbers_of_numpy,
     is_collective,
     is_custom,
     is_foreign,
+    is_lookup,
     modern,
     overload_of,
+    plain_result,
+    refuse,
     takes_a_factor,
+    tensors_of,
 )
-from framelift.graph.higher_order import HigherOrder
 from framelift.graph.history import Histories
-from framelift.graph.inputs import Inputs
-from framelift.graph.modes import FunctionModes
-from framelift.graph.requires_grad import RequiresGrad
-from framelift.graph.subclasses import Subclasses, as_plain, is_known_kind
+from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
 from framelift.graph.symbols import Dim, simplest
-from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags, drop_redundant_setters
-from framelift.graph.wrappers import Wrappers, is_wrapper_class
+from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
 
 INDEXING = (operator.getitem, Tensor.__getitem__)
+UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
 
 
 class Recorder(TorchFunctionMode):
@@ -90,11 +83,7 @@ class Recorder(TorchFunctionMode):
     holds as it is, `higher_order.call` for an operator that is given callables. `finish` closes the graph.
     """
 
-    def __init__(
-        self,
-        where: Callable[[], str],
-        place: Callable[[], Place | None] = lambda: None,
-    ) -> None:
+    def __init__(self, where: Callable[[], str], place: Callable[[], Place | None] = lambda: None) -> None:
         super().__init__()
         self.fakes = Fakes()
         self.keys = op_memory.Keys(self.fakes)
@@ -107,18 +96,12 @@ class Recorder(TorchFunctionMode):
         self.flags = TorchFlags(self.builder)
         self.contexts = Contexts(self.builder, self.flags)
         self.histories = Histories(self.builder, self.flags)
-        self.requires_grad = RequiresGrad(self.builder, self.keys, self.histories, self.wrappers, self.run)
+        self.requires_grad = RequiresGrad(self)
         self.reassignments = DataReassignment(self)
         self.random_numbers = RandomNumbers(self.builder)
         self.higher_order = HigherOrder(self)
         self.indexing: Any = None
-        """What is recorded for `tensor[index]` where an index without dimensions stands for many."""
-
-    def ask_program(
-        self, ask_class: Callable[..., Any], ask_mode: Callable[..., Any], check_mode: Callable[..., None]
-    ) -> None:
-        """How a `__torch_function__` of the program's is called, and modes around the call are checked."""
-        self.subclasses.ask, self.modes.ask, self.modes.check = ask_class, ask_mode, check_mode
+        """What is recorded for `tensor[index]` where an index without dimensions stands for many; or None."""
 
     # ---- the time that a trace takes
 
@@ -212,7 +195,7 @@ class Recorder(TorchFunctionMode):
 
     @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        refuse(func, args, self.inputs)
+        refuse(func, args, self.inputs.index_of)
         if func in IGNORED_FLAGS:  # from torch's own Python
             return self.flags.set_flag(func, tuple(args))
         if func in LEGACY:
@@ -232,7 +215,7 @@ class Recorder(TorchFunctionMode):
         if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
             self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):
-            self.histories.add_leaf(out)
+            self.histories.leaves.append(out)
         return out
 
     def record_effect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -244,12 +227,6 @@ class Recorder(TorchFunctionMode):
         self.random_numbers.note(func)
         self.builder.record(func, args, kwargs, out, pure=False)
         return out
-
-    def index_by(self, function: Any) -> Any:
-        """From here on `function` is recorded for `tensor[index]`, or what torch does (None). Gives what was
-        recorded before."""
-        before, self.indexing = self.indexing, function
-        return before
 
     def index_elements(self, tensor: Any, index: Any) -> Any:
         """`tensor[index]` for each of many: no number is looked up."""
@@ -298,8 +275,7 @@ class Recorder(TorchFunctionMode):
                 builder.record(func, args, kwargs, out, not found.random)
                 return out
         else:
-            tensors = []
-            gather((args, kwargs), tensors)
+            tensors = tensors_of((args, kwargs))
         for tensor in tensors:
             if builder.node_of(tensor) is None:  # type: ignore[arg-type]
                 raise Break(breaks.UNKNOWN_TENSOR, describe(func))
@@ -322,8 +298,8 @@ class Recorder(TorchFunctionMode):
             flags.read()
             builder.record(func, args, kwargs, out, pure=False)
             return out
-        outputs: list[torch.Tensor] = []
-        if not gather(out, outputs):
+        outputs = tensors_of(out)
+        if not outputs:
             if builder.symbols is not None and builder.symbols.brings_about(out):
                 builder.record(func, args, kwargs, out, pure=False)
                 return simplest(out)
@@ -343,16 +319,15 @@ class Recorder(TorchFunctionMode):
         """The same where some tensors wrap others."""
         with self.fakes:  # from which a class may learn that nothing is to be sent for real
             out = self.run(func, *self.wrappers.with_wrappers((args, kwargs)))
-        self.fakes.written[:] = map(self.wrappers.face_or_itself, self.fakes.written)
+        written, faces = self.fakes.written, self.wrappers.faces
+        written[:] = [faces.get(id(tensor), tensor) for tensor in written]
         return self.wrappers.with_faces(out)
 
     def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
-        tensors: list[torch.Tensor] = []
-        builder, fakes = self.builder, self.fakes
+        builder, fakes, tensors = self.builder, self.fakes, tensors_of((args, kwargs))
         if self.flags.operator_flags_set:
             self.flags.check_operator_flags(func)
-        gather((args, kwargs), tensors)
         for argument in (*args, *kwargs.values()):
             builder.argument(func, argument)
         fakes.watch()
@@ -360,16 +335,15 @@ class Recorder(TorchFunctionMode):
             try:
                 out = self.run_wrapped(func, args, kwargs)
             except Exception as error:
-                raise Break(
-                    breaks.UNSUPPORTED_FAKE, f"{describe(func)} can't be run on fakes: {error}"
-                ) from error
+                why = f"{describe(func)} can't be run on fakes: {error}"
+                raise Break(breaks.UNSUPPORTED_FAKE, why) from error
             self.random_numbers.note(func)
-            builder.run_once()
+            builder.runs_once = True
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
-            outputs: list[torch.Tensor] = []
-            if not gather(out, outputs) and not changed:
+            outputs = tensors_of(out)
+            if not outputs and not changed:
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
@@ -379,11 +353,9 @@ class Recorder(TorchFunctionMode):
     @acts_for_program
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
-        dispatcher = (
-            enable_python_dispatcher() if self.builder.symbols is not None else contextlib.nullcontext()
-        )
+        has_symbols = self.builder.symbols is not None
         try:
-            with dispatcher:
+            with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
                 return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
             branch = getattr(func, "__name__", "") == "__bool__"
@@ -393,10 +365,7 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, describe(func)) from error
         except GuardOnDataDependentSymNode as error:
             raise Break(breaks.DATA_DEPENDENT_VALUE, f"{describe(func)}: {error.cond}") from error
-        except (
-            fake_tensor.UnsupportedOperatorException,
-            fake_tensor.UnsupportedFakeTensorException,
-        ) as error:
+        except UNSUPPORTED as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:
             reason = of_a_fake_kernel(error)
@@ -440,29 +409,3 @@ class Recorder(TorchFunctionMode):
         self.builder.finish(tuple(nodes))
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
-
-
-def refuse(func: Any, args: Any, inputs: Inputs) -> None:
-    """Breaks at calls that are not recorded."""
-    try:
-        refused = REFUSED.get(func)
-    except TypeError:
-        return
-    if refused is not None:
-        raise Break(*refused)
-    if func in SPARSE_FACTS and args[0].layout is not torch.strided:
-        raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
-    if func in IN_PLACE_FACTS and id(args[0]) in inputs.index_of:
-        raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
-    if type(func) is MethodWrapperType and func.__name__ == "__set__":
-        name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
-        raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
-
-
-def plain_result(func: Any, out: Any) -> Any:
-    """A result without tensors: a fact about the arguments."""
-    if not is_plain_result(out):
-        raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} gives a {type(out).__name__}")
-    if out is None and not (type(func) is MethodWrapperType and func.__name__ == "__get__"):
-        raise Break(breaks.EFFECT, describe(func))
-    return out

@@ -1,8 +1,9 @@
-"""Tensor subclasses that have a `__torch_function__`: what they do instead of torch is traced.
+"""Tensor subclasses: those that have a `__torch_function__`, and those that wrap other tensors.
 
-In a trace such a tensor is a fake like any other, and the recorder knows which class it is of. A call that is
-given one goes to the class's `__torch_function__`, with the function that torch would name there; the graph
-gets what is called in the end, on plain tensors. What lives on is made one of its class again afterwards.
+What a `__torch_function__` does instead of torch is traced. In a trace such a tensor is a fake like any
+other, and the recorder knows which class it is of. A call that is given one goes to the `__torch_function__`,
+with the function that torch would name there; the graph gets what is called in the end, on plain tensors.
+What lives on is made one of its class again afterwards.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
 
+from framelift import _guards
 from framelift.core.blame import acts_for_program
+from framelift.core.sentinels import MISSING
 from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.op_memory import ATOMS, Keys
 
 if TYPE_CHECKING:
+    from framelift.graph.builder import GraphBuilder
     from framelift.graph.recorder import Recorder
 
 NO_FUNCTION = torch._C._disabled_torch_function_impl
@@ -67,7 +74,7 @@ class Subclasses:
         self.attributes: dict[int, dict[str, Any]] = {}
         """id of a fake that the trace has made -> attributes that the program has set on it."""
         self.disabled = 0
-        """How many contexts are open in which the classes are not asked."""
+        """How many contexts are open in which the classes are not asked (`DisableTorchFunctionSubclass`)."""
         self.ask: Callable[..., Any] = lambda cls, *args: NotImplemented
         """Calls the `__torch_function__` of a class, as the program would."""
 
@@ -125,21 +132,13 @@ class Subclasses:
             _pop_mode()
         raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__")
 
-    def disable(self) -> None:
-        """The program enters `DisableTorchFunctionSubclass`."""
-        self.disabled += 1
-
-    def enable(self) -> None:
-        """The program leaves it again."""
-        self.disabled -= 1
-
     @contextlib.contextmanager
     def not_asked(self) -> Iterator[None]:
-        self.disable()
+        self.disabled += 1
         try:
             yield
         finally:
-            self.enable()
+            self.disabled -= 1
 
     def default_torch_function(
         self, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -156,8 +155,7 @@ class Subclasses:
             is_input = id(result) in self.recorder.inputs.index_of
             return self.as_subclass(result, cls) if is_input else self.set_class(result, cls)
         if isinstance(result, (tuple, list)):
-            parts = [self.converted(part, cls) for part in result]
-            return type(result)(parts)
+            return type(result)([self.converted(part, cls) for part in result])
         return result
 
     def as_subclass(self, fake: FakeTensor, cls: type) -> FakeTensor:
@@ -165,3 +163,74 @@ class Subclasses:
         with self.not_asked():
             made = self.recorder.record_call(torch.Tensor.view_as, (fake, fake), {})
         return self.set_class(made, cls)
+
+
+is_wrapper_class = is_traceable_wrapper_subclass_type
+
+
+class Wrappers:
+    """The tensors of a trace that wrap others and say how (`__tensor_flatten__`), as AOTAutograd takes them.
+
+    Each has a *face*: a fake with its metadata, which everything else in the trace uses. Behind the face is
+    the wrapper: a real instance of the class around fakes, on which operators are run. What the class does in
+    its `__torch_dispatch__` is up to the backend, which traces through it.
+    """
+
+    def __init__(self, builder: GraphBuilder, keys: Keys, subclasses: Subclasses) -> None:
+        self.builder = builder
+        self.keys = keys
+        self.subclasses = subclasses
+        self.behind: dict[int, Any] = {}
+        """id of a face -> the wrapper."""
+        self.faces: dict[int, FakeTensor] = {}
+        """id of a wrapper -> its face."""
+
+    def face_of(self, wrapper: Any) -> FakeTensor:
+        found = self.faces.get(id(wrapper))
+        if found is None:
+            meta = _guards.empty_meta(tuple(wrapper.shape), wrapper.stride(), wrapper.dtype)
+            found = self.builder.fakes.wrap(meta, wrapper.device, wrapper.requires_grad and wrapper.is_leaf)
+            if not wrapper.is_leaf:
+                _guards.fake_history(found)
+            self.faces[id(wrapper)] = found
+            self.behind[id(found)] = wrapper
+            self.keys.exclude(found)  # what is done to it can't be remembered by its metadata
+            self.subclasses.set_class(found, type(wrapper))
+        return found
+
+    def with_wrappers(self, value: Any) -> Any:
+        """Arguments of an operator, as it is run."""
+        return pytree.tree_map_only(FakeTensor, lambda fake: self.behind.get(id(fake), fake), value)
+
+    def with_faces(self, value: Any) -> Any:
+        """What it gave, as the trace knows it."""
+        return pytree.tree_map_only(is_traceable_wrapper_subclass, self.face_of, value)
+
+    def part_names(self, face: FakeTensor) -> list[str]:
+        """The names of the tensors that a wrapper holds."""
+        wrapper = self.behind[id(face)]
+        with torch._C.DisableTorchFunction():
+            names = wrapper.__tensor_flatten__()[0]
+            return [name for name in names if isinstance(getattr(wrapper, name), torch.Tensor)]
+
+    def part(self, face: FakeTensor, name: str) -> FakeTensor:
+        """One of these tensors."""
+        builder = self.builder
+        with torch._C.DisableTorchFunction():
+            found: FakeTensor = self.with_faces(getattr(self.behind[id(face)], name))
+        if builder.node_of(found) is None:
+            node = builder.body.add_node("call_function", getattr, (builder.node_of(face), name))
+            node.meta["stack_trace"] = builder.where()
+            builder.name_outputs(found, node)
+        return found
+
+    def attribute(self, face: FakeTensor, name: str) -> Any:
+        """An attribute of a wrapper that is still there when it is taken apart and made again, or MISSING."""
+        wrapper = self.behind[id(face)]
+        with self.builder.fakes, torch._C.DisableTorchFunction():
+            parts, context = wrapper.__tensor_flatten__()
+            inner = {part: getattr(wrapper, part) for part in parts}
+            again = type(wrapper).__tensor_unflatten__(inner, context, wrapper.shape, wrapper.stride())
+        found, kept = (vars(each).get(name, MISSING) for each in (wrapper, again))
+        same = type(found) is type(kept) and type(found) in ATOMS and found == kept
+        return found if same else MISSING

@@ -54,9 +54,8 @@ class Dim(NamedTuple):
     def constraint(self) -> Any:
         if self.least is not None or self.most is not None:
             upper = self.most if self.most is not None else symbolic_shapes.int_oo
-            return StrictMinMaxConstraint(
-                vr=ValueRanges(lower=self.least or 0, upper=upper), warn_only=not self.demanded
-            )
+            allowed = ValueRanges(lower=self.least or 0, upper=upper)
+            return StrictMinMaxConstraint(vr=allowed, warn_only=not self.demanded)
         return RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
 
 
@@ -150,9 +149,8 @@ class Symbols:
             dynamic_sizes=[kind_of(dims.get(n)) for n in range(tensor.dim())],
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
-        sizes, strides, _ = self.env.create_symbolic_sizes_strides_storage_offset(
-            tensor, At(len(self.inputs)), symbolic_context=context
-        )
+        create = self.env.create_symbolic_sizes_strides_storage_offset
+        sizes, strides, _ = create(tensor, At(len(self.inputs)), symbolic_context=context)
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
         for kind, numbers in (("size", sizes), ("stride", strides)):
             for dim, number in enumerate(numbers):
@@ -182,16 +180,12 @@ class Symbols:
         make = self.env.create_symintnode if symbol.is_integer else self.env.create_symfloatnode
         return make(symbol, hint=None)
 
-    def ask_data(self) -> None:
-        """The graph asks an input for its value."""
-        self.asks_data = True
-
     @contextlib.contextmanager
     def asking_data(self) -> Iterator[None]:
         """Within this, a tensor may be asked for its value, which is a symbol of its own then."""
         env: Any = self.env
         before = env.settings
-        self.ask_data()
+        self.asks_data = True
         env.settings = dataclasses.replace(before, allow_scalar_outputs=True)
         try:
             yield
@@ -225,9 +219,7 @@ class Symbols:
 
     def bindings(self, out: Any) -> Any:
         """What torch's backends want to know about a node that brings symbols about."""
-        if not self.has_fresh:
-            return None
-        return symbolic_shapes.compute_unbacked_bindings(self.env, out)
+        return symbolic_shapes.compute_unbacked_bindings(self.env, out) if self.has_fresh else None
 
     # ---- the end
 
@@ -351,11 +343,8 @@ def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[F
     for fact in facts:
         for name in re.findall(r"\br(\d+)\b", fact.text):
             used.setdefault(name, len(used))
-    shorter = [
-        Fact(re.sub(r"\br(\d+)\b", lambda found: f"r{used[found[1]]}", fact.text), fact.place)
-        for fact in facts
-    ]
-    return [reads[int(name)] for name in used], shorter
+    shorter = lambda text: re.sub(r"\br(\d+)\b", lambda found: f"r{used[found[1]]}", text)
+    return [reads[int(name)] for name in used], [Fact(shorter(text), place) for text, place in facts]
 
 
 def names(text: str) -> str:
@@ -418,11 +407,8 @@ def simplest(value: Any) -> Any:
     """A symbolic result as the program should see it: a number if it is a fixed one, a bool if it can be
     told."""
     cls = type(value)
-    if cls is torch.SymInt:
-        known = value.node.maybe_as_int()
-        return value if known is None else known
-    if cls is torch.SymFloat:
-        known = value.node.maybe_as_float()
+    if cls is torch.SymInt or cls is torch.SymFloat:
+        known = value.node.maybe_as_int() if cls is torch.SymInt else value.node.maybe_as_float()
         return value if known is None else known
     if cls is torch.SymBool and not symbolic_shapes.free_unbacked_symbols(value):
         return settled(value)

@@ -1,4 +1,4 @@
-"""Expressions of symbolic sizes, as torch prints them in Python, taken apart.
+"""Expressions of symbolic sizes, as torch prints them in Python, taken apart; and nodes that compute them.
 
 The same text serves three purposes: a region computes a number with it, a graph gets nodes for it, and
 a guard checks it natively. `fold` is what the last two have in common.
@@ -11,10 +11,16 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.fx
 from torch.utils._sympy.printers import PythonPrinter
+
+from framelift.graph.symbols import settled
+
+if TYPE_CHECKING:
+    from framelift.graph.builder import GraphBuilder
 
 SYNTAX: dict[type[ast.AST], str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"},
@@ -85,7 +91,107 @@ def fold(
 
 
 def operation(names: dict[Any, str], spelling: Any) -> str:
-    found = names.get(spelling)
-    if found is None:
+    if spelling not in names:
         raise UnknownTerm(str(spelling))
-    return found
+    return names[spelling]
+
+
+aten = torch.ops.aten
+PROPERTIES = {"size": aten.sym_size.int, "stride": aten.sym_stride.int}
+PROPERTIES["offset"] = aten.sym_storage_offset.default
+"""What is read of a tensor -> what a graph calls for it."""
+
+
+class NumberNodes:
+    """The nodes of symbolic numbers in the graph of one trace."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+
+    def add_input(self, value: int | float) -> Any:
+        """A number becomes a placeholder; gives the symbol that stands for it."""
+        builder = self.builder
+        whole = builder.bodies[0]
+        node = builder.inputs.placeholder()
+        with torch._C.DisableTorchFunction():
+            symbol = builder.symbolise().number(node, value)
+        builder.inputs.add(node, value, symbol)
+        if type(value) is float:
+            with whole.graph.inserting_after(node):
+                node = whole.add_node("call_method", "item", (node,))
+        whole.terms[symbol.node.expr] = node
+        node.meta["example_value"] = symbol
+        return symbol
+
+    def assume(self, condition: Any) -> None:
+        """A condition on symbols holds from here on; the graph makes sure of it."""
+        with torch._C.DisableTorchFunction():
+            torch._check(condition)
+        self.builder.add_effect(torch._check, (self.term(condition),))
+
+    def bind(self, out: Any, node: torch.fx.Node) -> None:
+        """Symbols for what only the data decides come from the node that looks at it."""
+        symbols, body = self.builder.symbols, self.builder.body
+        assert symbols is not None
+        for symbol, part, dim in symbols.brought_about(out):
+            if symbol not in body.terms:
+                found = node if part is out else body.nodes[id(part)]
+                if dim is not None:
+                    found = body.add_node("call_function", PROPERTIES["size"], (found, dim))
+                body.terms[symbol] = found
+        bindings = symbols.bindings(out)
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+            node.meta["example_value"] = out
+
+    def drop_if_unused(self, symbol: Any) -> None:
+        """The node that a symbol comes from need not run for its own sake."""
+        self.builder.impure.discard(self.builder.body.terms[symbol.node.expr])
+
+    def term(self, value: Any) -> Any:
+        """A symbolic number as an argument of a call: nodes that compute it from the inputs."""
+        expression, terms = value.node.expr, self.builder.body.terms
+        found = terms.get(expression)
+        if found is None:
+            names = {str(symbol): symbol for symbol in expression.free_symbols}
+            try:
+                found = fold(text_of(expression), lambda n: n, lambda n: self.symbol(names[n]), self.apply)
+            except UnknownTerm:
+                return settled(value)
+            if isinstance(found, torch.fx.Node):
+                terms[expression] = found
+                found.meta["example_value"] = value
+        return found
+
+    def apply(self, operation: str, operands: list[Any]) -> Any:
+        target = TARGETS.get(operation)
+        if target is None:
+            raise UnknownTerm(operation)
+        if not any(isinstance(operand, torch.fx.Node) for operand in operands):
+            return target(*operands)
+        return self.builder.body.add_node("call_function", target, tuple(operands))
+
+    def symbol(self, symbol: Any, depth: int | None = None) -> torch.fx.Node:
+        """The node that gives the value of a symbol in the body at a depth, of which it becomes an operand.
+        None: in the one that is being written. It is right behind the inputs: later on the program may change
+        the shape of one."""
+        builder = self.builder
+        depth = len(builder.bodies) - 1 if depth is None else depth
+        symbols, body = builder.symbols, builder.bodies[depth]
+        assert symbols is not None
+        found = body.terms.get(symbol)
+        if found is not None:
+            return found
+        if depth:
+            if not symbol.is_integer and not all(one.takes_floats for one in builder.bodies[1 : depth + 1]):
+                raise UnknownTerm(str(symbol))
+            found = body.add_operand(symbols.of(symbol), self.symbol(symbol, depth - 1))
+        else:
+            read = symbols.reads.get(symbol)
+            if read is None:
+                raise UnknownTerm(str(symbol))
+            with body.graph.inserting_after(builder.inputs.entries[-1].node):
+                tensor = symbols.inputs[read.input].node
+                found = body.add_node("call_function", PROPERTIES[read.kind], (tensor, read.dim))
+        body.terms[symbol] = found
+        return found

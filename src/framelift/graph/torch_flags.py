@@ -19,7 +19,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
 from framelift.graph.builder import GraphBuilder
-from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, describe
+from framelift.graph.functions import describe
 
 c = torch._C
 
@@ -75,11 +75,8 @@ SETTERS: dict[Any, tuple[Callable[[], Any], ...]] = {
 
 GETTERS = tuple(itertools.chain.from_iterable(SETTERS.values()))
 
-CASTING = tuple(
-    functools.partial(get, device)
-    for device in ("cpu", "cuda")
-    for get in (torch.is_autocast_enabled, torch.get_autocast_dtype)
-)
+CASTERS = (torch.is_autocast_enabled, torch.get_autocast_dtype)
+CASTING = tuple(functools.partial(get, device) for device in ("cpu", "cuda") for get in CASTERS)
 
 
 def setting_of(setter: Any) -> tuple[Any, ...]:
@@ -184,10 +181,6 @@ class TorchFlags:
         self.operator_flags: Settings | None = None
         """Those of the recorded operators, if the program has set any of them."""
 
-    def begin(self, began: TorchState) -> None:
-        """The flags that the program had at the beginning."""
-        self.began = began
-
     def enter(self) -> None:
         self.grad_before = torch.is_grad_enabled()
         self.read()
@@ -245,20 +238,3 @@ class TorchFlags:
         with torch._C.DisableTorchFunction():
             torch._C._set_grad_enabled(enabled)
         self.read()
-
-
-def drop_redundant_setters(graph: torch.fx.Graph, grad: Any) -> None:
-    """A setter that the next one overrules, or that says what holds already, does nothing. `grad`: whether
-    gradients are on at the beginning."""
-    pending: torch.fx.Node | None = None
-    for node in list(graph.nodes):
-        if node.target in GRAD_SETTERS:
-            if pending is not None:
-                graph.erase_node(pending)
-            pending = node
-        elif node.op != "placeholder" and pending is not None:
-            if pending.args[0] is grad:
-                graph.erase_node(pending)
-            grad, pending = pending.args[0], None
-        if node.target in CONTEXTS or node.target in CONTEXTS.values():
-            grad = None  # inference mode switches gradients too

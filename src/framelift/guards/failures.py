@@ -18,11 +18,19 @@ from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
 from framelift.core.weakly import there
-from framelift.guards.guard import Guard, is_of_a_number, number
+from framelift.guards.guard import Guard, is_of_a_number, located, number
 from framelift.guards.kinds import Check
-from framelift.guards.shapes import NamedRead
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name, shorten, written
+
+
+@dataclass(frozen=True)
+class NamedRead:
+    """What is read of an input, in words."""
+
+    text: str
+    subject: str
+    cause: Cause
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +50,7 @@ class Failure:
     @property
     def where(self) -> str:
         """`file:line: expression`, empty where that is not known."""
-        if self.place is None:
-            return ""
-        expression = self.place.expression
-        where = f"{self.place.code.co_filename}:{self.place.line}"
-        return f"{where}: {expression}" if expression else where
+        return "" if self.place is None else self.place.where
 
 
 # ---- what failed
@@ -65,14 +69,14 @@ def of_guard(guard: Guard, found: Any) -> Failure:
     else:
         says = guard.check.found
         shown_found, cause = says if isinstance(says, str) else says(found), cause_of(guard)
-    return Failure(
-        located(text, guard.source), shorten(shown_found), cause, shorten(subject), guard.user_place
-    )
+    text = located(text, guard.source)
+    return Failure(text, shorten(shown_found), cause, shorten(subject), guard.user_place)
 
 
 def of_access(source: Source, guards: list[Guard]) -> Failure:
     """The value that a path leads to is not there (any more)."""
-    place = next((guard.user_place for guard in guards if leads_through(guard.source, source)), None)
+    through = (guard for guard in guards if any(at is source for at in guard.source.path()))
+    place = next((guard.user_place for guard in through), None)
     exists = located(source.access.exists, source)
     text = exists.format(s=source, b=source.base, k=source.key, w=written(source.key))
     return Failure(text, "no such thing", causes.PRESENCE, str(source), place)
@@ -109,7 +113,6 @@ def of_shape(fact: str, place: Place | None, found: list[tuple[NamedRead, int | 
 
 
 # ---- torch's state
-
 
 SWITCHES = {
     "grad mode": "torch.is_grad_enabled()",
@@ -205,15 +208,3 @@ BY_CLASS: list[tuple[Any, Cause]] = [
     ((tuple, frozenset, range, slice), causes.FLAG),
 ]
 """The kind of cause when a value was compared: that of the first that fits."""
-
-
-def located(text: str, source: Source) -> str:
-    function = source.function
-    return f"{text} (in {function})" if function else text
-
-
-def leads_through(source: Source, place: Source) -> bool:
-    at: Source | None = source
-    while at is not None and at is not place:
-        at = at.base
-    return at is place

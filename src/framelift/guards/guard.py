@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.breaks import Place
+from framelift.core.errors import UserError
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.core.weakly import there, weakly
 from framelift.guards.kinds import Access, Check
@@ -35,8 +36,7 @@ class Guard:
 
     def __str__(self) -> str:
         """As the user would write it; of a variable of an inner frame, with that function's name."""
-        function = self.source.function
-        return f"{self.text} (in {function})" if function else self.text
+        return located(self.text, self.source)
 
     @property
     def text(self) -> str:
@@ -46,6 +46,11 @@ class Guard:
         if self.check is Check.IS and type(self.expected) is bool:
             text = Check.EQUAL.text
         return text.format(s=self.source, e=self.check.operand.text(self.expected))
+
+
+def located(text: str, source: Source) -> str:
+    function = source.function
+    return f"{text} (in {function})" if function else text
 
 
 def is_of_a_number(source: Source) -> bool:
@@ -105,3 +110,42 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
         elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
             found.setdefault(guard.source, VARIES)
     return {str(source): value for source, value in found.items()}
+
+
+@dataclass(frozen=True)
+class GuardFilterEntry:
+    """A guard, as the `guard_filter_fn` of `compile` sees it."""
+
+    name: str
+    """What it is about: `x`, `self.scale`."""
+    guard_type: str
+    """The kind of fact: `TENSOR`, `TYPE`, `EQUAL`, `IS`..."""
+    value: Any
+    """What is expected."""
+    is_global: bool
+    text: str
+    """As messages write it: `n == 2`."""
+
+
+GuardFilter = Callable[[list[GuardFilterEntry]], Sequence[bool]]
+
+
+def thinned(guards: list[Guard], keeps: GuardFilter | None, sources: list[Source]) -> list[Guard]:
+    """The guards that the filter keeps. A guard also stays if other values are reached through its source."""
+    if keeps is None:
+        return guards
+    entries = list(map(filter_entry, guards))
+    try:
+        kept = list(keeps(entries))
+    except Exception as error:
+        raise UserError(f"guard_filter_fn raised {type(error).__name__}: {error}") from error
+    if len(kept) != len(guards):
+        raise UserError(f"guard_filter_fn gave {len(kept)} answers for {len(guards)} guards")
+    bases = {at.base for source in (*sources, *(guard.source for guard in guards)) for at in source.path()}
+    return [guard for guard, wanted in zip(guards, kept, strict=True) if wanted or guard.source in bases]
+
+
+def filter_entry(guard: Guard) -> GuardFilterEntry:
+    ways = {at.access for at in guard.source.path()}
+    is_global = Access.GLOBALS in ways and not ways & {Access.ARG, Access.FUNC}
+    return GuardFilterEntry(str(guard.source), guard.check.name, there(guard.expected), is_global, str(guard))

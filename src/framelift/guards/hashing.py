@@ -15,9 +15,7 @@ from framelift.core import policy
 from framelift.graph.symbols import SYMBOLIC
 
 COMMON_KEYS = frozenset({str, int, bool, type(None), float, bytes})
-QUESTIONS = frozenset(
-    {hash, isinstance, len, id, type, tuple, frozenset, str, repr, bool, int, NotImplemented}
-)
+QUESTIONS = (hash, isinstance, len, id, type, tuple, frozenset, str, repr, bool, int, NotImplemented)
 WRITES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_SUBSCR")
 
 
@@ -52,9 +50,9 @@ def only_looks(key: Any) -> bool:
 
 def may_raise(method: Any) -> bool:
     """Whether a method of the program's raises where it finds its object in some state."""
-    return is_programs(method) and any(
-        step.opname == "RAISE_VARARGS" for step in dis.get_instructions(method)
-    )
+    if not is_programs(method):
+        return False
+    return any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(method))
 
 
 def may_be_called_again(method: Any) -> bool:

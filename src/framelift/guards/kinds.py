@@ -15,14 +15,7 @@ from framelift import _guards
 from framelift.core import causes
 from framelift.core.causes import Cause
 from framelift.core.weakly import there, weakly
-from framelift.guards.value_texts import (
-    full_name,
-    shown,
-    shown_length,
-    type_name,
-    written,
-    written_list,
-)
+from framelift.guards.value_texts import full_name, shown, shown_length, type_name, written, written_list
 
 Keep = Callable[[Any], Any]
 """What is kept of an object once the native program has been made: entries must not keep it alive."""

@@ -1,11 +1,16 @@
 """Compiles guards into a native program: a flat walk over the sources, shared prefixes once.
 
 The same walk yields the region's inputs. `GuardProgram.failure` says which fact did not hold.
+
+A fact about sizes and numbers is an expression over what is read of the inputs (`graph.symbols`). The native
+walk evaluates it with 64-bit integers and doubles; where that is not exact, the fact does not hold, and the
+call is looked at anew.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,14 +18,16 @@ from typing import Any
 import torch
 
 from framelift import _guards
+from framelift.core import causes
 from framelift.core.breaks import Place
+from framelift.core.causes import Cause
 from framelift.core.sentinels import MISSING
-from framelift.graph.symbols import Fact, Read
+from framelift.graph.symbols import Fact, Read, Symbols
+from framelift.graph.terms import UnknownTerm, fold
 from framelift.guards import failures
-from framelift.guards.failures import Failure
+from framelift.guards.failures import Failure, NamedRead
 from framelift.guards.guard import ClassGuard, Guard, relied_on
 from framelift.guards.kinds import Access, Check
-from framelift.guards.shapes import READS, NamedRead, Step, in_words, named
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name
 
@@ -98,18 +105,14 @@ class GuardProgram:
 
     def shape_failure(self, index: int, values: Sequence[int | float] | None) -> Failure:
         fact, place = self.shapes[index]
-        if values is None:
-            return failures.of_shape(fact, place, None)
-        about = [(self.shape_reads[n], values[n]) for n in self.shape_reads_of[index]]
+        reads = self.shape_reads_of[index]
+        about = None if values is None else [(self.shape_reads[n], values[n]) for n in reads]
         return failures.of_shape(fact, place, about)
 
     def holder_of(self, args: Sequence[Any], tensor: Any) -> Source | None:
         """The argument that a tensor is, if it is one."""
-        for guard in self.guards:
-            source = guard.source
-            if source.access is Access.ARG and args[source.operand] is tensor:
-                return source
-        return None
+        arguments = (guard.source for guard in self.guards if guard.source.access is Access.ARG)
+        return next((source for source in arguments if args[source.operand] is tensor), None)
 
 
 def build(
@@ -133,16 +136,12 @@ def build(
             program.by_node.append((source, []))
         return at
 
-    for guard in sorted(
-        guards, key=lambda guard: guard.check is not Check.TENSOR or guard.source.access is not Access.ARG
-    ):
+    is_tensor_argument = lambda guard: guard.check is Check.TENSOR and guard.source.access is Access.ARG
+    for guard in sorted(guards, key=is_tensor_argument, reverse=True):
         at = place(guard.source)
         expected = guard.expected
         if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):
-            other = place(expected)
-            if other > at:
-                at, other = other, at
-            expected = other
+            expected, at = sorted((at, place(expected)))
         nodes[at][3].append((guard.check.code, expected))
         program.by_node[at][1].append(guard)
     for slot, source in enumerate(inputs):
@@ -176,8 +175,95 @@ def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[So
 def storage_groups(tensors: list[tuple[int, torch.Tensor]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Which input slots hold tensors that share memory: (slots, group of each)."""
     groups: dict[int, int] = {}
-    slots, numbers = [], []
-    for slot, tensor in tensors:
-        slots.append(slot)
-        numbers.append(groups.setdefault(tensor.untyped_storage()._cdata, len(groups)))
-    return tuple(slots), tuple(numbers)
+    numbers = [groups.setdefault(tensor.untyped_storage()._cdata, len(groups)) for _, tensor in tensors]
+    return tuple([slot for slot, _ in tensors]), tuple(numbers)
+
+
+# ---- facts about sizes and numbers
+
+
+Step = tuple[str, Any]
+"""Of an expression in postfix form: an operation, or `read` or `constant` with its operand."""
+
+
+@dataclass(frozen=True)
+class ReadKind:
+    """What can be read of an input."""
+
+    code: int
+    text: str
+    """As a user writes it, with the input and the dimension."""
+    subject: str
+    """What causes are about, with the same."""
+    cause: Cause
+
+
+SIZE_TEXT = "{0}.shape[{1}]"
+READS = {
+    "number": ReadKind(_guards.READ_NUMBER, "{0}", "{0}", causes.INT),
+    "size": ReadKind(_guards.READ_SIZE, SIZE_TEXT, SIZE_TEXT, causes.SIZE),
+    "stride": ReadKind(_guards.READ_STRIDE, "{0}.stride()[{1}]", "{0}", causes.STRIDE),
+}
+
+
+def named(read: Read, sources: list[Source]) -> NamedRead:
+    kind, place = READS[read.kind], (sources[read.input], read.dim)
+    return NamedRead(kind.text.format(*place), kind.subject.format(*place), kind.cause)
+
+
+def steps_of(text: str) -> list[Step]:
+    """An expression in postfix form. Raises UnknownTerm where there is no native operation."""
+
+    def apply(operation: str, operands: list[list[Step]]) -> list[Step]:
+        return [*(step for operand in operands for step in operand), (operation, None)]
+
+    def constant(value: int | float) -> list[Step]:
+        if type(value) is int and value.bit_length() > 63:
+            raise UnknownTerm(str(value))
+        return [("constant", int(value) if type(value) is bool else value)]
+
+    return fold(text, constant, lambda name: [("read", int(name[1:]))], apply)
+
+
+def in_words(text: str, sources: list[Source], reads: list[Read]) -> str:
+    """A fact as the user would write it."""
+    return re.sub(r"\br(\d+)\b", lambda match: named(reads[int(match[1])], sources).text, text)
+
+
+def checkable(reads: list[Read], facts: list[Fact], symbols: Symbols) -> list[tuple[Fact, list[Step]]]:
+    """The facts with their native form; where one has none, all must be just as it was."""
+    try:
+        return [(fact, steps_of(fact.text)) for fact in facts]
+    except UnknownTerm:
+        exact = [Fact(f"r{n} == {symbols.value(read)}", None) for n, read in enumerate(reads)]
+        return [(fact, steps_of(fact.text)) for fact in exact]
+
+
+def definite(fact: Fact, reads: list[Read]) -> Read | None:
+    """What the fact leaves only one value for."""
+    found = re.fullmatch(r"r(\d+) == -?[\d.e+-]+", fact.text)
+    read = reads[int(found[1])] if found else None
+    return None if read is None or read.kind == "stride" else read
+
+
+def violations(symbols: Symbols, sources: list[Source]) -> str:
+    """Which marked dimensions may not be all that they are marked to be, and what in the program says so."""
+    lines = []
+    for n, entry in enumerate(symbols.inputs):
+        for dim, constraint in enumerate(entry.context.constraint_sizes if entry.context else ()):
+            if constraint is None:
+                continue
+            needs = symbols.needs(entry, dim)
+            if needs:
+                lines.append(f"{sources[n]}.shape[{dim}] is marked dynamic{allowed(constraint)}, but:")
+                lines += [f"  the program needs {text}{origin(place)}" for text, place in needs]
+    return "\n".join(lines)
+
+
+def origin(place: Place | None) -> str:
+    return "" if place is None else f"    # {place.where}"
+
+
+def allowed(constraint: Any) -> str:
+    limits = getattr(constraint, "vr", None)
+    return "" if limits is None else f" (from {limits.lower} to {limits.upper})".replace("int_oo", "any size")

@@ -6,13 +6,17 @@ itself as the Python expression that a user would write.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
+from framelift.bytecode import slot_names
+from framelift.bytecode.extend import FREE
+from framelift.bytecode.resume import INNER, MADE, Origin, called_by, origin_of
 from framelift.core.weakly import there
 from framelift.guards.hashing import COMMON_KEYS, hashes_itself
 from framelift.guards.kinds import Access
 from framelift.guards.value_texts import written
-from framelift.guards.variables import Variable
 
 REGISTRIES = frozenset({"_modules", "_parameters", "_buffers"})
 """Dictionaries in which a module keeps what users write as its attributes and items."""
@@ -34,14 +38,19 @@ class Source:
     def child(self, access: Access, key: Any = None) -> Source:
         """The source reached from this one; the same one each time."""
         cls = type(key)
-        if cls not in COMMON_KEYS and (key.__hash__ is None or hashes_itself(key)):
-            index = (access, id(key), cls)
-        else:
-            index = (access, key, cls)
+        by_id = cls not in COMMON_KEYS and (key.__hash__ is None or hashes_itself(key))
+        index = (access, id(key) if by_id else key, cls)
         found = self.children.get(index)
         if found is None:
             found = self.children[index] = Source(self, access, key)
         return found
+
+    def path(self) -> Iterator[Source]:
+        """This source, its base, the base of that, and so on."""
+        at: Source | None = self
+        while at is not None:
+            yield at
+            at = at.base
 
     @property
     def root(self) -> Source:
@@ -69,13 +78,8 @@ class Source:
     @property
     def function(self) -> str:
         """The function whose variable the path begins at, where that is not the frame's own."""
-        at: Source | None = self
-        while at is not None:
-            variable = at.variable
-            if variable is not None:
-                return variable.function
-            at = at.base
-        return ""
+        variables = (at.variable for at in self.path())
+        return next((variable.function for variable in variables if variable is not None), "")
 
     def let_go(self) -> None:
         """Keeps only what messages need of the key."""
@@ -124,9 +128,9 @@ def member(owner: Source, name: str) -> str:
 
 
 def is_namespace(source: Source) -> bool:
-    return source.access in (Access.GLOBALS, Access.SCOPE) or (
-        source.access is Access.CONST and isinstance(source.key[1], dict)
-    )
+    if source.access is Access.CONST:
+        return isinstance(source.key[1], dict)
+    return source.access in (Access.GLOBALS, Access.SCOPE)
 
 
 class Root:
@@ -161,3 +165,58 @@ class Root:
         if found is None:
             found = self.top.children[index] = Source(None, Access.CONST, (name, value))
         return found
+
+
+STACK = ".stack"
+
+
+class Variable(str):
+    """The name of something that a resume function is handed: what was on the stack, and what its inner
+    frames had beside its own variables. All of it is an argument to CPython, and a variable to the user."""
+
+    __slots__ = ("function", "inner")
+
+    function: str
+    """Whose variable it is, if that is an inner frame's."""
+    inner: tuple[Variable, ...]
+    """For all that an inner frame is handed, which is a tuple: the names of the items."""
+
+
+def make_variable(name: str, function: str, inner: tuple[Variable, ...] = ()) -> Variable:
+    made = Variable(name)
+    made.function, made.inner = function, inner
+    return made
+
+
+def variables(code: CodeType) -> list[str]:
+    """The names of a function's slots."""
+    origin = origin_of(code)
+    return slot_names(code) if origin is None else list(resumed(code, origin, ""))
+
+
+def resumed(code: CodeType, origin: Origin, function: str) -> tuple[Variable, ...]:
+    return tuple([variable(code, origin, name, function) for name in slot_names(code)])
+
+
+def variable(code: CodeType, origin: Origin, name: str, function: str) -> Variable:
+    called = called_by(code)
+    if name == INNER and called is not None:
+        inner, whose = origin_of(called.__code__), called.__code__.co_qualname
+        names = () if inner is None else resumed(called.__code__, inner, whose)
+        return make_variable(f"<variables of {whose}>", function, names)
+    if name.startswith(FREE):
+        name = origin.body.code.co_freevars[int(name[len(FREE) :])]
+    elif name == MADE:
+        name = "<new object>"
+    elif name.startswith(STACK):
+        name = about_to_be_stored(code, origin, name) or f"<unnamed value {name.removeprefix(STACK)}>"
+    return make_variable(name, function)
+
+
+def about_to_be_stored(code: CodeType, origin: Origin, name: str) -> str | None:
+    """The variable that takes what is on top of the stack: of a loop, say, whose next round begins."""
+    top = [name for name in slot_names(code) if name.startswith(STACK)][-1]
+    body, at = origin.body, origin.at
+    if name != top or origin.waits or body.name(at) not in ("STORE_FAST", "STORE_DEREF"):
+        return None
+    return slot_names(body.code)[body.arguments[at]]

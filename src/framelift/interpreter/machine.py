@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from framelift import _frame
 from framelift.bytecode import Decoded
 from framelift.bytecode.resume import last_instruction
-from framelift.core.per_code import PerCode
 from framelift.core.sentinels import MISSING, Sentinel
+from framelift.core.weakly import PerCode
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import add_entry
 from framelift.interpreter.world import W

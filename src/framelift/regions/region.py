@@ -25,10 +25,16 @@ from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.graph.contexts import enter, leave, leave_inference_modes, leave_statements
-from framelift.graph.data_reassignment import set_memory
-from framelift.graph.inputs import as_input, is_converted
-from framelift.graph.modes import put_modes_aside, put_modes_back
+from framelift.graph.builder import as_input, is_converted
+from framelift.graph.contexts import (
+    enter,
+    leave,
+    leave_inference_modes,
+    leave_statements,
+    put_modes_aside,
+    put_modes_back,
+)
+from framelift.graph.effects import set_memory
 from framelift.graph.torch_flags import TorchState, set_flags
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source

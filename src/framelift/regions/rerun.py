@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from framelift import _frame
-from framelift.core.counters import counters
 from framelift.core.errors import FrameliftError
+from framelift.core.records import counters
 from framelift.graph.contexts import leave_statements
 
 log = logging.getLogger(__name__)

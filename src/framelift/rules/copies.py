@@ -11,7 +11,7 @@ from typing import Any
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.sentinels import MISSING
-from framelift.graph.data_reassignment import DATA
+from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve

@@ -10,8 +10,8 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.graph import op_memory
+from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC
-from framelift.graph.wrappers import is_wrapper_class
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.trace.type_rules import type_rule

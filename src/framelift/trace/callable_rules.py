@@ -25,9 +25,9 @@ import torch
 from framelift.core import breaks, policy
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Reason
-from framelift.core.per_code import PerCode
+from framelift.core.weakly import PerCode
 from framelift.graph.functions import LEGACY
-from framelift.graph.wrappers import is_wrapper_class
+from framelift.graph.subclasses import is_wrapper_class
 from framelift.interpreter.served import SERVED, Handler, by_signature
 
 if TYPE_CHECKING:

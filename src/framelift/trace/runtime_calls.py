@@ -23,8 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
-from framelift.graph.arguments import gather
-from framelift.graph.functions import describe
+from framelift.graph.functions import describe, tensors_of
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
@@ -201,7 +200,7 @@ class RuntimeCalls:
         if self.is_default(generator):
             return recorder.call(fn, tuple(args), kwargs)
         given = (*args, *kwargs.values())
-        if fn not in FACTORIES or not all(map(self.is_fixed, given)) or tensors_in(given) or "out" in kwargs:
+        if fn not in FACTORIES or not all(map(self.is_fixed, given)) or tensors_of(given) or "out" in kwargs:
             raise Break(breaks.RANDOM, f"{describe(fn)} of tensors, with a torch.Generator")
         if torch.is_inference_mode_enabled() or recorder.modes.active:
             raise Break(breaks.RANDOM, f"{describe(fn)} with a torch.Generator, in a context of torch's")
@@ -210,12 +209,6 @@ class RuntimeCalls:
             example = fn(*args, **kwargs, generator=self.twin(generator))
             options = {**kwargs, "dtype": example.dtype, "generator": generator}
         return self.tensor(example, self.note(fn, tuple(args), options))
-
-
-def tensors_in(values: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    gather(values, found)
-    return found
 
 
 FACTORIES = frozenset({torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal})

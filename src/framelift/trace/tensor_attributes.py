@@ -14,7 +14,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
-from framelift.graph.data_reassignment import set_data
+from framelift.graph.effects import set_data
 from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
 from framelift.graph.functions import METADATA
 from framelift.graph.subclasses import overrides

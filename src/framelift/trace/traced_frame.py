@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.bytecode import slot_names
 from framelift.bytecode.resume import INNER, called_by
 from framelift.guards.kinds import Access
-from framelift.guards.sources import Source
-from framelift.guards.variables import STACK
+from framelift.guards.sources import STACK, Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
 

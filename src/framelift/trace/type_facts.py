@@ -7,8 +7,7 @@ import types
 
 import torch
 
-from framelift.core.per_code import PerCode
-from framelift.core.weakly import HEAP_TYPE
+from framelift.core.weakly import HEAP_TYPE, PerCode
 
 IMMUTABLE_TYPE = 1 << 8
 NOT_INSTANTIABLE = 1 << 7

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from framelift.core.per_code import PerCode
+from framelift.core.weakly import PerCode
 from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.trace.abstract_values import AbstractValues

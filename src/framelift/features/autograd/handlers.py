@@ -84,7 +84,7 @@ def accumulate(world: Any, leaf: Any, grad: Any, differentiable: bool) -> None:
             recorder.call(Tensor.add_, (before, grad), {})
         return
     if id(leaf) in recorder.histories.retained:
-        recorder.histories.share_gradient(grad)  # it goes on through the history
+        recorder.histories.shared_gradients.add(id(grad))  # it goes on through the history
     layout = recorder.histories.layout_of_grad(leaf, grad)
     if layout is not None:
         made = recorder.call(torch.empty_strided, *layout)
@@ -104,7 +104,7 @@ def serve_retain_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) ->
         return None
     if id(tensor) in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, "Tensor.retain_grad on a tensor from outside")
-    world.recorder.histories.retain_grad(tensor)
+    world.recorder.histories.retained[id(tensor)] = tensor
     return None
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from framelift import _guards
-from framelift.graph.wrappers import is_wrapper_class
+from framelift.graph.subclasses import is_wrapper_class
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity

@@ -20,13 +20,13 @@ from torch.utils import checkpoint as checkpoints
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
+from framelift.graph.functions import tensors_of
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import OPERATORS, body, breaks_named
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
-from framelift.trace.runtime_calls import tensors_in
 
 SETTINGS = {
     name: parameter.default
@@ -99,7 +99,7 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
     with body(world, what, floats=True) as made:
         with breaks_named(what):
             out = world.calls.invoke(function, *args, **kwargs)
-        tensors = list({id(value): value for value in tensors_in(world.materialize.for_torch(out))}.values())
+        tensors = list({id(value): value for value in tensors_of(world.materialize.for_torch(out))}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
         if calls_operators(made.graph, made.modules):
             raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
@@ -110,7 +110,7 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
     pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
     if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
         why = f"gradients through {what}, which draws random numbers"
-        recorder.histories.refuse_gradients(breaks.RANDOM, why)
+        recorder.histories.refused = breaks.RANDOM, why
     given = (recorder.builder.body.add_module("checkpointed", module), *made.outer_nodes)
     recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
     return out

@@ -95,7 +95,7 @@ def refuse_numbers(branch: Traced) -> None:
 @captures(while_loop_op)
 def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()) -> Any:
     name, recorder = "while_loop", world.recorder
-    recorder.builder.symbolise().ask_data()  # torch's rule for gradients has a tensor for a counter
+    recorder.builder.symbolise().asks_data = True  # torch's rule for gradients has a tensor for a counter
     start = given(world, name, carried)
     rest = given(world, name, additional)
     for n, one in enumerate(start):
@@ -174,7 +174,7 @@ def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
 def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "scan", world.recorder
     # the backend gets sizes as they are, for torch's rule for gradients; Inductor makes it a loop that counts
-    recorder.builder.symbolise().ask_data()
+    recorder.builder.symbolise().asks_data = True
     start, batches = (dense(recorder, given(world, name, values)) for values in (init, xs))
     rest = given(world, name, additional_inputs)
     examples = [fresh(recorder, one) for one in start] + [first(recorder, batch) for batch in batches]

@@ -72,11 +72,12 @@ def indices(recorder: Any, query: Any) -> list[Any]:
 
 
 def modification(world: Any, role: str, fn: Any, inputs: list[Any], buffers: Any) -> Traced:
-    before = world.recorder.index_by(torch.Tensor.__getitem__)
+    recorder = world.recorder
+    before, recorder.indexing = recorder.indexing, torch.Tensor.__getitem__
     try:
         body = traced(world, NAME, role, fn, [*inputs, *buffers], inputs, bare=True, aliases=True)
     finally:
-        world.recorder.index_by(before)
+        recorder.indexing = before
     if body.body.draws:
         raise Break(breaks.RANDOM, body.name)
     if len(body.leaves) != 1 or not body.tensors:
@@ -121,12 +122,12 @@ class Elements:
 
 @captures(Elements.__enter__)
 def serve_enter(world: Any, mode: Any) -> None:
-    world.recorder.index_by(element)
+    world.recorder.indexing = element
 
 
 @captures(Elements.__exit__)
 def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
-    world.recorder.index_by(opened(mode).before)
+    world.recorder.indexing = opened(mode).before
 
 
 # by its name: torch's flex_attention enters it

@@ -96,7 +96,8 @@ def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
     """The call that the graph makes. What the body gave when it was traced is what it gives."""
     made, builder = region.body, recorder.builder
     with torch._C.DisableTorchFunction():
-        name = builder.region_name((grad, *signature(made.graph, made.modules)))
+        what, names = (grad, *signature(made.graph, made.modules)), builder.region_names
+        name = names.setdefault(what, f"region_{len(names)}")
     given = (builder.body.share_module(name, made), name, *made.outer_nodes)
     builder.add_call(invoked, given, tuple(region.tensors))
 

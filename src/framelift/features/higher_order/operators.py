@@ -16,15 +16,13 @@ from torch._prims.rng_prims import graphsafe_run_with_rng_state, run_and_save_rn
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.arguments import gather
+from framelift.graph.functions import tensors_of
 from framelift.trace.bodies import captures
 
 
 def refuse_gradients(name: str, given: Any) -> None:
-    tensors: list[torch.Tensor] = []
-    gather(given, tensors)
     with torch._C.DisableTorchFunction():
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors_of(given)):
             raise Break(breaks.BODIES, f"{name}: an operand is differentiated, for which torch has no rule")
 
 

@@ -140,7 +140,7 @@ def serve_backward_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) 
         raise Break(breaks.GRADIENTS, "backward hooks of a module in a function that an operator is given")
     found = TracedHook(*args, **kwargs)
     found.node = world.recorder.builder.body.add_node("call_function", HookOfBodies, ())
-    world.recorder.builder.run_once()
+    world.recorder.builder.runs_once = True
     return found
 
 
@@ -258,7 +258,7 @@ def body_of(world: Any, operator: str, function: Any, given: list[Any], inputs: 
 
 def note_if_it_matters(world: Any, hook: TracedHook, found: Traced) -> None:
     if not is_zero_preserving(found.body):
-        world.recorder.histories.add_hook(hook.node)
+        world.recorder.histories.hooks.add(hook.node)
 
 
 def as_arguments(world: Any, found: Traced) -> tuple[Any, tuple[Any, ...]]:

@@ -83,9 +83,9 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     module = builder.body.add_module("hook", found.body.module())
     given = (builder.node_of(tensor), module, *found.body.outer_nodes)
     node: torch.fx.Node = builder.add_call(hook_gradient, given, None, pure=False)
-    builder.run_once()
+    builder.runs_once = True
     if not is_zero_preserving(found.body):
-        recorder.histories.add_hook(node)
+        recorder.histories.hooks.add(node)
     return node
 
 
@@ -98,13 +98,13 @@ def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return interpreted(f, RemovableHandle.remove, args, kwargs)
     if handle.node is not None:
         while handle.node in recorder.builder.moved:
-            recorder.histories.remove_hook(handle.node)
+            recorder.histories.hooks.discard(handle.node)
             handle.node = recorder.builder.moved[handle.node]
         graph = handle.node.graph
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
         if recorder.histories.replayed or any(node.target is torch.autograd.grad for node in later):
             raise Break(breaks.GRADIENTS, "a hook removed after gradients were computed")
-        recorder.histories.remove_hook(handle.node)
+        recorder.histories.hooks.discard(handle.node)
         recorder.builder.remove(handle.node)
         handle.node = None
     return None

@@ -43,7 +43,7 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.inputs.note_array()
+    world.recorder.inputs.arrays += 1
     fake = world.runtime_calls.tensor(
         tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
     )
