@@ -32,6 +32,7 @@ from framelift.rules.constants import wrap_by_identity
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.type_rules import type_rule
+from framelift.trace.world import TraceWorld
 
 OPTIONS = ("num_warps", "num_stages", "num_consumer_groups", "num_buffers_warp_spec", "num_cpu_threads")
 """What a launch may say of how it is compiled, which is part of a configuration otherwise."""
@@ -133,7 +134,7 @@ def unsupported(what: str) -> Break:
 class Launch:
     """One launch of a kernel, and how it is written down."""
 
-    def __init__(self, world: Any, kernel: Any, grid: Any) -> None:
+    def __init__(self, world: TraceWorld, kernel: Any, grid: Any) -> None:
         self.world, self.grid = world, grid
         check_kernel(kernel)
         self.kernel = kernel

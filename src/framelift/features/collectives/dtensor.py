@@ -17,8 +17,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.autograd.handlers import bound
-from framelift.features.collectives.groups import for_facts, getters, serve_facts
+from framelift.features.collectives.groups import bound, for_facts, getters, serve_facts
 from framelift.features.collectives.values import know_distributed, know_placements
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
@@ -36,8 +35,8 @@ def serve_method(method: Any, tensor: str) -> None:
     signature = inspect.signature(method)
 
     @serve(method)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        world, recorder = f.world, f.world.recorder
         given = {name: for_facts(world, value) for name, value in bound(signature, args, kwargs).items()}
         fake = given.pop(tensor)
         if type(fake) is not FakeTensor:
@@ -47,14 +46,11 @@ def serve_method(method: Any, tensor: str) -> None:
         if given.get("device_mesh", fake) is None and method not in OF_ITS_MESH:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__} with the mesh that is current")
         mesh = given.get("device_mesh")
-        if (
-            mesh is not None
-            and world.inputs.source_of(mesh) is not None
-            and world.recorder.builder.add_object(mesh)
-        ):
+        from_outside = mesh is not None and world.inputs.source_of(mesh) is not None
+        if from_outside and recorder.builder.add_object(mesh):
             del given["device_mesh"]
-            return world.recorder.call_opaque(with_given(method, given), (fake, mesh), {})
-        return world.recorder.call_opaque(with_given(method, given), (fake,), {})
+            return recorder.call_opaque(with_given(method, given), (fake, mesh), {})
+        return recorder.call_opaque(with_given(method, given), (fake,), {})
 
 
 def with_given(method: Any, given: dict[str, Any]) -> Any:
@@ -76,7 +72,7 @@ for _method in (DTensor.to_local, DTensor.redistribute, DTensor.full_tensor):
 
 def serve_as_refused(function: Any) -> None:
     @serve(function)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
         raise Break(breaks.DISTRIBUTED, f"{function.__module__}.{function.__qualname__}")
 
 

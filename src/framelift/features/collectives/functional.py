@@ -45,8 +45,8 @@ serve_facts(*own_functions(functional, "_group_or_group_name"))  # torch 2.13's
 
 
 @serve(getattr(functional, RESOLVING))
-def serve_resolve_group(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_resolve_group(f: TraceFrame, group: Any, tag: Any = "") -> Any:
     """The group, or its name, of what stands for one."""
-    if type(opened(args[0] if args else kwargs["group"])) is list:
+    if type(opened(group)) is list:
         raise Break(breaks.DISTRIBUTED, "a list of ranks for a group, which may have to be made")
-    return fact(f, getattr(functional, RESOLVING), args, kwargs)
+    return fact(f.world, getattr(functional, RESOLVING), group, tag)

@@ -1,4 +1,4 @@
-"""Process groups and device meshes: what is asked of them is folded, what asks the registry is interpreted.
+"""Calls of process groups and device meshes: their answers are constants; torch's registry is interpreted.
 
 `dist.get_rank()` and its kin are Python over torch's registry of groups; what they read there is guarded. A
 mesh is Python over tensors of its own, which are no business of a graph: its methods run as they are.
@@ -7,6 +7,7 @@ mesh is Python over tensors of its own, which are no business of a graph: its me
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import types
 from typing import Any
@@ -21,26 +22,26 @@ from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
 from framelift.trace.type_rules import rule_of_type
+from framelift.trace.world import TraceWorld
 
 native = _frame.native
 
 
-def for_facts(world: Any, value: Any) -> Any:
+def for_facts(world: TraceWorld, value: Any) -> Any:
     """An argument as C would be shown it; a group or mesh is itself."""
     value = opened(value)
     return value if rule_of_type(type(value)).by_identity else world.materialize.for_c(value)
 
 
-def fact(f: TraceFrame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What a group or mesh says of itself, which it always will."""
-    world: Any = f.world
+def fact(world: TraceWorld, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """What a function says of a group or a mesh. It says the same each time."""
     given = [for_facts(world, value) for value in args]
     named = {name: for_facts(world, value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction():
         return known(world, native(fn, *given, **named))
 
 
-def known(world: Any, value: Any) -> Any:
+def known(world: TraceWorld, value: Any) -> Any:
     """The groups and meshes in a result are from outside, wherever they were found."""
     if type(value) is list:
         return [known(world, item) for item in value]
@@ -56,7 +57,20 @@ def unwrapped(function: Any) -> Any:
 
 def serve_facts(*functions: Any) -> None:
     for function in map(unwrapped, functions):
-        serve(function)(lambda f, args, kwargs, fn=function: fact(f, fn, args, kwargs))
+        serve_fact(function)
+
+
+def serve_fact(function: Any) -> None:
+    @serve(function)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        return fact(f.world, function, *args, **kwargs)
+
+
+def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names of the parameters, which differ between versions of torch."""
+    given = signature.bind(*args, **kwargs)
+    given.apply_defaults()
+    return {name: opened(value) for name, value in given.arguments.items()}
 
 
 def interpret(*functions: Any) -> None:
@@ -115,29 +129,29 @@ if dist.is_available():
     )
 
     @serve(DeviceMesh.__getitem__)
-    def serve_part(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def serve_part(f: TraceFrame, self: Any, mesh_dim_names: Any) -> Any:
         """A part of a mesh is made anew each time: where one is needed, the region makes it."""
-        world: Any = f.world
-        mesh, names = (for_facts(world, value) for value in args)
+        world = f.world
+        mesh, names = (for_facts(world, value) for value in (self, mesh_dim_names))
         with torch._C.DisableTorchFunction():
             part = native(DeviceMesh.__getitem__, mesh, names)
         whole = world.inputs.source_of(mesh)
         if part is mesh or whole is None:
             return part
-        return world.inputs.know(
-            part, part, world.runtime_calls.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True)
-        )
+        source = world.runtime_calls.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True)
+        return world.inputs.know(part, part, source)
 
     serve_facts(*getters(DeviceMesh, "ndim", "shape", "device_type", "mesh_dim_names"))
     interpret(*own_functions(DeviceMesh, "get_rank", "get_local_rank"))
     interpret(not_none)
 
     @serve(DeviceMesh._flatten)
-    def serve_flatten(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Where the flattened mesh is there already: making one makes a group."""
-        mesh: Any = for_facts(f.world, args[0])
-        name = for_facts(f.world, args[1] if len(args) > 1 else kwargs.get("mesh_dim_name"))
-        name = name or "_".join(mesh.mesh_dim_names or ())
+    def serve_flatten(
+        f: TraceFrame, self: Any, mesh_dim_name: Any = None, backend_override: Any = None
+    ) -> Any:
+        """Gives the flattened mesh if there is one already. Making one makes a group."""
+        mesh: Any = for_facts(f.world, self)
+        name = for_facts(f.world, mesh_dim_name) or "_".join(mesh.mesh_dim_names or ())
         if name not in mesh._get_root_mesh()._flatten_mapping and not (mesh.mesh_dim_names or ()) == (name,):
             raise Break(breaks.DISTRIBUTED, "DeviceMesh._flatten, which makes a group")
-        return fact(f, DeviceMesh._flatten, args, kwargs)
+        return fact(f.world, DeviceMesh._flatten, mesh, mesh_dim_name, backend_override)

@@ -32,11 +32,12 @@ from framelift.trace.bodies import (
     record,
     traced,
 )
+from framelift.trace.world import TraceWorld
 
 interpret(utils._maybe_compile_and_run_fn)
 
 
-def given(world: Any, operator: str, value: Any) -> list[Any]:
+def given(world: TraceWorld, operator: str, value: Any) -> list[Any]:
     """What an operator takes as a flat sequence."""
     found = world.materialize.for_torch(value)
     if not isinstance(found, (tuple, list)):
@@ -60,7 +61,7 @@ def tensors_only(operator: str, what: str, values: list[Any]) -> None:
 
 
 @captures(cond_op)
-def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+def serve_cond(world: TraceWorld, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     pred, args = opened(pred), given(world, "torch.cond", operands)
     if isinstance(pred, (bool, int, float)):
         return world.calls.invoke(true_fn if pred else false_fn, *args)
@@ -93,7 +94,9 @@ def refuse_numbers(branch: Traced) -> None:
 
 
 @captures(while_loop_op)
-def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()) -> Any:
+def serve_while_loop(
+    world: TraceWorld, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()
+) -> Any:
     name, recorder = "while_loop", world.recorder
     recorder.builder.symbolise().ask_data()  # torch's rule for gradients has a tensor for a counter
     start = given(world, name, carried)
@@ -160,7 +163,7 @@ def first(recorder: Recorder, batch: Any) -> Any:
 
 
 @captures(map_impl)
-def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
+def serve_map(world: TraceWorld, fn: Any, xs: Any, args: Any) -> Any:
     name, recorder = "map", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, args)
     examples = [first(recorder, batch) for batch in batches]
@@ -171,7 +174,7 @@ def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
 
 
 @captures(scan_op)
-def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+def serve_scan(world: TraceWorld, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "scan", world.recorder
     # the backend gets sizes as they are, for torch's rule for gradients; Inductor makes it a loop that counts
     recorder.builder.symbolise().ask_data()
@@ -189,7 +192,7 @@ def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_input
 
 
 @captures(associative_scan_op)
-def serve_associative_scan(world: Any, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+def serve_associative_scan(world: TraceWorld, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     """What is combined comes in pairs, of one or of many: as the rule says that it is elementwise."""
     name, recorder = "associative_scan", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, additional_inputs)

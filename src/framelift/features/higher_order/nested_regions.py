@@ -32,6 +32,7 @@ from framelift.trace.bodies import (
     refuse_aliases,
     refuse_writes,
 )
+from framelift.trace.world import TraceWorld
 
 interpret(mark_compile_region, torch.compiler.nested_compile_region)
 
@@ -39,7 +40,7 @@ NAME = "nested_compile_region"
 
 
 @captures(invoke_subgraph_placeholder)
-def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+def serve_nested_compile_region(world: TraceWorld, func: Any, *args: Any, **kwargs: Any) -> Any:
     recorder = world.recorder
     builder, grad, state = recorder.builder, torch.is_grad_enabled(), recorder.flags.state
     bare = all(around.is_region for around in builder.bodies[1:])  # transforms have no rule for the operator

@@ -21,6 +21,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, fresh, interpret, structure, traced
+from framelift.trace.world import TraceWorld
 
 interpret(apis.grad, apis.grad_and_value)
 if hasattr(apis, "_wraps_without_dynamo_attrs"):  # torch 2.11 wraps with functools
@@ -80,7 +81,7 @@ def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bo
 class Differentiable:
     """A function that was traced as a body, and what it is differentiated by."""
 
-    world: Any
+    world: TraceWorld
     body: Traced
     primals: list[Any]
     shape: pytree.TreeSpec
@@ -103,7 +104,7 @@ class Differentiable:
 
 
 def differentiable(
-    world: Any,
+    world: TraceWorld,
     name: str,
     func: Any,
     args: Any,
@@ -151,7 +152,9 @@ def replaced(args: tuple[Any, ...], chosen: Any, argnums: Any) -> tuple[Any, ...
 
 
 @captures(torchs.grad_and_value_impl)
-def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+def serve_grad_and_value(
+    world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
+) -> Any:
     argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
     args, kwargs = world.materialize.for_torch(args), world.materialize.for_torch(kwargs)
     function = functools.partial(func, **kwargs) if kwargs else func
@@ -166,13 +169,13 @@ def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args
 
 
 @captures(torchs.grad_impl)
-def serve_grad(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+def serve_grad(world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     grads, found = serve_grad_and_value(world, func, argnums, has_aux, args, kwargs)
     return (grads, found[1]) if world.materialize.for_torch(has_aux) else grads
 
 
 @captures(torchs._vjp_with_argnums)
-def serve_vjp(world: Any, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
+def serve_vjp(world: TraceWorld, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
     argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
     made = differentiable(world, "torch.func.vjp", func, primals, argnums, has_aux)
     output, aux = made.results(made.call(apply), has_aux)
@@ -197,7 +200,7 @@ def pulled(made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
 
 
 @captures(pulled)
-def serve_pulled(world: Any, made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
+def serve_pulled(world: TraceWorld, made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
     if world.materialize.for_torch(create_graph) is not None:
         raise Break(breaks.BODIES, "torch.func.vjp: create_graph given to the function that it makes")
     made = opened(made)
@@ -211,7 +214,7 @@ def serve_pulled(world: Any, made: Differentiable, cotangents: Any, create_graph
 
 @captures(torchs._jvp_with_argnums)
 def serve_jvp(
-    world: Any,
+    world: TraceWorld,
     func: Any,
     primals: Any,
     tangents: Any,

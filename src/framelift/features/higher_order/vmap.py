@@ -20,6 +20,7 @@ from framelift.graph.body import GraphBody
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, breaks_named, captures, interpret
+from framelift.trace.world import TraceWorld
 
 interpret(apis.vmap, torchs._check_randomness_arg)
 
@@ -47,7 +48,7 @@ def example(recorder: Recorder, batch: Any, dim: int) -> Any:
 
 @captures(torchs.vmap_impl)
 def serve_vmap(
-    world: Any,
+    world: TraceWorld,
     func: Any,
     in_dims: Any,
     out_dims: Any,
@@ -74,7 +75,7 @@ def serve_vmap(
 
 
 def one_of_batch(
-    world: Any, func: Any, leaves: list[Any], dims: list[Any], spec: Any
+    world: TraceWorld, func: Any, leaves: list[Any], dims: list[Any], spec: Any
 ) -> tuple[GraphBody, Any]:
     """Traces the function on an example; what it gives, and what it changes, is one of the batch too."""
     recorder = world.recorder
@@ -97,7 +98,7 @@ def one_of_batch(
 
 
 def over_batch(
-    world: Any, made: GraphBody, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
+    world: TraceWorld, made: GraphBody, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
 ) -> Any:
     """The call that the graph makes. What is no tensor is the same for all of the batch."""
     results, shape = pytree.tree_flatten(found)

@@ -21,6 +21,7 @@ from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back, interpreted
+from framelift.trace.world import TraceWorld
 
 Tensor = torch.Tensor
 
@@ -56,21 +57,18 @@ class Handle(RemovableHandle):
 
 @serve(Tensor.register_hook)
 @calls_back
-def serve_register_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    if len(args) + len(kwargs) != 2:
-        return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
-    tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
+def serve_register_hook(f: TraceFrame, self: Any, hook: Any) -> Any:
+    world, tensor = f.world, opened(self)
     if type(tensor) is not FakeTensor or id(tensor) in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     handle = Handle()
-    handle.node = recorded(world, tensor, hook)
+    handle.node = recorded(world, tensor, opened(hook))
     return handle
 
 
-def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
+def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     recorder, builder = world.recorder, world.recorder.builder
     grad = fresh(recorder, tensor, requires_grad=False)
     settings: dict[str, Any] = {"grad": False, "bare": True, "aliases": True, "in_backward": True}
@@ -90,12 +88,11 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
 
 
 @serve(RemovableHandle.remove)
-def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_remove(f: TraceFrame, self: Any) -> Any:
     """A hook that no gradient has gone through yet was never there."""
-    handle, world = opened(args[0]), f.world
-    recorder: Any = world.recorder
+    handle, recorder = opened(self), f.world.recorder
     if type(handle) is not Handle:
-        return interpreted(f, RemovableHandle.remove, args, kwargs)
+        return interpreted(f, RemovableHandle.remove, [self], None)
     if handle.node is not None:
         while handle.node in recorder.builder.moved:
             recorder.histories.remove_hook(handle.node)

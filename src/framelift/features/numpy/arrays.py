@@ -119,7 +119,7 @@ class Arrays(Part):
         self.errors: list[dict[str, str]] = []
         """Those that the program is in."""
 
-    def told_errors(self) -> dict[str, str]:
+    def told_errors(self) -> dict[str, Any]:
         """What is to be done about errors of numbers: whatever is not ignored is to be told each time."""
         told = dict.fromkeys(("divide", "over", "under", "invalid"), "raise")
         for settings in self.errors:

@@ -73,7 +73,7 @@ def is_plain(value: Any) -> bool:
     return all(map(is_plain, value)) if type(value) in (tuple, list, torch.Size) else type(value) in PLAIN
 
 
-def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
+def on_numbers(world: TraceWorld, fn: Any, given: list[Any], name: str) -> Any:
     try:
         with np.errstate(**world.feature(Arrays).told_errors()):
             return fn(*given)
@@ -84,7 +84,7 @@ def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
 def serve_function(fn: Any) -> None:
     @serve(fn)
     def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
+        world = f.world
         return call_numpy(world, fn, args, kwargs)
 
 
@@ -94,7 +94,7 @@ def serve_method(method: Any) -> None:
 
     @serve(method)
     def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
+        world = f.world
         given = [opened_deep(x) for x in args]
         if not has_arrays(given[:1]):
             return world.calls.native(f, method, args, kwargs)
@@ -141,7 +141,7 @@ if np is not None:
         @serve(about)
         def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
             """What is so about a type; there is one for each, which NumPy keeps."""
-            world: Any = f.world
+            world = f.world
             given = [opened(x) for x in args]
             dtype = dtype_of(given[0]) if len(given) == 1 and not kwargs else None
             if dtype is None:
@@ -162,14 +162,14 @@ if np is not None:
         settings = {name: opened(value) for name, value in kwargs.items()}
         if args or not all(type(how) is str for how in settings.values()):
             return f.world.calls.native(f, np.errstate, args, kwargs)
-        world: Any = f.world
+        world = f.world
         made = world.created.keep(np.errstate(**settings))
         world.feature(Arrays).error_states[id(made)] = settings
         return made
 
     @serve(np.errstate.__enter__)
     def serve_enter_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
+        world = f.world
         manager = opened(args[0])
         if id(manager) not in world.feature(Arrays).error_states:
             return world.calls.native(f, np.errstate.__enter__, args, kwargs)
@@ -179,7 +179,7 @@ if np is not None:
 
     @serve(np.errstate.__exit__)
     def serve_exit_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
+        world = f.world
         if not world.recorder.contexts.is_open(opened(args[0])):
             return world.calls.native(f, np.errstate.__exit__, args, kwargs)
         world.feature(Arrays).errors.pop()
@@ -214,7 +214,7 @@ if np is not None:
 
 @serve(abs, looks=Looks.DEEP, on_symbols=abs, why="a pure builtin")
 def serve_abs(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
+    world = f.world
     if len(args) == 1 and is_array(opened(args[0])):
         return call_numpy(world, np.absolute, args, kwargs)
     return world.calls.native(f, abs, args, kwargs)
@@ -225,7 +225,7 @@ def serve_abs(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(torch.Tensor.numpy)
 def serve_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
+    world = f.world
     if len(args) != 1 or kwargs or np is None or not config.trace_numpy:
         return world.calls.native(f, torch.Tensor.numpy, args, kwargs)
     return world.feature(Arrays).of_tensor(opened(args[0]))
@@ -233,7 +233,7 @@ def serve_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(torch.from_numpy)
 def serve_from_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
+    world = f.world
     if len(args) != 1 or kwargs or not is_array(opened(args[0])):
         return world.calls.native(f, torch.from_numpy, args, kwargs)
     return world.feature(Arrays).as_tensor(opened(args[0]))
@@ -242,7 +242,7 @@ def serve_from_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> 
 @serve(torch.as_tensor)
 def serve_as_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Of the same memory, unless it has to be of another type."""
-    world: Any = f.world
+    world = f.world
     if not args or not is_array(opened(args[0])):
         return world.calls.native(f, torch.as_tensor, args, kwargs)
     return world.calls.native(
@@ -253,7 +253,7 @@ def serve_as_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
 @serve(torch.tensor)
 def serve_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A copy."""
-    world: Any = f.world
+    world = f.world
     if len(args) != 1 or not is_array(opened(args[0])):
         return world.calls.native(f, torch.tensor, args, kwargs)
     if not kwargs.keys() <= {"dtype"}:

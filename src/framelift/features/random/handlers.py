@@ -38,7 +38,7 @@ def draws_of(f: TraceFrame) -> RuntimeCalls:
 
 def shown(f: TraceFrame, values: list[Any]) -> list[Any]:
     """Arguments with all that is in them opened; a generator is not looked at."""
-    world: Any = f.world
+    world = f.world
     streams = (Generator, random.Random)
     return [
         x if issubclass(type(x), streams) else world.materialize.for_torch(x) for x in map(opened, values)
@@ -219,7 +219,7 @@ def serve_fork(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 @serve(Generator)
 def serve_new_generator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
+    world = f.world
     return world.runtime_calls.new_generator(world.materialize.for_c(args), world.materialize.for_c(kwargs))
 
 
