@@ -25,6 +25,7 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Check
 from framelift.interpreter.pending import opened
@@ -57,7 +58,7 @@ def prepare() -> None:
         serve(constexpr.__call__)(serve_constexpr)
         type_rule(constexpr, wrap=wrap_by_identity)
     serve(triton.cdiv)(serve_cdiv)
-    serve(triton.next_power_of_2)(serve_of_number)
+    serve(triton.next_power_of_2)(serve_next_power_of_2)
     serve(jit.KernelInterface.__getitem__)(serve_getitem)
     for cls in (jit.JITFunction, found.Autotuner, found.Heuristics):
         serve(cls.run)(serve_run)
@@ -76,55 +77,55 @@ class Launcher:
 
 
 @serve(wrap_triton)
-def serve_wrap_triton(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What it is for happens here anyway."""
-    return opened(args[0])
+def serve_wrap_triton(f: TraceFrame, triton_kernel: Any, /) -> Any:
+    """A kernel is traced with or without it."""
+    return opened(triton_kernel)
 
 
-def serve_cdiv(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_cdiv(f: TraceFrame, x: Any, y: Any) -> Any:
     """How many blocks there are, which grids ask for."""
-    x, y = f.world.materialize.for_torch([*args, *kwargs.values()])
+    x, y = f.world.materialize.for_torch([x, y])
     return (x + y - 1) // y
 
 
-def serve_of_number(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    (number,) = f.world.materialize.for_torch([*args, *kwargs.values()])
+def serve_next_power_of_2(f: TraceFrame, n: Any) -> Any:
     triton: Any = sys.modules["triton"]
-    return _frame.untouched(triton.next_power_of_2, definite(number))
+    return _frame.untouched(triton.next_power_of_2, definite(f.world.materialize.for_torch(n)))
 
 
-def serve_constexpr(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_constexpr(f: TraceFrame, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A function of numbers, which kernels may call as well."""
     triton: Any = sys.modules["triton"]
-    function, *given = f.world.materialize.for_torch([*args, *kwargs.values()])
+    function, args, kwargs = f.world.materialize.for_torch([function, args, kwargs])
     if function is triton.cdiv:
-        return serve_cdiv(f, given, {})
-    named = dict(zip(kwargs, map(definite, given[len(given) - len(kwargs) :]), strict=True))
-    return _frame.untouched(function, *map(definite, given[: len(given) - len(kwargs)]), **named)
+        return serve_cdiv(f, *args, **kwargs)
+    named = {name: definite(value) for name, value in kwargs.items()}
+    return _frame.untouched(function, *map(definite, args), **named)
 
 
-def serve_getitem(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    kernel, grid = map(opened, args)
+def serve_getitem(f: TraceFrame, self: Any, grid: Any) -> Any:
+    kernel = opened(self)
     check_kernel(kernel)  # before there is something that can't be made again
-    return Launcher(kernel, grid)
+    return Launcher(kernel, opened(grid))
 
 
 @serve(Launcher.__call__)
 @calls_back
-def serve_launch(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    launcher: Any = opened(args[0])
-    Launch(f.world, launcher.kernel, launcher.grid).record(args[1:], kwargs)
+def serve_launch(f: TraceFrame, launcher: Any, /, *args: Any, **kwargs: Any) -> None:
+    launcher = opened(launcher)
+    Launch(f.world, launcher.kernel, launcher.grid).record(args, kwargs)
 
 
 @calls_back
-def serve_run(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_run(
+    f: TraceFrame, kernel: Any, /, *args: Any, grid: Any = MISSING, warmup: Any = False, **kwargs: Any
+) -> None:
     """`kernel.run(*args, grid=grid, warmup=False)`: what `kernel[grid]` calls."""
-    given = dict(kwargs)
-    if "grid" not in given:
+    if grid is MISSING:
         raise unsupported("a launch of a Triton kernel without a grid")
-    if opened(given.pop("warmup", False)):
+    if opened(warmup):
         raise unsupported("a Triton kernel run with warmup=True")
-    Launch(f.world, opened(args[0]), opened(given.pop("grid"))).record(args[1:], given)
+    Launch(f.world, opened(kernel), opened(grid)).record(args, kwargs)
 
 
 def unsupported(what: str) -> Break:
@@ -139,7 +140,7 @@ class Launch:
         check_kernel(kernel)
         self.kernel = kernel
 
-    def record(self, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = {name: self.constant(name, kwargs.pop(name)) for name in OPTIONS if name in kwargs}
         if options:
             self.kernel = with_options(self.kernel, options)
@@ -159,20 +160,17 @@ class Launch:
 
     # ---- arguments
 
-    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by their names; Triton compiles anew for each value of a constant one."""
         names, fixed = parameters(self.kernel)
-        given = {
-            name: self.world.materialize.for_torch(value) for name, value in zip(names, args, strict=False)
-        }
+        given = dict(zip(names, args, strict=False))
         unknown = [name for name in kwargs if name not in names or name in given]
         if len(args) > len(names) or unknown:
             wrong = f"{unknown[0]!r}" if unknown else f"{len(args)} of them"
-            raise unsupported(
-                f"arguments that the Triton kernel {name_of(self.kernel)} does not take: {wrong}"
-            )
-        given |= {name: self.world.materialize.for_torch(value) for name, value in kwargs.items()}
-        return {name: definite(value) if name in fixed else value for name, value in given.items()}
+            name = name_of(self.kernel)
+            raise unsupported(f"arguments that the Triton kernel {name} does not take: {wrong}")
+        shown = {name: self.world.materialize.for_torch(value) for name, value in (given | kwargs).items()}
+        return {name: definite(value) if name in fixed else value for name, value in shown.items()}
 
     def constant(self, name: str, value: Any) -> Any:
         """A value that the graph does not see: it must always be this one."""
@@ -273,9 +271,8 @@ def check_kernel(kernel: Any) -> None:
         return
     for what, asked in TUNING.items():
         if asked(kernel):
-            raise unsupported(
-                f"triton.autotune of {name_of(kernel)} with {what}; configs and key are captured"
-            )
+            asked_for = f"triton.autotune of {name_of(kernel)} with {what}"
+            raise unsupported(f"{asked_for}; configs and key are captured")
     for name in (*OPTIONS, "num_ctas"):
         if name in parameters(kernel)[0]:
             raise unsupported(f"a parameter {name} of the Triton kernel {name_of(kernel)}, which is tuned")

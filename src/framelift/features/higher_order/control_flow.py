@@ -22,16 +22,7 @@ from framelift.core.breaks import Break
 from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import (
-    Traced,
-    agree,
-    captures,
-    differentiated,
-    fresh,
-    interpret,
-    record,
-    traced,
-)
+from framelift.trace.bodies import Traced, agree, captures, differentiated, fresh, interpret, record, traced
 from framelift.trace.world import TraceWorld
 
 interpret(utils._maybe_compile_and_run_fn)
@@ -110,9 +101,8 @@ def serve_while_loop(
     test = traced(world, name, "cond_fn", cond_fn, [*rounds[0], *rest], rounds[0], bare=True, numbers=True)
     step = traced(world, name, "body_fn", body_fn, [*rounds[1], *rest], rounds[1], numbers=True)
     if [type(leaf) for leaf in test.leaves] != [torch.SymBool]:
-        agree(
-            test.flat(test.leaves), [truth(recorder)], "a condition, one boolean tensor without dimensions,"
-        )
+        expected = "a condition, one boolean tensor without dimensions,"
+        agree(test.flat(test.leaves), [truth(recorder)], expected)
     agree(step.flat(whole(step.leaves)), whole(start), "what is carried")
     if any(type(one) in WHOLE for one in start) and differentiated(step.body):
         raise Break(breaks.BODIES, f"{name}: a number is carried, where tensors are differentiated")

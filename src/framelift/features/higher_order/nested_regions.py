@@ -24,14 +24,7 @@ from framelift.features.hooks.tensor_hooks import hook_gradient
 from framelift.graph import op_memory
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import Pending
-from framelift.trace.bodies import (
-    Traced,
-    Unchanged,
-    captures,
-    interpret,
-    refuse_aliases,
-    refuse_writes,
-)
+from framelift.trace.bodies import Traced, Unchanged, captures, interpret, refuse_aliases, refuse_writes
 from framelift.trace.world import TraceWorld
 
 interpret(mark_compile_region, torch.compiler.nested_compile_region)
@@ -49,9 +42,8 @@ def serve_nested_compile_region(world: TraceWorld, func: Any, *args: Any, **kwar
         out = world.calls.invoke(func, *args, **kwargs)
         region = Traced(NAME, "fn", made, *pytree.tree_flatten(out))
         outputs = builder.argument(func, tuple(region.tensors))
-        is_body = (
-            holds(unchanged.check) and holds(refuse_writes, made, NAME) and holds(refuse_aliases, region)
-        )
+        is_body = holds(unchanged.check) and holds(refuse_writes, made, NAME)
+        is_body = is_body and holds(refuse_aliases, region)
         is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
         is_body &= recorder.flags.state == state and not made.draws
         if is_body:

@@ -155,8 +155,7 @@ def replaced(args: tuple[Any, ...], chosen: Any, argnums: Any) -> tuple[Any, ...
 def serve_grad_and_value(
     world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
 ) -> Any:
-    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
-    args, kwargs = world.materialize.for_torch(args), world.materialize.for_torch(kwargs)
+    argnums, has_aux, args, kwargs = map(world.materialize.for_torch, (argnums, has_aux, args, kwargs))
     function = functools.partial(func, **kwargs) if kwargs else func
     made = differentiable(world, "torch.func.grad", function, args, argnums, has_aux)
     with torch._C.DisableTorchFunction():
@@ -176,7 +175,7 @@ def serve_grad(world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: A
 
 @captures(torchs._vjp_with_argnums)
 def serve_vjp(world: TraceWorld, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
-    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
+    argnums, has_aux = map(world.materialize.for_torch, (argnums, has_aux))
     made = differentiable(world, "torch.func.vjp", func, primals, argnums, has_aux)
     output, aux = made.results(made.call(apply), has_aux)
     pull = world.calls.invoke(pulling, made)
@@ -222,12 +221,11 @@ def serve_jvp(
     strict: Any = False,
     has_aux: Any = False,
 ) -> Any:
-    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
-    settings: dict[str, Any] = {"strict": True} if world.materialize.for_torch(strict) else {}
-    made = differentiable(
-        world, "torch.func.jvp", func, world.materialize.for_torch(primals), argnums, has_aux, None
-    )
-    given = pytree.tree_leaves(world.materialize.for_torch(tangents))
+    shown = world.materialize.for_torch
+    primals, tangents, argnums, strict, has_aux = map(shown, (primals, tangents, argnums, strict, has_aux))
+    settings: dict[str, Any] = {"strict": True} if strict else {}
+    made = differentiable(world, "torch.func.jvp", func, primals, argnums, has_aux, None)
+    given = pytree.tree_leaves(tangents)
     if len(given) != len(made.primals) or not all(isinstance(one, torch.Tensor) for one in given):
         raise Break(breaks.BODIES, "torch.func.jvp: tangents that do not fit the primals")
     settings |= {"primals": len(made.primals), "outputs": made.output.num_leaves}

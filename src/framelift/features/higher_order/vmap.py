@@ -40,9 +40,8 @@ def example(recorder: Recorder, batch: Any, dim: int) -> Any:
     """One of a batch, also of an empty one."""
     if batch.shape[dim] == 0:
         sizes = [1 if n == dim % batch.dim() else size for n, size in enumerate(batch.shape)]
-        batch = recorder.call(
-            torch.cat, ((batch, recorder.call(torch.Tensor.new_zeros, (batch, sizes), {})), dim), {}
-        )
+        zeros = recorder.call(torch.Tensor.new_zeros, (batch, sizes), {})
+        batch = recorder.call(torch.cat, ((batch, zeros), dim), {})
     return recorder.call(torch.select, (batch, dim, 0), {})
 
 
@@ -57,11 +56,11 @@ def serve_vmap(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    in_dims, out_dims = world.materialize.for_torch(in_dims), world.materialize.for_torch(out_dims)
-    randomness, chunk_size = world.materialize.for_torch(randomness), world.materialize.for_torch(chunk_size)
+    shown = world.materialize.for_torch
+    in_dims, out_dims, randomness, chunk_size = map(shown, (in_dims, out_dims, randomness, chunk_size))
     settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
-        given = tuple([world.materialize.for_torch(arg) for arg in args])
+        given = tuple(map(shown, args))
         _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
@@ -80,16 +79,14 @@ def one_of_batch(
     """Traces the function on an example; what it gives, and what it changes, is one of the batch too."""
     recorder = world.recorder
     grad = torch.is_grad_enabled()
-    examples = [
-        leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
-    ]
+    pairs = list(zip(leaves, dims, strict=True))
+    examples = [leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in pairs]
     mapped_over = [one for one, dim in zip(examples, dims, strict=True) if dim is not None]
     what = "a function that torch.vmap maps"
     with body(world, what, mapped_over, may_write=True, floats=True) as made:
         with breaks_named(what):
-            found = world.materialize.for_torch(
-                world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
-            )
+            out = world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
+            found = world.materialize.for_torch(out)
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, f"gradients switched in {what}")

@@ -1,1 +1,1 @@
-"""Hooks on tensors and modules."""
+"""Hooks that gradients go through: on tensors (`tensor_hooks`) and on modules (`module_hooks`)."""
