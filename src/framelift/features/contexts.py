@@ -138,7 +138,7 @@ for _setter in SETTERS.keys() - UNSERVED:
 
 @serve(autograd._push_saved_tensors_default_hooks, autograd._pop_saved_tensors_default_hooks)
 def serve_saved_tensors_hooks(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
-    """Which tensors they are given is up to autograd, and AOTAutograd would call them as it compiles."""
+    """Autograd decides which tensors they are given. AOTAutograd would call them while it compiles."""
     raise Break(breaks.EFFECT, "hooks on saved tensors, which autograd calls with what operators save")
 
 

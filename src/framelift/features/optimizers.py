@@ -1,4 +1,4 @@
-"""What `torch.optim` does around a step, and where it asks what a trace can answer in fewer steps."""
+"""Functions of `torch.optim` that a trace does in another way: `step`, `zero_grad`, groups of tensors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from framelift.trace.world import TraceWorld
 
 
 def step_with_grad(step: Any, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What torch wraps every `step` in, but for the graph breaks before and after it: switches of gradients
-    are part of Framelift's graphs."""
+    """torch's wrapper of each `step`, without its graph breaks: Framelift's graphs can switch gradients."""
     before = torch.is_grad_enabled()
     try:
         torch.set_grad_enabled(self.defaults["differentiable"])

@@ -36,7 +36,7 @@ from framelift.trace.type_rules import type_rule
 from framelift.trace.world import TraceWorld
 
 OPTIONS = ("num_warps", "num_stages", "num_consumer_groups", "num_buffers_warp_spec", "num_cpu_threads")
-"""What a launch may say of how it is compiled, which is part of a configuration otherwise."""
+"""Options of a launch which are otherwise part of a configuration."""
 
 GRAPHABLE = (*torch.fx.node.base_types, *SYMBOLIC)
 """Kinds of arguments that a graph holds."""
@@ -133,7 +133,7 @@ def unsupported(what: str) -> Break:
 
 
 class Launch:
-    """One launch of a kernel, and how it is written down."""
+    """One launch of a kernel, and how it is recorded."""
 
     def __init__(self, world: TraceWorld, kernel: Any, grid: Any) -> None:
         self.world, self.grid = world, grid
@@ -147,11 +147,10 @@ class Launch:
         given = self.named(args, kwargs)
         grids = [self.grid_for(given, config) for config in configurations(self.kernel)]
         constants = {name for name in given if not isinstance(given[name], GRAPHABLE)}
+        fixed = {name: self.constant(name, given[name]) for name in constants}
         settings = {
             "kernel_idx": kernel_side_table.add_kernel(self.kernel),
-            "constant_args_idx": kernel_side_table.add_constant_args(
-                {name: self.constant(name, given[name]) for name in constants}
-            ),
+            "constant_args_idx": kernel_side_table.add_constant_args(fixed),
             "grid": grids,
             "tma_descriptor_metadata": {},
             "kwargs": {name: value for name, value in given.items() if name not in constants},
@@ -261,7 +260,7 @@ def with_options(kernel: Any, options: dict[str, Any]) -> Any:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Breaks for what the operator does not do as Triton does it."""
+    """Breaks if the operator would not do what Triton does."""
     jit: Any = sys.modules["triton.runtime.jit"]
     if not isinstance(innermost(kernel), jit.JITFunction):
         raise unsupported(f"a Triton kernel with {type(innermost(kernel)).__name__.lower()}")
@@ -287,4 +286,4 @@ TUNING: dict[str, Any] = {
     "use_cuda_graph": lambda k: getattr(k, "use_cuda_graph", False),
     "do_bench": lambda k: getattr(k, "_do_bench", None) is not None,
 }
-"""What else may be said to `triton.autotune` -> whether a kernel's was told."""
+"""Other arguments of `triton.autotune` -> whether a kernel has it."""

@@ -90,7 +90,7 @@ class Application:
         return out
 
     def apart(self, out: Any) -> Any:
-        """What forward gives back of its arguments are views of them, unless it has changed them."""
+        """An argument that forward returns becomes a view of it, unless forward has changed it."""
         given = {id(arg) for arg in self.args} - {id(arg) for arg in self.dirty}
 
         def view(tensor: Any) -> Any:

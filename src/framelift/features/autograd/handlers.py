@@ -74,7 +74,7 @@ def serve_backward(
 def backward(
     world: TraceWorld, roots: list[Any], gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any
 ) -> None:
-    """Gradients are asked for, and accumulated in `.grad` of the tensors that history leads to."""
+    """Computes gradients of the leaves behind the roots, and accumulates them in their `.grad`."""
     recorder = world.recorder
     leaves = recorder.histories.leaves_behind(roots)
     if (given := listed(world, inputs)) is not None:

@@ -31,7 +31,7 @@ serve_facts(*getters(DTensorSpec))
 
 
 def serve_method(method: Any, tensor: str) -> None:
-    """One that is given a tensor, and beside that what a graph can't hold."""
+    """Serves a method that is given a tensor, and arguments that a graph can't hold."""
     signature = inspect.signature(method)
 
     @serve(method)
@@ -62,7 +62,7 @@ def with_given(method: Any, given: dict[str, Any]) -> Any:
 
 
 OF_ITS_MESH = (DTensor.redistribute,)
-"""What takes the mesh of its tensor, if it is given none."""
+"""Methods that take the mesh of their tensor, if they are given none."""
 
 serve_method(DTensor.from_local, "local_tensor")
 serve_method(distributed.distribute_tensor, "tensor")

@@ -28,7 +28,7 @@ native = _frame.native
 
 
 def for_facts(world: TraceWorld, value: Any) -> Any:
-    """An argument as C would be shown it; a group or mesh is itself."""
+    """An argument as C is given it. A group or a mesh is passed as it is."""
     value = opened(value)
     return value if rule_of_type(type(value)).by_identity else world.materialize.for_c(value)
 
@@ -42,7 +42,7 @@ def fact(world: TraceWorld, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def known(world: TraceWorld, value: Any) -> Any:
-    """The groups and meshes in a result are from outside, wherever they were found."""
+    """A result, in which groups and meshes are known as values from outside."""
     if type(value) is list:
         return [known(world, item) for item in value]
     if rule_of_type(type(value)).by_identity:
@@ -51,7 +51,7 @@ def known(world: TraceWorld, value: Any) -> Any:
 
 
 def unwrapped(function: Any) -> Any:
-    """Without what is around a method: pybind's, of Python 3.12, has no hash."""
+    """The function of a method. With pybind and Python 3.12 the method has no hash."""
     return getattr(function, "__func__", function)
 
 
@@ -79,7 +79,7 @@ def interpret(*functions: Any) -> None:
 
 
 def getters(cls: type, *names: str) -> list[Any]:
-    """What gets the properties of a class, of all that it has or of those that are named."""
+    """The getters of the properties of a class: of all, or of those that are named."""
     found = [vars(cls).get(name) for name in names or vars(cls)]
     return [one.fget for one in found if type(one) is property and type(one.fget) is types.FunctionType]
 
@@ -91,8 +91,7 @@ def own_functions(owner: Any, *names: str) -> list[Any]:
 
 
 def know_tensors() -> None:
-    """Before each trace: what a program with groups needs, or one with distributed tensors, takes long to
-    import."""
+    """Called before each trace. These modules take long to import, so only programs that need them do."""
     if dist.is_available() and c10d._world.default_pg is not None:
         importlib.import_module("framelift.features.collectives.functional")
     if hasattr(sys.modules.get("torch.distributed.tensor"), "DTensor"):
@@ -122,15 +121,14 @@ if dist.is_available():
 
     serve_facts(
         *own_functions(DeviceMesh, "size", "get_group", "get_all_groups", "get_coordinate"),
-        *own_functions(
-            DeviceMesh, "__eq__", "__hash__", "__repr__", "_get_root_mesh", "_get_mesh_dim_by_name"
-        ),
-        *own_functions(DeviceMesh, "_is_current_rank_part_of_mesh", "_sym_get_coordinate", "_hash_key"),
+        *own_functions(DeviceMesh, "__eq__", "__hash__", "__repr__", "_get_root_mesh"),
+        *own_functions(DeviceMesh, "_is_current_rank_part_of_mesh", "_sym_get_coordinate"),
+        *own_functions(DeviceMesh, "_get_mesh_dim_by_name", "_hash_key"),
     )
 
     @serve(DeviceMesh.__getitem__)
     def serve_part(f: TraceFrame, self: Any, mesh_dim_names: Any) -> Any:
-        """A part of a mesh is made anew each time: where one is needed, the region makes it."""
+        """Each call makes another mesh. Where the program needs one, the region makes it."""
         world = f.world
         mesh, names = (for_facts(world, value) for value in (self, mesh_dim_names))
         with torch._C.DisableTorchFunction():

@@ -45,7 +45,7 @@ class Collective:
         self.size: int = group.size()
 
     def ask(self, question: Any, *args: Any, **kwargs: Any) -> Any:
-        """What torch's registry of groups says, guarded."""
+        """Asks torch's registry of groups; the answer is guarded."""
         return opened(self.world.calls.invoke(question, *args, **kwargs))
 
     def refused(self, why: str) -> Break:
@@ -93,7 +93,7 @@ class Collective:
         return self.world.recorder.call(fn, args, {})
 
     def run(self, operator: Any, *args: Any) -> FakeTensor:
-        """What all ranks have given, when it is there."""
+        """Calls a collective, and waits for its result."""
         ops = torch.ops._c10d_functional
         return self.record(ops.wait_tensor, self.record(operator, *args, self.group.group_name))
 
@@ -160,7 +160,7 @@ def all_to_all_single(c: Collective) -> None:
 
 
 def splits(c: Collective, name: str, tensor: FakeTensor) -> list[Any]:
-    """How much of a tensor is of each rank."""
+    """How much of a tensor each rank has."""
     sizes = c.world.materialize.for_torch(c.given[name])
     if sizes:
         return list(sizes)

@@ -2,6 +2,5 @@
 
 `control_flow` has `torch.cond` and loops, `vmap` and `transforms` have `torch.func`, `checkpoint` has
 activation checkpoints, `flex_attention` and `nested_regions` what their names say. `wrapping` has operators
-that say something about a function, `operators` those that are given another operator. `zero_preserving`
-looks at bodies of hooks.
+that say something about a function, `operators` those that are given another operator.
 """

@@ -29,11 +29,11 @@ from framelift.trace.runtime_calls import tensors_in
 from framelift.trace.world import TraceWorld
 
 CONTEXT = "_checkpoint_context_fn"
-"""Where torch's operator looks for the function that decides."""
+"""The key under which torch's operator looks for the `context_fn` of a body."""
 
 
 def checkpointed(body: Any, *operands: Any) -> Any:
-    """What the graph holds."""
+    """What the graph calls."""
     if detect_fake_mode(operands) is not None:  # which a compiler traces
         return tag_activation_checkpoint(body, *operands, use_reentrant=False)
     context = body.meta.get(CONTEXT, checkpoints.noop_context_fn)
@@ -114,6 +114,6 @@ def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any]
 
 
 def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
-    """Whether there are operators that torch's own checkpoints know nothing of."""
+    """Whether a graph calls operators that torch's checkpoints can't recompute."""
     inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
     return any(inner) or any(node.target in OPERATORS for node in graph.nodes if node.op == "call_function")

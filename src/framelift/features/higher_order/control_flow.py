@@ -29,7 +29,7 @@ interpret(utils._maybe_compile_and_run_fn)
 
 
 def given(world: TraceWorld, operator: str, value: Any) -> list[Any]:
-    """What an operator takes as a flat sequence."""
+    """The operands, as a list."""
     found = world.materialize.for_torch(value)
     if not isinstance(found, (tuple, list)):
         kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
@@ -38,7 +38,7 @@ def given(world: TraceWorld, operator: str, value: Any) -> list[Any]:
 
 
 def dense(recorder: Recorder, tensors: list[Any]) -> list[Any]:
-    """Without gaps between elements, as bodies give them back and as examples of them are."""
+    """Contiguous tensors, as the results of bodies and the examples are."""
     return [t if t.is_contiguous() else recorder.call(torch.Tensor.contiguous, (t,), {}) for t in tensors]
 
 
@@ -73,7 +73,7 @@ def serve_cond(world: TraceWorld, pred: Any, true_fn: Any, false_fn: Any, operan
 
 
 def refuse_numbers(branch: Traced) -> None:
-    """Torch's rule for gradients takes each result of a branch for one that has some."""
+    """torch's rule for gradients expects that each result of a branch has one."""
     with torch._C.DisableTorchFunction():
         for n, tensor in enumerate(branch.tensors):
             if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
@@ -126,7 +126,7 @@ WHOLE = (int, torch.SymInt)
 
 
 def carried_on(recorder: Recorder, value: Any) -> Any:
-    """What a round is given. Of a number nothing is known in there: it is another one in each."""
+    """What a round is given. A number is an unbacked symbol, since it differs between rounds."""
     if type(value) not in WHOLE:
         return fresh(recorder, value)
     with torch._C.DisableTorchFunction():
@@ -136,7 +136,7 @@ def carried_on(recorder: Recorder, value: Any) -> Any:
 
 
 def whole(values: list[Any]) -> list[Any]:
-    """The same for all numbers: they may change."""
+    """The values with zero for each number: numbers may change."""
     return [0 if type(value) in WHOLE else value for value in values]
 
 
@@ -183,7 +183,7 @@ def serve_scan(world: TraceWorld, combine_fn: Any, init: Any, xs: Any, additiona
 
 @captures(associative_scan_op)
 def serve_associative_scan(world: TraceWorld, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
-    """What is combined comes in pairs, of one or of many: as the rule says that it is elementwise."""
+    """The function gets two elements, or two batches of elements: it must be elementwise."""
     name, recorder = "associative_scan", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, additional_inputs)
     examples = [first(recorder, batch) for batch in (*batches, *batches)]

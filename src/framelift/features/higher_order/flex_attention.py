@@ -64,7 +64,7 @@ def serve_flex_attention(
 
 
 def indices(recorder: Recorder, query: Any) -> list[Any]:
-    """Batch, head, and which element of the query and of the key it is."""
+    """Stand-ins for the indices of batch, head, query and key."""
     with torch._C.DisableTorchFunction(), recorder.fakes:
         return [torch.empty((), dtype=torch.int32, device=query.device) for _ in range(4)]
 

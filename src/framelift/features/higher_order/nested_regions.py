@@ -64,13 +64,13 @@ def holds(check: Any, *args: Any) -> bool:
 
 
 def consists_of_tensors(region: Traced) -> bool:
-    """Whether no tensor of its own could be hidden in what it gives."""
+    """Whether its result consists of tensors and constants, which hide no other tensors."""
     others = [type(leaf) for leaf in region.leaves if not is_tensor(leaf)]
     return bool(region.tensors) and all(kind is Pending or kind in op_memory.ATOMS for kind in others)
 
 
 def has_hooks(region: Traced) -> bool:
-    """Whether gradients of what it is given, or of what it makes, go through functions on the way."""
+    """Whether hooks are registered on its tensors."""
     return any(node.target is hook_gradient for node in region.body.graph.nodes)
 
 
@@ -86,7 +86,7 @@ def invoked(body: Any, name: str, *operands: Any) -> Any:
 
 
 def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
-    """The call that the graph makes. What the body gave when it was traced is what it gives."""
+    """Records the call. Its results are those that the body gave when it was traced."""
     made, builder = region.body, recorder.builder
     with torch._C.DisableTorchFunction():
         name = builder.region_name((grad, *signature(made.graph, made.modules)))
@@ -95,7 +95,7 @@ def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
 
 
 def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]:
-    """The same for graphs that do the same with operands that look the same."""
+    """A key that is the same for graphs that do the same with operands that look the same."""
     number = {node: n for n, node in enumerate(graph.nodes)}
     found = []
     for node in graph.nodes:

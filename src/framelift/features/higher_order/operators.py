@@ -46,7 +46,7 @@ def serve_run_with_rng_state(world: TraceWorld, *args: Any, **kwargs: Any) -> An
 
 @captures(_export_tracepoint)
 def serve_tracepoint(world: TraceWorld, *args: Any, **kwargs: Any) -> Any:
-    """It gives what it is given: that it stands there is all that it says."""
+    """It marks a place in the graph, and gives what it is given."""
     recorder = world.recorder
     given = tuple(map(world.materialize.for_torch, args))
     refuse_gradients("_export_tracepoint", given)

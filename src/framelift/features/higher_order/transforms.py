@@ -41,7 +41,7 @@ def apply(body: Any, *values: Any) -> Any:
 
 
 def gradients(body: Any, *values: Any, primals: int) -> Any:
-    """Of the first result, by the first values; then all results."""
+    """The gradients of the first result by the first values, then all results."""
 
     def function(*given: Any) -> Any:
         first, *others = body(*given, *values[primals:])
@@ -53,7 +53,7 @@ def gradients(body: Any, *values: Any, primals: int) -> Any:
 
 
 def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
-    """What gradients of the first results, which come after the primals, are by the primals."""
+    """The gradients of the primals, for gradients of the first results, which come after the primals."""
     rest = values[primals + outputs :]
     function = lambda *given: tuple(body(*given, *rest)[:outputs])
     _, pull = torch.func.vjp(function, *values[:primals])  # type: ignore[misc]
@@ -61,7 +61,7 @@ def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
 
 
 def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bool = False) -> Any:
-    """All results, and what the tangents, which come after the primals, are for the first of them."""
+    """All results, then the tangents of the first ones; those of the primals come after the primals."""
     rest = values[2 * primals :]
 
     def function(*given: Any) -> Any:

@@ -37,7 +37,7 @@ def mapped(
 
 
 def example(recorder: Recorder, batch: Any, dim: int) -> Any:
-    """One of a batch, also of an empty one."""
+    """One element of a batch; of an empty batch, a zero."""
     if batch.shape[dim] == 0:
         sizes = [1 if n == dim % batch.dim() else size for n, size in enumerate(batch.shape)]
         zeros = recorder.call(torch.Tensor.new_zeros, (batch, sizes), {})
@@ -76,7 +76,7 @@ def serve_vmap(
 def one_of_batch(
     world: TraceWorld, func: Any, leaves: list[Any], dims: list[Any], spec: Any
 ) -> tuple[GraphBody, Any]:
-    """Traces the function on an example; what it gives, and what it changes, is one of the batch too."""
+    """Traces the function on one element of each batch: its results are one element too."""
     recorder = world.recorder
     grad = torch.is_grad_enabled()
     pairs = list(zip(leaves, dims, strict=True))
@@ -97,7 +97,7 @@ def one_of_batch(
 def over_batch(
     world: TraceWorld, made: GraphBody, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
 ) -> Any:
-    """The call that the graph makes. What is no tensor is the same for all of the batch."""
+    """Records the call. Results that are no tensors are the same for the whole batch."""
     results, shape = pytree.tree_flatten(found)
     single = isinstance(found, torch.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1
     dims = list(out_dims) if single else torchs._broadcast_to_and_flatten(out_dims, shape)

@@ -38,8 +38,8 @@ def serve_hints_wrapper(world: TraceWorld, body_fn: Any, args: Any, kwargs: Any,
 
 @serve(HigherOrderOperator.__call__)
 def serve_other_operator(f: TraceFrame, self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """`trace_wrapped(*args, fn=...)` keeps a call from AOTAutograd's eyes: to a trace it is the call itself.
-    It goes by its name, since torch has it in a package that may not be loaded."""
+    """`trace_wrapped(*args, fn=...)` hides a call from AOTAutograd. A trace makes the call. The operator is
+    known by its name, since torch has it in a package that may not be loaded."""
     if opened(self).name() != "trace_wrapped":
         return f.world.calls.native(f, HigherOrderOperator.__call__, [self, *args], kwargs)
     return f.world.calls.invoke(kwargs.pop("fn"), *args, **kwargs)

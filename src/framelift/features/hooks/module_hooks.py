@@ -21,8 +21,8 @@ from torch.utils.hooks import BackwardHook
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.higher_order.zero_preserving import is_zero_preserving
 from framelift.features.hooks.tensor_hooks import errors_as_breaks
+from framelift.features.hooks.zero_preserving import is_zero_preserving
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, fresh, interpret, traced
 from framelift.trace.callable_rules import serve
@@ -131,7 +131,7 @@ class TracedHook(BackwardHook):
     inputs: list[Any]
     """What the module was called with."""
     places: list[int] | None
-    """Where tensors are among them, if any is differentiated."""
+    """The places of tensors among them; None if none is differentiated."""
 
 
 @serve(BackwardHook)
@@ -185,7 +185,7 @@ def name_of(hook: BackwardHook) -> str:
 
 
 def differentiated(world: TraceWorld, values: list[Any]) -> list[int] | None:
-    """Where tensors are among some values, if gradients are to go through them at all."""
+    """The places of tensors among values; None if no gradients go through them."""
     places = [n for n, value in enumerate(values) if type(value) is FakeTensor]
     requiring = any(world.attributes.load(values[place], "requires_grad") for place in places)
     return places if requiring and torch.is_grad_enabled() else None
@@ -209,7 +209,7 @@ def record(world: TraceWorld, hook: TracedHook, function: Any, bodies: Any, tens
 def bodies_of(
     world: TraceWorld, hook: TracedHook, outputs: list[Any], places: list[int]
 ) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """What the graph's hook calls before the module's own gradients are computed, and after that."""
+    """What the graph's hook calls before and after the module's gradients are computed."""
     grads: list[Any] = [None] * len(outputs)
     for place in places:
         if outputs[place].requires_grad:
@@ -221,7 +221,7 @@ def bodies_of(
 def traced_before(
     world: TraceWorld, hook: TracedHook, grads: tuple[Any, ...], places: list[int]
 ) -> tuple[tuple[Any, ...] | None, Any]:
-    """And what the pre-hooks make of the gradients, for the hooks to see."""
+    """The body of the pre-hooks, and the gradients that they give, which the hooks see."""
     if not world.operators.truth(hook.user_pre_hooks):
         return None, grads
     given = [hook.module, hook.user_pre_hooks, grads, places]

@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.higher_order.zero_preserving import is_zero_preserving
+from framelift.features.hooks.zero_preserving import is_zero_preserving
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
 from framelift.trace.callable_rules import serve
@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 
 
 def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
-    """What the graph holds: the hook's operands are those that it uses from around it."""
+    """What the graph calls. The operands are tensors from outside that the hook uses."""
     tensor.register_hook(lambda grad: hook(grad, *operands))
 
 
@@ -44,7 +44,7 @@ def errors_as_breaks(what: str) -> Iterator[None]:
 
 
 class Handle(RemovableHandle):
-    """What the program gets, to remove the hook again."""
+    """What the program gets. It can remove the hook."""
 
     node: torch.fx.Node | None
 
@@ -89,7 +89,7 @@ def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node 
 
 @serve(RemovableHandle.remove)
 def serve_remove(f: TraceFrame, self: Any) -> Any:
-    """A hook that no gradient has gone through yet was never there."""
+    """Removes a hook from the graph, if no gradient has gone through it yet."""
     handle, recorder = opened(self), f.world.recorder
     if type(handle) is not Handle:
         return interpreted(f, RemovableHandle.remove, [self], None)

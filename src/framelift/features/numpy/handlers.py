@@ -44,7 +44,7 @@ def has_arrays(value: Any) -> bool:
 
 
 def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function of NumPy's: torch's on arrays, and itself on numbers that are known."""
+    """A function of NumPy's: torch's function is called for arrays, itself for known numbers."""
     world.identity.guard(fn)
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
@@ -114,13 +114,13 @@ def flatten(array: Any) -> Any:
 
 
 COPYING = {"astype": astype, "flatten": flatten}
-"""Methods that torch's do not always make a copy for -> what does."""
+"""Methods that make a copy, where torch's do not always -> functions that do."""
 
 REDUCTIONS: tuple[Any, ...] = ()
-"""Functions of a list of numbers, which give one."""
+"""Functions that make one number of a list of numbers."""
 
 MAKERS: frozenset[int] = frozenset()
-"""ids of functions that make arrays of what are none."""
+"""ids of functions that make arrays of other values."""
 
 if np is not None:
     _makers: tuple[Any, ...] = (np.array, np.asarray, np.zeros, np.ones, np.full, np.eye, np.arange)

@@ -46,7 +46,7 @@ DRAWING: dict[str, type[Any]] = {
     **dict.fromkeys(("random", "uniform", "triangular", "gauss", "normalvariate", "expovariate"), float),
     **dict.fromkeys(("randint", "randrange", "getrandbits"), int),
 }
-"""Methods that give a number, and fail by what they are given, if they do, and not by what is drawn."""
+"""Methods that give a number. Whether one raises depends on its arguments, not on what is drawn."""
 
 
 def serve_random(name: str) -> None:
@@ -113,7 +113,7 @@ MANUAL_SEED: Any = inspect.unwrap(torch.manual_seed)
 
 
 def seed_of(draws: RuntimeCalls, seed: Any) -> tuple[Any, Any]:
-    """What the region is to give for a seed, and the number that it is while tracing; else twice None."""
+    """The seed as the region gets it, and as a number. Twice None: it is not known."""
     seed = opened(seed)
     drawn = draws.source_of(seed)
     number = seed if drawn is None else draws.numbers[drawn]
@@ -147,7 +147,7 @@ def serve_seed_of_generator(f: TraceFrame, generator: Any, seed: Any, /) -> Any:
 
 
 LATER: Any = torch._disable_dynamo(len).__code__
-"""What torch wraps some of its functions in, `manual_seed` among them once its own compiler is imported."""
+"""The code of torch's wrapper for functions that its compiler skips, such as `manual_seed`."""
 
 
 def call_wrapped(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -234,7 +234,7 @@ NAMES = """
     exponential standard_exponential
 """
 OF_NUMPY = frozenset(NAMES.split())
-"""Methods that give a number or an array, and fail by what they are given if they do."""
+"""Methods that give a number or an array. Whether one raises depends on its arguments."""
 
 
 def as_tensor(drawn: Any) -> torch.Tensor:
@@ -255,11 +255,9 @@ def drawn_by_numpy(draws: RuntimeCalls, example: Any, source: Source) -> Any:
 def call_random(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of `numpy.random`, or a method of what that has."""
     world.identity.guard(fn)
-    given: list[Any] = [
-        x if type(x) in STREAMS else world.materialize.for_torch(x) for x in map(opened, args)
-    ]
-    keywords = world.materialize.for_torch(kwargs)
-    draws = world.runtime_calls
+    draws, shown = world.runtime_calls, world.materialize.for_torch
+    given: list[Any] = [x if type(x) in STREAMS else shown(x) for x in map(opened, args)]
+    keywords = shown(kwargs)
     stream = given[0] if given and type(given[0]) in STREAMS else None
     fixed = all(map(draws.is_fixed, (*given[stream is not None :], *keywords.values())))
     if not fixed or not config.trace_numpy:
