@@ -1340,7 +1340,7 @@ ALLOWED = 0.1
 
 OFTEN_REFUSED = {"maps_and_filters": "such an iterator, once begun, can't be made again"}
 
-KNOWN = {"super_objects_alone": "what a super object is bound to does not go through the door"}
+KNOWN = {"super_objects_alone": "what a super object is bound to is not opened as an input"}
 
 EACH = [
     pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name])) if name in KNOWN else name

@@ -317,7 +317,7 @@ LARGER = {
 @pytest.mark.parametrize("name", LARGER)
 def test_a_larger_module_is_as_eagerly(name):
     make, shape = LARGER[name]
-    # in eval mode torch asks whether its fused kernel applies, through a function without a licence
+    # in eval mode torch asks whether its fused kernel applies, through a function without a rule
     check_module(make, x3(*shape), calls=2, exact=False, fullgraph="eval" not in name)
 
 

@@ -289,7 +289,7 @@ def test_without_the_layout_library_there_is_a_sentence(report: Any, monkeypatch
 def test_recompilations_stand_side_by_side() -> None:
     compiled = framelift.compile(lambda x, n: x * n, backend="eager")
     from framelift.api.explain import explanation
-    from framelift.dispatch.watching import Watch, watching
+    from framelift.dispatch.compile_contexts import Watch, watching
 
     context = compiled._framelift_context
     watch = Watch(context)

@@ -316,7 +316,7 @@ def test_a_model_is_timed() -> None:
     assert "of 3)" in str(timing) and timing.mean > 0
 
 
-DEBUGGING = ["debugging.layouts", "debugging.comparing", "debugging.cloning"]
+DEBUGGING = ["debugging.comparing", "debugging.inputs"]
 
 
 @pytest.mark.parametrize("name", ["testing", "testing.timing", "testing.checking", *DEBUGGING])

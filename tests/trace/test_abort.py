@@ -1585,7 +1585,7 @@ PROGRAMS |= USES
 # ---- the checks
 
 KNOWN = {
-    "a super object": "what a super object is bound to does not go through the door",
+    "a super object": "what a super object is bound to is not opened as an input",
     "a subclass": "a class that a trace makes is among its base's subclasses until it is collected",
 }
 

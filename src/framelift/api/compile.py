@@ -19,8 +19,7 @@ from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
 from framelift.dispatch.backends import backend_name, lookup_backend
-from framelift.dispatch.code_state import CodeStates
-from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
+from framelift.dispatch.compile_contexts import Backend, CodeStates, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.guards.filtering import GuardFilter
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framelift.core.errors import UserError
-from framelift.dispatch.code_state import CodeState, Recompilation
+from framelift.dispatch.compile_contexts import CodeState, Recompilation
 from framelift.guards.failures import state_fact, tensor_facts
 from framelift.guards.guard import Guard
 from framelift.guards.kinds import Check

@@ -24,10 +24,8 @@ from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
 from framelift.core.records import CompileRecord
 from framelift.core.times import SINGLE, as_table, single
-from framelift.dispatch.code_state import CompiledEntry
 from framelift.dispatch.compilation import NOTHING
-from framelift.dispatch.compile_contexts import Context
-from framelift.dispatch.watching import Watch, watching
+from framelift.dispatch.compile_contexts import CompiledEntry, Context, Watch, watching
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
 

@@ -12,7 +12,7 @@ import torch
 from framelift.api.entries import CodeEntries
 from framelift.core.breaks import Break, Place
 from framelift.debugging.reporting import readable, shape_of
-from framelift.dispatch.code_state import Recompilation
+from framelift.dispatch.compile_contexts import Recompilation
 from framelift.guards.guard import ClassGuard, Guard
 
 

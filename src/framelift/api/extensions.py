@@ -6,9 +6,9 @@ from framelift.debugging.replay_records import ReplayRecords
 from framelift.debugging.reporting import Reports
 from framelift.debugging.verifying import verify_graph
 from framelift.dispatch.extensions import extensions
+from framelift.distributed.agreement import DistributedRanks
 from framelift.distributed.collective_calls import name_collectives
 from framelift.distributed.data_parallel import cut_along_buckets
-from framelift.distributed.ranks import DistributedRanks
 
 extensions.ranks = DistributedRanks()
 extensions.observers = [Reports(), ReplayRecords()]

@@ -18,8 +18,7 @@ from framelift.core.records import compiling
 from framelift.core.times import as_table
 from framelift.debugging.reporting import indented
 from framelift.dispatch.backends import backend_name, lookup_backend
-from framelift.dispatch.code_state import CodeState, Recompilation
-from framelift.dispatch.compile_contexts import Backend, Context, contexts
+from framelift.dispatch.compile_contexts import Backend, CodeState, Context, Recompilation, contexts
 from framelift.graph.functions import describe
 
 

@@ -17,8 +17,8 @@ import torch
 
 from framelift.core.breaks import Break
 from framelift.core.policy import OWN_FILES
-from framelift.dispatch.code_state import CodeState, CompiledEntry
 from framelift.dispatch.compilation import NOTHING
+from framelift.dispatch.compile_contexts import CodeState, CompiledEntry
 
 SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
 

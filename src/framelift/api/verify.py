@@ -15,9 +15,8 @@ from torch.utils import _pytree as pytree
 from framelift.api.compile import compile, uncompiled
 from framelift.core.errors import FrameliftError, WrongResult
 from framelift.debugging.bisecting import coarsest_tolerance, weights
-from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import Difference, Rules, difference
-from framelift.debugging.saving import save_state
+from framelift.debugging.inputs import as_float64, clone_inputs, save_rng_state, save_state
 from framelift.debugging.verifying import Verifier, WrongGraph, verifying
 from framelift.dispatch.compile_contexts import Context
 

@@ -24,6 +24,7 @@ else:
 Handler = Callable[[Any, Any], Any]
 
 OPTIMIZED, VARARGS, VARKEYWORDS = 0x01, 0x04, 0x08
+parse_exception_table: Callable[[CodeType], list[Any]] = vars(dis)["_parse_exception_table"]
 TRACEBACK_CODE = 1 << 30
 """The flag by which code that only names a frame in a traceback is told from all other code."""
 
@@ -82,7 +83,7 @@ class Decoded:
         """Names the code in tracebacks; made when an exception first comes through."""
         self.exceptions = [
             ExceptionEntry(index[e.start], index[e.end], index[e.target], e.depth, e.lasti)
-            for e in dis._parse_exception_table(code)  # type: ignore[attr-defined]
+            for e in parse_exception_table(code)
         ]
 
     @property

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from framelift.bytecode.decode import slot_names
+from framelift.bytecode.decode import parse_exception_table, slot_names
 
 OPS = dis.opmap
-CACHES: Sequence[int] = dis._inline_cache_entries  # type: ignore[attr-defined]
+CACHES: Sequence[int] = vars(dis)["_inline_cache_entries"]
 EXTENDED = OPS["EXTENDED_ARG"]
 UNIT = 2
 """Bytes of a code unit: an opcode and eight bits of its operand."""
@@ -57,7 +57,7 @@ class Body:
         """Unit at which each instruction begins; one more for the end."""
         self.opcodes: list[int] = []
         self.arguments: list[int] = []
-        self.handlers = list(dis._parse_exception_table(code))  # type: ignore[attr-defined]
+        self.handlers = list(parse_exception_table(code))
         for start, opcode, argument in instructions(self.units):
             self.starts.append(start)
             self.opcodes.append(opcode)

@@ -14,19 +14,13 @@ from typing import Any
 
 from framelift import __version__
 from framelift.cli import backends, bench, doctor, explain, replay, run
-from framelift.cli.problem import Problem
+from framelift.cli.script import Problem
 from framelift.core.errors import UserError
 
 __all__ = ["main"]
 
-COMMANDS: dict[str, Any] = {
-    "doctor": doctor,
-    "backends": backends,
-    "explain": explain,
-    "run": run,
-    "replay": replay,
-    "bench": bench,
-}
+COMMANDS: dict[str, Any] = {"doctor": doctor, "backends": backends, "explain": explain}
+COMMANDS |= {"run": run, "replay": replay, "bench": bench}
 """Name -> a module with `HELP`, `arguments(parser)` and `main(options) -> exit code`."""
 
 

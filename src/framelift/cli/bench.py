@@ -10,9 +10,8 @@ import time
 from typing import Any
 
 from framelift.cli.explain import add_inputs, check_backend, evaluated, found
-from framelift.cli.problem import Problem
 from framelift.cli.progress import shown
-from framelift.cli.script import in_place_of_torchs
+from framelift.cli.script import Problem, in_place_of_torchs
 
 HELP = "time a function plainly and compiled, with the same arguments"
 
@@ -37,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     import framelift
     from framelift.api.compile import uncompiled
-    from framelift.dispatch.watching import Watch, watch_everywhere
+    from framelift.dispatch.compile_contexts import watching_everywhere
     from framelift.testing import clone_inputs, difference, preserve_rng_state, time_model
 
     with in_place_of_torchs():
@@ -45,33 +44,28 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     args, kwargs = evaluated(options.arg, module)
     plain = uncompiled(fn)
     compiled = framelift.compile(plain, backend=options.backend)
-    watch = Watch(keeps_entries=False)
     try:
         with preserve_rng_state():
             given = clone_inputs((args, kwargs))
             expected = plain(*given[0], **given[1])
-        watch_everywhere(watch)
-        given = clone_inputs((args, kwargs))
-        began = time.perf_counter()
-        result = compiled(*given[0], **given[1])
-        first = time.perf_counter() - began
-        watch_everywhere(None)
+        with watching_everywhere() as watch:
+            given = clone_inputs((args, kwargs))
+            began = time.perf_counter()
+            result = compiled(*given[0], **given[1])
+            first = time.perf_counter() - began
         apart = difference(expected, result)
         eager = time_model(plain, *args, times=options.times, **kwargs)
         fast = time_model(compiled, *args, times=options.times, **kwargs)
     except Exception as error:
         raise Problem(f"{options.target} raised {type(error).__name__}: {error}", code=1) from None
-    finally:
-        watch_everywhere(None)
-    forward = [record for record in watch.records if record.kind == "forward"]
     return {
         "target": options.target,
         "backend": options.backend,
-        "graphs": sum(record.nodes > 0 and record.failed is None for record in forward),
+        "graphs": watch.graph_count,
         "breaks": len(watch.breaks),
         "first_call_seconds": first,
-        "compile_seconds": sum(record.seconds for record in forward),
-        "backend_seconds": sum(record.backend_seconds for record in forward),
+        "compile_seconds": sum(record.seconds for record in watch.forward),
+        "backend_seconds": sum(record.backend_seconds for record in watch.forward),
         "eager_seconds": eager.median,
         "compiled_seconds": fast.median,
         "speedup": eager.median / fast.median,

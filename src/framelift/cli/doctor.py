@@ -22,9 +22,8 @@ SUPPORTED = {"python": ((3, 11), (3, 12)), "torch": ((2, 11), (2, 13))}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--backend", default="eager", help="compile the self-test with this backend (default: eager)"
-    )
+    about = "compile the self-test with this backend (default: eager)"
+    parser.add_argument("--backend", default="eager", help=about)
 
 
 def main(options: argparse.Namespace) -> int:

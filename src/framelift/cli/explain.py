@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from framelift.cli.problem import Problem
 from framelift.cli.progress import shown
-from framelift.cli.script import in_place_of_torchs, run_script
+from framelift.cli.script import Problem, in_place_of_torchs, run_script
 
 HELP = "run a function, or what a script compiles, and show what was captured, what was not, and why"
 
@@ -92,20 +91,16 @@ def check_backend(name: str | None) -> None:
 def of_script(options: argparse.Namespace) -> tuple[int, Any]:
     """Of all that a script compiles."""
     from framelift.api.explain import explanation
-    from framelift.dispatch.compile_contexts import contexts
-    from framelift.dispatch.watching import Watch, watch_everywhere
+    from framelift.dispatch.compile_contexts import contexts, watching_everywhere
 
     if options.arg:
         raise Problem("--arg is for a function; a script gets what stands after it")
-    watch, before = Watch(), contexts()
-    watch_everywhere(watch)
-    try:
+    before = contexts()
+    with watching_everywhere(keeps_entries=True) as watch:
         with in_place_of_torchs(options.backend):
             code, variables = run_script(options.target, options.arguments)
         own = [context for context in contexts() if context not in before]
         return code, explanation(options.target, variables, watch, own)
-    finally:
-        watch_everywhere(None)
 
 
 def of_function(options: argparse.Namespace) -> tuple[int, Any]:

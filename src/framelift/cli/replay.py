@@ -8,17 +8,16 @@ import json
 import sys
 from typing import Any
 
-from framelift.cli.problem import Problem
 from framelift.cli.progress import shown
+from framelift.cli.script import Problem
 
 HELP = "compile and run again what a replay record (of a debug directory) holds"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", help="compile with this backend, not with the one that it was")
-    parser.add_argument(
-        "--show", action="store_true", help="only say what the record holds; nothing of it is run"
-    )
+    shows = "only say what the record holds; nothing of it is run"
+    parser.add_argument("--show", action="store_true", help=shows)
     parser.add_argument("record", help="a replay.pt, or the folder that one is in; it is run as Python is")
 
 
@@ -55,24 +54,27 @@ def say(about: dict[str, Any], options: argparse.Namespace) -> int:
 def outcome(record: Any, backend: Any) -> dict[str, Any]:
     """What comes of it this time."""
     import framelift
-    from framelift.dispatch.watching import Watch, watch_everywhere
+    from framelift.core.breaks import FAULT
+    from framelift.dispatch.compile_contexts import watching_everywhere
 
     settings = {name: value for name, value in record.about["settings"].items() if value}
     if backend != "inductor":
         settings.pop("options", None)
-    watch = Watch(keeps_entries=False)
     args, kwargs = record.call()
     error = None
-    with framelift.config.patch(**usable(record.about["config"])):
+    with framelift.config.patch(**usable(record.about["config"])), watching_everywhere() as watch:
         compiled = framelift.compile(record.function, backend=backend, **settings)
-        watch_everywhere(watch)
         try:
             compiled(*args, **kwargs)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-        finally:
-            watch_everywhere(None)
-    return of(watch, error)
+    faults = [found.context for found in watch.breaks if found.reason is FAULT]
+    return {
+        "ok": error is None and not faults,
+        "error": error or (f"{FAULT.name}: {faults[0]}" if faults else None),
+        "graphs": watch.graph_count,
+        "breaks": [found.reason.name for found in watch.breaks],
+    }
 
 
 def usable(values: dict[str, Any]) -> dict[str, Any]:
@@ -81,19 +83,6 @@ def usable(values: dict[str, Any]) -> dict[str, Any]:
 
     unlike = {"debug_dir", "replay_record_enabled"}
     return {name: value for name, value in values.items() if name in OPTIONS and name not in unlike}
-
-
-def of(watch: Any, error: str | None) -> dict[str, Any]:
-    from framelift.core.breaks import FAULT
-
-    forward = [record for record in watch.records if record.kind == "forward"]
-    faults = [found.context for found in watch.breaks if found.reason is FAULT]
-    return {
-        "ok": error is None and not faults,
-        "error": error or (f"{FAULT.name}: {faults[0]}" if faults else None),
-        "graphs": sum(record.nodes > 0 and record.failed is None for record in forward),
-        "breaks": [found.reason.name for found in watch.breaks],
-    }
 
 
 def report(found: dict[str, Any], about: dict[str, Any]) -> str:

@@ -30,23 +30,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from framelift.cli.explain import check_backend
-    from framelift.dispatch.watching import Watch, watch_everywhere
+    from framelift.dispatch.compile_contexts import watching_everywhere
 
     check_backend(options.backend)
-    watch = Watch(keeps_entries=False)
-    watch_everywhere(watch)
-    try:
-        with in_place_of_torchs(options.backend), shown():
-            code, _ = run_script(options.script, options.arguments, options.function, options.backend)
-    finally:
-        watch_everywhere(None)
+    with watching_everywhere() as watch, in_place_of_torchs(options.backend), shown():
+        code, _ = run_script(options.script, options.arguments, options.function, options.backend)
     found = summary(watch)
     print(json.dumps(found) if options.json else report(found), file=sys.stderr)
     return code
 
 
 def summary(watch: Any) -> dict[str, Any]:
-    forward = [record for record in watch.records if record.kind == "forward"]
+    forward = watch.forward
     breaks: dict[tuple[str, str], int] = collections.Counter()
     for found in watch.breaks:
         where = found.stack[-1] if found.stack else None
@@ -54,12 +49,11 @@ def summary(watch: Any) -> dict[str, Any]:
     return {
         "compilations": len(forward),
         "functions": len({(record.filename, record.name) for record in forward}),
-        "graphs": sum(record.nodes > 0 and record.failed is None for record in forward),
+        "graphs": watch.graph_count,
         "ops": sum(record.ops for record in forward if record.failed is None),
         "recompilations": [
-            {"function": record.name, "because": record.recompiled_because}
-            for record in forward
-            if record.recompiled_because is not None
+            {"function": each.name, "because": each.recompiled_because}
+            for each in (record for record in forward if record.recompiled_because is not None)
         ],
         "breaks": [{"name": name, "at": at, "times": times} for (name, at), times in breaks.items()],
         "failed": [

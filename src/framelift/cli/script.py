@@ -14,7 +14,13 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
 
-from framelift.cli.problem import Problem
+
+class Problem(Exception):
+    """What is wrong with a command, in a sentence."""
+
+    def __init__(self, text: str, code: int = 2) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @contextlib.contextmanager
@@ -110,7 +116,8 @@ def run_script(
     except KeyboardInterrupt:
         return 130, {}
     except BaseException as error:
-        show(error, path)
+        # the traceback, from the script on
+        traceback.print_exception(error.with_traceback(from_script(error, path) or error.__traceback__))
         return 1, variables(error, path)
     finally:
         sys.argv, sys.path[0] = before
@@ -123,11 +130,6 @@ def exit_code(leaving: SystemExit) -> int:
         return leaving.code or 0
     print(leaving.code, file=sys.stderr)
     return 1
-
-
-def show(error: BaseException, path: str) -> None:
-    """The traceback, from the script on."""
-    traceback.print_exception(error.with_traceback(from_script(error, path) or error.__traceback__))
 
 
 def variables(error: BaseException, path: str) -> dict[str, Any]:

@@ -75,13 +75,13 @@ DISABLED = reason(
 )
 FORBIDDEN = reason(
     "forbidden function",
-    "The function is marked to be called from nowhere that is captured (forbid_in_graph).",
+    "The function is marked as one that captured code must not call (forbid_in_graph).",
     "Call it outside the compiled function.",
 )
 OTHER_RANK = reason(
     "break of another rank",
     'Another rank breaks here, and the ranks are to do the same (config.rank_agreement is "agree").',
-    "See what stands in the way on that rank.",
+    "Look at the break that the other rank reports.",
 )
 ASKED_FOR = reason(
     "break that was asked for",
@@ -95,7 +95,7 @@ IDENTITY = reason(
 )
 UNREBUILDABLE = reason(
     "value that can't be rebuilt",
-    "The value outlives the captured code, and there is no way to make an equal one after the graph has run.",
+    "The value outlives the captured code, and no equal one can be made after the graph has run.",
     "Return or store plain containers, tensors, dataclasses or instances instead.",
 )
 GRAPH_ARGUMENT = reason(
@@ -115,13 +115,13 @@ SET_ORDER = reason(
 )
 RANDOM = reason(
     "generator of random numbers",
-    "What is drawn, and the state of what it is drawn from, must be as if the program ran on its own; graphs "
-    "draw from torch's default generators only, one number after the other.",
+    "Random numbers and the states of their generators must be those of plain Python. A graph can only draw "
+    "from torch's default generators.",
     "Draw, seed or save the state before the compiled function, or leave `generator=` out.",
 )
 NUMPY = reason(
     "NumPy",
-    "torch has no implementation of this that does what NumPy does, down to types, layout and shared memory.",
+    "torch has no implementation of this that equals NumPy's in types, layout and shared memory.",
     "Use the function of torch on tensors, or keep the call outside.",
 )
 DISTRIBUTED = reason(
@@ -146,39 +146,39 @@ FINALISER = reason(
 )
 OUTSIDE_ITERATOR = reason(
     "iterator from before",
-    "An iterator that was already there is advanced for real, so that the code works at any place in it; "
-    "so is each round of a loop that was left by another break.",
-    "If it is a loop with a break in it, see to that one. Otherwise pass what is iterated over.",
+    "The iterator existed before the captured code, so it is advanced for real. So is the iterator of a loop "
+    "that contains another break.",
+    "Remove the other break in the loop, or pass the container instead of an iterator.",
 )
 OUTSIDE_EXCEPTION = reason(
     "exception from before",
-    "Raising an exception that was already there changes its traceback, which must happen at run time.",
+    "Raising an exception that existed before changes its traceback, which must happen at run time.",
     "Raise a new exception.",
 )
 OPERATOR_ERROR = reason(
     "error of an operator",
-    "What an operator says that it can't do is said of real tensors, not of what stands for them in a trace.",
-    "Look at the operands before, rather than handle the error.",
+    "An operator failed on fake tensors, and its error tells of these. It is run for real instead.",
+    "Check the operands before the call instead of catching the error.",
 )
 BODIES = reason(
     "functions that an operator can't be given",
-    "An operator such as torch.cond takes functions whose results look alike, and share no memory with what "
-    "they are given.",
+    "The functions given to an operator such as torch.cond must return results of the same structure, which "
+    "share no memory with their arguments.",
     "Change the function so that its result has the structure, shape, dtype and device that it should have.",
 )
 TRITON = reason(
     "launch of a Triton kernel",
-    "The operator that a graph has for launches does not do what this one asks for.",
+    "Graphs have an operator for launches of Triton kernels, and it can't do what this launch asks for.",
     "Use a kernel with a grid and, of triton.autotune, configs and key; or launch it outside.",
 )
 UNRESUMABLE = reason(
     "place that can't be left",
-    "The function has to be left here, and can't be resumed in this place.",
+    "The capture must end here, and the function can't be resumed at this place.",
     "Move what can't be captured, or the code around it, into a function of its own.",
 )
 FAULT = reason(
     "bug in Framelift",
-    "Framelift failed at this instruction, which is no fault of the program's. It runs as plain Python.",
+    "Framelift failed at this instruction. The program is not at fault, and it runs as plain Python.",
     "Please report it with the error message above; meanwhile the code can be kept outside.",
 )
 ATTRIBUTE_WRITE = reason(
@@ -203,7 +203,7 @@ TENSOR_MEMORY = reason(
 )
 GRADIENTS = reason(
     "gradients inside",
-    "These gradients can't be computed by a node of the graph: they go where only autograd itself can.",
+    "The graph can't compute these gradients: they lead to tensors from before the function, or to hooks.",
     "Compute the loss inside, and its gradients outside the compiled function.",
 )
 AUTOGRAD_FUNCTION = reason(

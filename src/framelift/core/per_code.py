@@ -28,7 +28,7 @@ class PerCode(Generic[Kept]):
         return value
 
     def values(self) -> list[Kept]:
-        return [value for _, value in self.by_id.values()]
+        return [value for _, value in list(self.by_id.values())]  # other threads may add and drop meanwhile
 
     def clear(self) -> None:
         self.by_id.clear()

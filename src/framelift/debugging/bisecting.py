@@ -10,6 +10,7 @@ what is found is shown by what was run, whatever the backend does with the rest.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,14 +20,13 @@ import torch
 import torch.fx
 from torch.utils import _pytree as pytree
 
-from framelift.debugging.cloning import as_float64, clone_inputs, save_rng_state
 from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
+from framelift.debugging.inputs import as_float64, clone_inputs, save_rng_state
 from framelift.dispatch.backends import run_backend
-from framelift.dispatch.compile_contexts import Backend
-from framelift.graph.body import graph_module
+from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.graph.body import copy_nodes, graph_module
 from framelift.graph.torch_flags import TorchState
 
-Graph = torch.fx.GraphModule
 Node = torch.fx.Node
 
 
@@ -38,14 +38,13 @@ class SuspectBackend:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
 
-    def compile(self, graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-        return run_backend(self.backend, self.name, graph, inputs, **self.options)
-
     def difference(self, graph: Graph, inputs: list[Any]) -> Difference | None:
         """Between what the backend makes of a graph and the graph. A part that can't be compiled, or run on
         its own, shows nothing."""
         try:
-            return compare_with_graph(graph, self.compile(copy_graph(graph), clone_inputs(inputs)), inputs)
+            given = copy_graph(graph), clone_inputs(inputs)
+            compiled = run_backend(self.backend, self.name, *given, **self.options)
+            return compare_with_graph(graph, compiled, inputs)
         except Exception:
             return None
 
@@ -88,12 +87,13 @@ def compare_with_graph(graph: Graph, compiled: Callable[..., Any], inputs: list[
             rules = Rules(at_least=coarsest_tolerance(graph))
             if difference(expected, found, rules=rules) is None:
                 return None
-            if (
-                difference(expected, run_graph(plain, inputs, with_gradients, restore), rules=rules)
-                is not None
-            ):
+            again = run_graph(plain, inputs, with_gradients, restore)
+            if difference(expected, again, rules=rules) is not None:
                 return None  # it is not the same from one time to the next: there is nothing to compare with
-            known = run_in_double(in_double_precision(graph).forward, inputs, with_gradients, restore)
+            known = None
+            with contextlib.suppress(Exception):  # the same in double precision, if the graph can be run so
+                precise, wider = in_double_precision(graph).forward, as_float64(inputs)
+                known = run_graph(precise, wider, with_gradients, restore)
             return difference(expected, found, known, rules)
     finally:
         restore()
@@ -124,14 +124,11 @@ class GraphRun:
 def run_graph(
     run: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]
 ) -> GraphRun:
-    given = clone_inputs(inputs)
-    if not gradients:
-        given = without_history(given)
+    given = clone_inputs(inputs) if gradients else without_history(clone_inputs(inputs))
     restore()
     results = list(run(*given))
-    return GraphRun(
-        detach_all(results), detach_all(given), compute_gradients(results, given) if gradients else None
-    )
+    computed = compute_gradients(results, given) if gradients else None
+    return GraphRun(detach_all(results), detach_all(given), computed)
 
 
 def without_history(values: list[Any]) -> list[Any]:
@@ -154,16 +151,6 @@ def compute_gradients(results: list[Any], inputs: list[Any]) -> list[torch.Tenso
 def weights(of: torch.Tensor) -> torch.Tensor:
     """One for each element, no two the same."""
     return torch.linspace(0.5, 1.5, of.numel(), device=of.device).to(of.dtype).reshape(of.shape)
-
-
-def run_in_double(
-    plain: Callable[..., Any], inputs: list[Any], gradients: bool, restore: Callable[[], None]
-) -> GraphRun | None:
-    """The same in double precision, if the graph can be run so."""
-    try:
-        return run_graph(plain, as_float64(inputs), gradients, restore)
-    except Exception:
-        return None
 
 
 def coarsest_tolerance(graph: Graph) -> float:
@@ -224,23 +211,12 @@ class Parts:
     def part(self, begin: int, end: int) -> tuple[Graph, list[Any]] | None:
         """Calls `begin` to `end`, that one included; None if something comes in that is no input."""
         values = self.values_at(begin)
-        made, known = torch.fx.Graph(), dict[Node, Node]()
         inside = self.nodes[begin : end + 1]
-        coming = list(dict.fromkeys(node for each in inside for node in each.all_input_nodes))
-        coming = [node for node in coming if self.number.get(node, -1) < begin]
-        needed = [node for node in coming if node.op != "get_attr"]
+        used = dict.fromkeys(node for each in inside for node in each.all_input_nodes)
+        needed = [n for n in used if self.number.get(n, -1) < begin and n.op != "get_attr"]
         if not all(isinstance(values[node], (torch.Tensor, int, float)) for node in needed):
             return None
-        for node in needed:
-            known[node] = made.placeholder(node.name)
-            known[node].meta = dict(node.meta)
-        for node in (each for each in coming if each.op == "get_attr"):
-            known[node] = made.node_copy(node, known.__getitem__)
-        for node in inside:
-            for each in node.all_input_nodes:
-                if each not in known:  # a body that is fetched in between
-                    known[each] = made.node_copy(each, known.__getitem__)
-            known[node] = made.node_copy(node, known.__getitem__)
+        made, known = copy_nodes(needed, inside)
         made.output(tuple(self.outputs(made, known, inside, end)))
         inputs = clone_inputs([values[node] for node in needed])  # together: they may share memory
         return graph_module(made, dict(self.graph.named_children())), inputs  # type: ignore[arg-type]
@@ -249,7 +225,7 @@ class Parts:
         self, made: torch.fx.Graph, known: dict[Node, Node], inside: list[Node], end: int
     ) -> list[Node]:
         """What is used later; of a tuple its elements."""
-        found = []
+        found: list[Node] = []
         after = self.values_at(end + 1)
         for node in inside:
             if all(self.number.get(user, len(self)) <= end for user in node.users) and node is not inside[-1]:

@@ -18,16 +18,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch import Tensor
 
-TOLERANCES = {
-    torch.float64: 1e-9,
-    torch.float32: 1e-4,
-    torch.float16: 2e-3,
-    torch.bfloat16: 1.6e-2,
-    torch.complex128: 1e-9,
-    torch.complex64: 1e-4,
-    torch.complex32: 2e-3,
-}
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+TOLERANCES |= {torch.complex128: 1e-9, torch.complex64: 1e-4, torch.complex32: 2e-3}
 """How far numbers may be apart, absolutely and of their size; others (of 8 bits and less) by `COARSE`."""
 COARSE = 0.125
 FURTHER = {torch.float16: 3.0, torch.bfloat16: 3.0}
@@ -54,7 +48,7 @@ class Difference:
         return f"{self.path.removeprefix('.') or 'the result'}: {self.what}"
 
 
-def rmse(expected: torch.Tensor, found: torch.Tensor) -> float:
+def rmse(expected: Tensor, found: Tensor) -> float:
     """The root of the mean square of the differences, computed with float64.
 
     >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -64,7 +58,7 @@ def rmse(expected: torch.Tensor, found: torch.Tensor) -> float:
     return math.sqrt(apart.mean().item()) if apart.numel() else 0.0
 
 
-def cosine_similarity(expected: torch.Tensor, found: torch.Tensor) -> float:
+def cosine_similarity(expected: Tensor, found: Tensor) -> float:
     """1 for tensors that point the same way, whatever their lengths.
 
     >>> cosine_similarity(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))
@@ -78,7 +72,7 @@ def cosine_similarity(expected: torch.Tensor, found: torch.Tensor) -> float:
     return round(a.dot(b).item() / lengths, 12)
 
 
-def as_exact(tensor: torch.Tensor) -> torch.Tensor:
+def as_exact(tensor: Tensor) -> Tensor:
     return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
@@ -149,7 +143,7 @@ class Comparing:
     def of(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
         if a is b and not isinstance(a, float):
             return None
-        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
             return self.tensors(a, b, reference, path)
         if isinstance(a, (float, complex)) and isinstance(b, type(a)):
             return self.numbers(a, b, reference, path)
@@ -222,9 +216,8 @@ class Comparing:
             tol = self.rules.tolerance(torch.float32)
             equal = cmath.isclose(a, b, rel_tol=tol, abs_tol=tol)
             if not equal and isinstance(reference, (float, complex)):
-                equal = abs(a - reference) <= PLAUSIBLE * abs(reference) and (
-                    abs(b - reference) <= 2 * abs(a - reference) + tol / 10
-                )
+                gap = abs(a - reference)
+                equal = gap <= PLAUSIBLE * abs(reference) and abs(b - reference) <= 2 * gap + tol / 10
         return None if equal else Difference(path, f"{b!r} instead of {a!r}")
 
     def arrays(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
@@ -239,30 +232,28 @@ class Comparing:
             known = torch.as_tensor(reference)
         return self.tensors(x, y, known, path)
 
-    def tensors(self, a: torch.Tensor, b: torch.Tensor, reference: Any, path: str) -> Difference | None:
-        for name in facts(a, b, self.rules):
-            x, y = said(a, name), said(b, name)
-            if x != y:
-                return Difference(path, f"the {name} {y} instead of {x}")
+    def tensors(self, a: Tensor, b: Tensor, reference: Any, path: str) -> Difference | None:
+        others = facts(b, self.rules)
+        for name, fact in facts(a, self.rules).items():
+            if fact != others[name]:
+                return Difference(path, f"the {name} {others[name]} instead of {fact}")
         if a.device.type == "meta":
             return None
         if a.layout is not torch.strided or a.is_nested:
             return self.of_layout(a, b, reference, path)
         if a.is_quantized:
             a, b, reference = a.int_repr(), b.int_repr(), None
-        known = reference if isinstance(reference, torch.Tensor) and reference.shape == a.shape else None
+        known = reference if isinstance(reference, Tensor) and reference.shape == a.shape else None
         return self.values(a, b, known, path)
 
-    def of_layout(self, a: torch.Tensor, b: torch.Tensor, reference: Any, path: str) -> Difference | None:
+    def of_layout(self, a: Tensor, b: Tensor, reference: Any, path: str) -> Difference | None:
         if a.is_nested:
-            known = isinstance(reference, torch.Tensor) and reference.is_nested
+            known = isinstance(reference, Tensor) and reference.is_nested
             return self.of(a.unbind(), b.unbind(), reference.unbind() if known else None, path)
-        dense = [t.to_dense() if isinstance(t, torch.Tensor) else None for t in (a, b, reference)]
+        dense = [t.to_dense() if isinstance(t, Tensor) else None for t in (a, b, reference)]
         return self.tensors(dense[0], dense[1], dense[2], path)  # type: ignore[arg-type]
 
-    def values(
-        self, a: torch.Tensor, b: torch.Tensor, reference: torch.Tensor | None, path: str
-    ) -> Difference | None:
+    def values(self, a: Tensor, b: Tensor, reference: Tensor | None, path: str) -> Difference | None:
         if not (a.is_floating_point() or a.is_complex()):
             if self.rules.ignore_non_fp or torch.equal(a, b.to(a.dtype)):
                 return None
@@ -278,9 +269,7 @@ class Comparing:
             return None
         return apart(x, y, path)
 
-    def near(
-        self, a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, reference: torch.Tensor | None
-    ) -> bool:
+    def near(self, a: Tensor, b: Tensor, dtype: torch.dtype, reference: Tensor | None) -> bool:
         if torch.equal(a, b):
             return True
         tol = self.rules.tolerance(dtype)
@@ -295,32 +284,25 @@ class Comparing:
         return rmse(reference, b) <= FURTHER.get(dtype, 2.0) * rmse(reference, a) + tol / 10
 
 
-def is_plausible(reference: torch.Tensor, expected: torch.Tensor) -> bool:
+def is_plausible(reference: Tensor, expected: Tensor) -> bool:
     """Whether a reference is of the same thing: it may have drawn other random numbers, or branched."""
     size = rmse(reference, torch.zeros_like(reference))
     return bool(reference.isfinite().all()) and rmse(reference, expected) <= PLAUSIBLE * size
 
 
-def facts(a: torch.Tensor, b: torch.Tensor, rules: Rules) -> list[str]:
-    """What two tensors must have in common, besides their values."""
-    names = ["layout", "device", "shape"]
+def facts(tensor: Tensor, rules: Rules) -> dict[str, Any]:
+    """What two tensors must have in common besides their values, the layout first."""
+    shape = tensor.dim() if tensor.is_nested else tuple(tensor.shape)
+    found = {"layout": tensor.layout, "device": tensor.device, "shape": shape}
     if rules.exact_dtype:
-        names.append("dtype")
-    if rules.exact_stride and a.layout is torch.strided and b.layout is torch.strided:
-        names.append("strides")
-    return names
+        found["dtype"] = tensor.dtype
+    if rules.exact_stride and tensor.layout is torch.strided:
+        strides = zip(tensor.stride(), tensor.shape, strict=True)  # of one element they mean nothing
+        found["strides"] = tuple(stride for stride, size in strides if size != 1)
+    return found
 
 
-def said(tensor: torch.Tensor, name: str) -> Any:
-    if name == "strides":  # of a dimension with one element they mean nothing
-        return tuple(s for s, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1)
-    if name == "shape" and tensor.is_nested:
-        return tensor.dim()
-    found = getattr(tensor, name)
-    return tuple(found) if name == "shape" else found
-
-
-def apart(a: torch.Tensor, b: torch.Tensor, path: str) -> Difference:
+def apart(a: Tensor, b: Tensor, path: str) -> Difference:
     gaps = (a - b).abs().nan_to_num(0.0, posinf=math.inf)
     wrong, largest = int((a != b).sum()), float(gaps.max())
     finite = a.isfinite() & b.isfinite()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib
 import io
@@ -35,8 +36,7 @@ from framelift.bytecode import resume
 from framelift.core import breaks, config
 from framelift.core.errors import BackendCompilerFailed, UserError
 from framelift.core.logs import ROOT
-from framelift.core.records import CompileRecord
-from framelift.debugging import graph_scripts
+from framelift.dispatch.backends import backend_source
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.object_names import find_object, nested_codes
 from framelift.guards.variables import variables
@@ -65,12 +65,10 @@ class ReplayRecords(Observer):
                 error.add_note(f"to run it again: framelift replay {path}")
             raise
         else:
-            if config.config.replay_record_enabled or is_fault(compilation.record):
+            ends = compilation.record.failed, compilation.record.ended_by
+            is_fault = any((text or "").startswith(breaks.FAULT.name) for text in ends)
+            if config.config.replay_record_enabled or is_fault:
                 write(compilation)
-
-
-def is_fault(record: CompileRecord) -> bool:
-    return any((text or "").startswith(breaks.FAULT.name) for text in (record.failed, record.ended_by))
 
 
 def write(compilation: RunningCompilation, error: BaseException | None = None) -> Path | None:
@@ -95,12 +93,11 @@ def replay_record(compilation: RunningCompilation, error: BaseException | None) 
         data = dump(payload)
     except Exception:
         names = variables(fn.__code__)
-        payload["arguments"] = [
-            save_or_stand_in(names[n], value, unsaved) for n, value in enumerate(payload.pop("arguments"))
-        ]
+        given = enumerate(compilation.arguments)
+        payload["arguments"] = [save_or_stand_in(names[n], value, unsaved) for n, value in given]
         payload["function"] = payload["function"].without_unsavable(unsaved)
         data = dump(payload)
-    backend_import, backend = graph_scripts.backend_source(context.backend, context.backend_name)
+    backend_import, backend = backend_source(context.backend, context.backend_name)
     about = {
         "function": record.name,
         "module": fn.__globals__.get("__name__"),
@@ -164,6 +161,11 @@ class Resumed:
     made: bool
     inner: Located | None
 
+    def function(self, of: FunctionType) -> FunctionType:
+        body, inner = resume.body_of(of.__code__), None if self.inner is None else self.inner.find()
+        point = resume.Point(body, self.at, self.unbound, self.stack, self.takes_free)
+        return resume.resume_function(resume.resume_code(point, inner, self.made), of)
+
 
 @dataclass(frozen=True)
 class Located:
@@ -184,35 +186,26 @@ class Located:
         fn = FunctionType(code, namespace, code.co_name, self.defaults, self.closure)
         fn.__kwdefaults__ = self.kwdefaults
         fn.__qualname__ = self.qualname
-        return fn if self.resumed is None else resume_function_at(fn, self.resumed)
+        return fn if self.resumed is None else self.resumed.function(fn)
 
     def without_unsavable(self, unsaved: dict[str, str]) -> Located:
         """Without what can't be pickled of its enclosing functions' variables."""
-        cells = [
-            CellType(save_or_stand_in(f"a variable around {self.qualname}", cell.cell_contents, unsaved))
-            if is_filled(cell)
-            else cell
+        around = f"a variable around {self.qualname}"
+        cells = (
+            CellType(save_or_stand_in(around, cell.cell_contents, unsaved)) if is_filled(cell) else cell
             for cell in self.closure or ()
-        ]
-        return dataclasses.replace(self, closure=tuple(cells) if self.closure else None)
+        )
+        return dataclasses.replace(self, closure=tuple(cells) or None)
 
 
 def locate(fn: FunctionType) -> Located:
     origin = resume.origin_of(fn.__code__)
     code, resumed = fn.__code__, None
     if origin is not None:
-        code = origin.body.code
-        resumed = locate_resume(fn.__code__, origin)
-    return Located(
-        str(fn.__globals__.get("__name__", "")),
-        os.path.abspath(code.co_filename),
-        code.co_qualname,
-        code.co_firstlineno,
-        fn.__closure__,
-        fn.__defaults__,
-        fn.__kwdefaults__,
-        resumed,
-    )
+        code, resumed = origin.body.code, locate_resume(fn.__code__, origin)
+    place = os.path.abspath(code.co_filename), code.co_qualname, code.co_firstlineno
+    own = fn.__closure__, fn.__defaults__, fn.__kwdefaults__
+    return Located(str(fn.__globals__.get("__name__", "")), *place, *own, resumed)
 
 
 def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
@@ -220,14 +213,6 @@ def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
     at, unbound, stack, takes_free, _, made = keys[0]
     inner = resume.called_by(code)
     return Resumed(at, unbound, stack, takes_free, made, None if inner is None else locate(inner))
-
-
-def resume_function_at(fn: FunctionType, resumed: Resumed) -> FunctionType:
-    inner = None if resumed.inner is None else resumed.inner.find()
-    point = resume.Point(
-        resume.body_of(fn.__code__), resumed.at, resumed.unbound, resumed.stack, resumed.takes_free
-    )
-    return resume.resume_function(resume.resume_code(point, inner, resumed.made), fn)
 
 
 def namespace_of(module: str, file: str) -> dict[str, Any]:
@@ -273,9 +258,8 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
         raise BadRecord(f"{file} can't be read: {error}") from None
     exact = [code for code in found if code.co_firstlineno == line]
     if len(exact) != 1 and len(found) != 1:
-        raise BadRecord(
-            f"{file} has {len(found) or 'no'} function(s) {qualname}, and none alone at line {line}"
-        )
+        count = len(found) or "no"
+        raise BadRecord(f"{file} has {count} function(s) {qualname}, and none alone at line {line}")
     return (exact or found)[0]
 
 
@@ -285,15 +269,12 @@ def code_at(file: str, qualname: str, line: int) -> CodeType:
 class Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, CellType):  # filled afterwards: what is in it may lead to it
-            return (
-                (make_cell, (), (value.cell_contents,), None, None, fill_cell)
-                if is_filled(value)
-                else (make_cell, ())
-            )
+            content = ((value.cell_contents,), None, None, fill_cell) if is_filled(value) else ()
+            return make_cell, (), *content
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
         if isinstance(value, FunctionType) and find_object(value.__module__, value.__qualname__) is not value:
-            return make_function, (locate(value),)
+            return Located.find, (locate(value),)
         return NotImplemented
 
 
@@ -301,11 +282,9 @@ class Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == "__main__":
             for namespace in _ran.values():
-                if name.partition(".")[0] in namespace:
-                    found = namespace[name.partition(".")[0]]
-                    for part in name.split(".")[1:]:
-                        found = getattr(found, part)
-                    return found
+                first, *rest = name.split(".")
+                if first in namespace:
+                    return functools.reduce(getattr, rest, namespace[first])
         return super().find_class(module, name)
 
 
@@ -332,10 +311,6 @@ def make_cell() -> CellType:
 
 def fill_cell(cell: CellType, state: tuple[Any]) -> None:
     (cell.cell_contents,) = state
-
-
-def make_function(where: Located) -> FunctionType:
-    return where.find()
 
 
 # ---- reading

@@ -36,21 +36,14 @@ from framelift.core.policy import OWN_FILES
 from framelift.core.records import CompileRecord
 from framelift.core.times import compile_times
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import Recompilation
+from framelift.dispatch.compile_contexts import Recompilation
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.frame_hook import on_cache_miss
 from framelift.guards.program import GuardProgram
 from framelift.guards.shapes import origin
 
-FILES = {
-    "graph": "graph.txt",
-    "breaks": "breaks.txt",
-    "guards": "guards.txt",
-    "recompiles": "recompiles.txt",
-    "code": "code.py",
-    "backward": "backward.txt",
-    "record": "record.json",
-}
+FILES = {name: f"{name}.txt" for name in ("graph", "breaks", "guards", "recompiles", "backward")}
+FILES |= {"code": "code.py", "record": "record.json"}
 """What is in the folder of a compilation, as far as it has it."""
 
 
@@ -130,13 +123,10 @@ def report(record: CompileRecord, name: str, text: Callable[[], str], level: int
     """To the logger and to the folder."""
     log, level = logs.LOGGERS[name], logs.LEVELS[name] if level is None else level
     if log.isEnabledFor(level):
-        log.log(level, "%s (%s:%s), compilation %s\n%s", *title(record), indented(text()))
+        region = f" of {record.region}" if record.region else ""
+        title = record.name, record.filename, record.line, record.compile_id + region
+        log.log(level, "%s (%s:%s), compilation %s\n%s", *title, indented(text()))
     keep(record, name, text)
-
-
-def title(record: CompileRecord) -> tuple[Any, ...]:
-    region = f" of {record.region}" if record.region else ""
-    return record.name, record.filename, record.line, record.compile_id + region
 
 
 # ---- texts
@@ -245,12 +235,9 @@ def stack_of(record: CompileRecord) -> list[dict[str, Any]]:
     """Who called, without Framelift's own frames and what they call, and the function."""
     frames = (frame for frame, _ in traceback.walk_stack(None))
     hook = next((frame for frame in frames if frame.f_code is on_cache_miss.__code__), None)
-    callers = [frame for frame in traceback.extract_stack(hook) if not is_own(frame.filename)]
+    own = OWN_FILES + os.sep
+    callers = [frame for frame in traceback.extract_stack(hook) if not frame.filename.startswith(own)]
     return from_traceback([*callers, summary_of(record.filename, record.line, record.name)])
-
-
-def is_own(filename: str) -> bool:
-    return filename.startswith(OWN_FILES + os.sep)
 
 
 def sizes(module: torch.fx.GraphModule) -> dict[str, list[int | str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,27 +18,45 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.graph_module import _format_import_block
+from torch.package import sys_importer
 
 from framelift import __version__, _frame
 from framelift.core.config import config
 from framelift.core.errors import WrongResult
 from framelift.core.logs import ROOT
-from framelift.debugging import graph_scripts
-from framelift.debugging.bisecting import (
-    Culprit,
-    SuspectBackend,
-    compare_with_graph,
-    copy_graph,
-    find_culprit,
-)
+from framelift.debugging import bisecting
+from framelift.debugging.bisecting import Culprit, SuspectBackend
 from framelift.debugging.comparing import Difference
-from framelift.debugging.graph_scripts import NoScript, Script
+from framelift.debugging.inputs import has_storage, rand_strided
+from framelift.dispatch.backends import backend_source
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.compile_contexts import Context, Graph
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.graph.functions import describe
 
-Graph = torch.fx.GraphModule
+INPUTS = "inputs.pt"
+
+
+class NoScript(Exception):
+    """The graph calls something that can't be imported."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script, and the file with inputs that lies beside it, if it needs one."""
+
+    text: str
+    inputs: list[Any] | None = None
+
+    def save(self, folder: str | Path, name: str = "repro.py") -> Path:
+        """Writes it into a folder, which is made if need be."""
+        path = Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self.inputs is not None:
+            torch.save(self.inputs, path.with_name(INPUTS))
+        path.write_text(self.text, encoding="utf-8")
+        return path
 
 
 @dataclass
@@ -113,10 +132,8 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
     suspect = SuspectBackend(context.backend, context.backend_name, context.options)
     function, folder = f"{record.name} ({record.filename}:{record.line})", record.folder
 
-    def compile_verified(
-        graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None = None
-    ) -> Callable[..., Any]:
-        plain = copy_graph(graph)  # the backend may change the graph
+    def compile_verified(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
+        plain = bisecting.copy_graph(graph)  # the backend may change the graph
         compiled = compile(graph, inputs, fakes)
 
         @functools.wraps(compiled)
@@ -130,18 +147,14 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
                 verifier.wrong = verifier.wrong or wrong
             elif wrong is not None:
                 text = f"a graph is computed wrongly (config.verify_correctness)\n{wrong}"
-                raise WrongResult(text + save_script(wrong, folder))
+                if wrong.script is not None and folder is not None:
+                    text += f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
+                raise WrongResult(text)
             return compiled(*inputs)
 
         return checked
 
     return compile_verified
-
-
-def save_script(wrong: WrongGraph, folder: str | None) -> str:
-    if wrong.script is None or folder is None:
-        return ""
-    return f"\n  python {wrong.script.save(Path(folder, 'wrong'))} shows it"
 
 
 def examine(
@@ -153,14 +166,14 @@ def examine(
     function: str,
 ) -> WrongGraph | None:
     try:
-        found = compare_with_graph(graph, compiled, inputs)
+        found = bisecting.compare_with_graph(graph, compiled, inputs)
     except Exception:
         return None  # the program's own error comes when it runs for real
     if found is None:
         return None
     wrong = WrongGraph(number, function, suspect.name, found, graph)
     try:
-        wrong.culprit = find_culprit(suspect, graph, inputs)
+        wrong.culprit = bisecting.find_culprit(suspect, graph, inputs)
         if wrong.culprit is not None:
             wrong.script = make_script(wrong, suspect, wrong.culprit)
     except Exception as error:  # that it is wrong is known, and is reported
@@ -173,11 +186,14 @@ def examine(
 
 def make_script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) -> Script | None:
     try:
-        imports, source = graph_scripts.module_source(culprit.graph)
+        imports, source = module_source(culprit.graph)
     except NoScript:
         return None
-    seeded = graph_scripts.can_be_seeded(culprit.inputs) and fails_with_random_inputs(suspect, culprit)
-    backend_import, backend = graph_scripts.backend_source(suspect.backend, suspect.name)
+    seeded = can_be_seeded(culprit.inputs)
+    if seeded:  # whether any numbers will do
+        inputs = seeded_inputs(culprit.inputs)
+        seeded = suspect.difference(culprit.graph, inputs) is not None
+    backend_import, backend = backend_source(suspect.backend, suspect.name)
     settings = f"backend={backend}, fullgraph=True, dynamic=False"
     if suspect.options:
         settings += f", options={suspect.options!r}"
@@ -190,15 +206,10 @@ def make_script(wrong: WrongGraph, suspect: SuspectBackend, culprit: Culprit) ->
         helpers="from framelift.testing import rand_strided" if seeded else "from pathlib import Path",
         imports="\n".join(filter(None, (imports, backend_import))),
         source=source,
-        inputs=graph_scripts.inputs_source(culprit.inputs, seeded),
+        inputs=inputs_source(culprit.inputs, seeded),
         settings=settings,
     )
     return Script(text, None if seeded else culprit.inputs)
-
-
-def fails_with_random_inputs(suspect: SuspectBackend, culprit: Culprit) -> bool:
-    """Whether any numbers will do."""
-    return suspect.difference(culprit.graph, graph_scripts.seeded_inputs(culprit.inputs)) is not None
 
 
 TEMPLATE = '''"""The backend {backend_name!r} computes this graph otherwise than torch does.
@@ -226,3 +237,76 @@ if __name__ == "__main__":
     print(report)
     raise SystemExit(not report.ok)
 '''
+
+
+def module_source(graph: Graph, name: str = "Graph") -> tuple[str, str]:
+    """(imports, source of a class whose `forward` is the graph; those of its bodies come before it)"""
+    imports: dict[str, None] = {}
+    classes: list[str] = []
+    add_class(graph, name, imports, classes)
+    source = "\n\n\n".join(classes)
+    used = [line for line in imports if line == "import torch" or is_used(line, source)]
+    return "\n".join(used), source
+
+
+def is_used(line: str, source: str) -> bool:
+    """Whether the name that an import makes is in the source: torch lists some that may not be."""
+    bound = line.partition(" = ")[0] if " = " in line else line.split()[-1].partition(".")[0]
+    return re.search(rf"\b{re.escape(bound)}\b", source) is not None
+
+
+def add_class(graph: Graph, name: str, imports: dict[str, None], classes: list[str]) -> None:
+    code = graph.graph.python_code("self")
+    try:
+        block = _format_import_block(code.globals, sys_importer)
+    except Exception as error:
+        raise NoScript(str(error)) from None
+    imports.update(dict.fromkeys(line for line in block.splitlines() if line.strip()))
+    lines = [f"class {name}(torch.nn.Module):"]
+    bodies = [(child, each) for child, each in graph.named_children() if isinstance(each, Graph)]
+    if bodies:
+        lines += ["    def __init__(self):", "        super().__init__()"]
+        for child, each in bodies:
+            add_class(each, f"{name}_{child}", imports, classes)
+            lines.append(f"        self.{child} = {name}_{child}()")
+        lines.append("")
+    lines += [f"    {line}".rstrip() for line in code.src.strip().splitlines()]
+    classes.append("\n".join(lines))
+
+
+def inputs_source(inputs: list[Any], seeded: bool) -> str:
+    """A function `inputs()`: random numbers laid out as these are, or what lies in the file beside it."""
+    if not seeded:
+        loaded = f'torch.load(Path(__file__).with_name("{INPUTS}"), weights_only=False)'
+        return f"def inputs():\n    return {loaded}"
+    made = [f"        {input_source(each)}," for each in inputs]
+    return "\n".join(["def inputs():", "    torch.manual_seed(0)", "    return [", *made, "    ]"])
+
+
+def input_source(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    arguments = [str(tuple(value.shape)), str(value.stride()), str(value.dtype), repr(str(value.device))]
+    if value.storage_offset():
+        arguments.append(f"offset={value.storage_offset()}")
+    if value.requires_grad:
+        arguments.append("requires_grad=True")
+    return f"rand_strided({', '.join(arguments)})"
+
+
+def can_be_seeded(inputs: list[Any]) -> bool:
+    """Whether each can be made anew with another content: none shares its memory with another."""
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    if not all(has_storage(x) and not (x.is_conj() or x.is_neg()) for x in tensors):
+        return False
+    memory = [x.untyped_storage().data_ptr() for x in tensors if x.numel()]
+    return len(set(memory)) == len(memory)
+
+
+def seeded_inputs(inputs: list[Any]) -> list[Any]:
+    """What the function of `inputs_source` gives."""
+    names: dict[str, Any] = {"torch": torch, "rand_strided": rand_strided}
+    exec(inputs_source(inputs, seeded=True), names)
+    with torch.random.fork_rng(devices=[]):
+        found: list[Any] = names["inputs"]()
+    return found

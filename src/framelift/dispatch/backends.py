@@ -10,6 +10,8 @@ import contextlib
 import copy
 import functools
 import importlib.metadata
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -25,7 +27,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from framelift.core import progress
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling
-from framelift.dispatch.compile_contexts import Backend
+from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.extensions import extensions
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState, flags_lock
@@ -74,33 +76,38 @@ def backend_name(backend: str | Backend) -> str:
     return backend if isinstance(backend, str) else getattr(backend, "__qualname__", type(backend).__name__)
 
 
-_symbols: ContextVar[Symbols | None] = ContextVar("symbols of the graph being compiled", default=None)
-_fakes: ContextVar[FakeTensorMode | None] = ContextVar(
-    "the mode of its inputs, if they are fakes", default=None
-)
+def backend_source(backend: Any, name: str) -> tuple[str, str]:
+    """(an import, an expression) for a backend: its name, or where it can be imported from."""
+    if _registered.get(name) is backend:
+        return "", repr(name)
+    module, path = getattr(backend, "__module__", ""), getattr(backend, "__qualname__", "")
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if module == "__main__" and path.isidentifier() and file is not None:
+        ran = f'runpy.run_path({os.path.abspath(file)!r}, run_name="backend")["{path}"]'
+        return f"import runpy\n\n{path} = {ran}", path
+    if not module or module == "__main__" or not path.isidentifier():
+        return f"# {name} can't be imported; put what makes it here", "None"
+    return f"from {module} import {path}", path
+
+
+Given = tuple[Symbols | None, FakeTensorMode | None]
+"""The symbols of a graph that is compiled, and the mode of its inputs if they are fakes."""
+_given: ContextVar[Given] = ContextVar("what comes with the graph being compiled", default=(None, None))
 
 
 def run_backend(
-    backend: Backend,
-    name: str,
-    graph: torch.fx.GraphModule,
-    inputs: list[Any],
-    symbols: Symbols | None = None,
-    fakes: FakeTensorMode | None = None,
-    **options: Any,
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given = (None, None), **options: Any
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph. Its failure is an error of its own kind. With `fakes` the inputs are
-    fakes of that mode already."""
+    """What a backend makes of a graph. Its failure is an error of its own kind."""
     compiled: Any
-    token, other = _symbols.set(symbols), _fakes.set(fakes)
+    token = _given.set(given)
     try:
         with TorchState():  # a compiler that runs the graph to see what it does sets its flags
             compiled = backend(graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
     finally:
-        _symbols.reset(token)
-        _fakes.reset(other)
+        _given.reset(token)
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
         raise BackendCompilerFailed(name, wrong) from wrong
@@ -113,7 +120,7 @@ def in_tracing_context(backend: Backend) -> Backend:
     are made for."""
 
     @functools.wraps(backend)
-    def compile_in_context(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
+    def compile_in_context(graph: Graph, inputs: list[Any], **options: Any) -> Any:
         try:
             return compile_once(graph, inputs, **options)
         except Exception as error:
@@ -122,17 +129,15 @@ def in_tracing_context(backend: Backend) -> Backend:
             # AOTAutograd found a float that it can't keep symbolic; it will rely on its value this time
             return compile_once(graph, inputs, **options)
 
-    def compile_once(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Any:
-        symbols, fakes = _symbols.get(), _fakes.get()
-        if fakes is not None:
-            with flags_lock, tracing(TracingContext(fakes)), lstm_in_parts(graph, inputs):
-                return backend(graph, inputs, **options)
-        mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
-        # AOTAutograd would take every size of a real tensor for one that may vary
-        inputs = static_fakes(mode, inputs) if symbols is None else symbols.fakes(mode, graph, inputs)
+    def compile_once(graph: Graph, inputs: list[Any], **options: Any) -> Any:
+        symbols, mode = _given.get()
+        is_part = mode is not None
+        if mode is None:
+            mode, inputs = fakes_of(graph, inputs, symbols)
+            graph = without_inference_mode(graph)
         with flags_lock, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
-            compiled = backend(without_inference_mode(graph), inputs, **options)
-        return compiled if symbols is None else unmarking(compiled)
+            compiled = backend(graph, inputs, **options)
+        return compiled if is_part or symbols is None else unmarking(compiled)
 
     return compile_in_context
 
@@ -156,7 +161,7 @@ def unmarking(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def lstm_in_parts(graph: torch.fx.GraphModule, inputs: list[Any]) -> Iterator[None]:
+def lstm_in_parts(graph: Graph, inputs: list[Any]) -> Iterator[None]:
     """AOTAutograd can't save what oneDNN's operator for a whole LSTM gives beside its results: where it is
     differentiated, it is made of smaller ones."""
     trained = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
@@ -169,7 +174,7 @@ def lstm_in_parts(graph: torch.fx.GraphModule, inputs: list[Any]) -> Iterator[No
         torch._C._set_mkldnn_enabled(whole)
 
 
-def without_inference_mode(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+def without_inference_mode(graph: Graph) -> Graph:
     """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
     and what its graphs give are ordinary tensors, of which regions make inference tensors again."""
     if not any(node.target in INSTEAD for node in graph.graph.nodes):
@@ -200,15 +205,26 @@ INSTEAD: dict[Any, Any] = {
 }
 
 
-def static_fakes(mode: FakeTensorMode, inputs: list[Any]) -> list[Any]:
-    return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
+def fakes_of(graph: Graph, inputs: list[Any], symbols: Symbols | None) -> tuple[FakeTensorMode, list[Any]]:
+    """What stands for the inputs of a graph. AOTAutograd would take every size of a real tensor for one that
+    may vary."""
+    mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
+    if symbols is not None:
+        return mode, symbols.fakes(mode, graph, inputs)
+    fake = functools.partial(mode.from_tensor, static_shapes=True)
+    return mode, [fake(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+
+
+def parameters_of(inputs: list[Any]) -> list[int]:
+    """The inputs that are where they were each time, and need not be copied for a CUDA graph."""
+    return [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
 
 
 # ---- the backends that come with it
 
 
 @register_backend(name="eager")
-def eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+def eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the graph as captured."""
     return graph.forward
 
@@ -229,10 +245,12 @@ def observed(inner: Callable[..., Any], backward: bool = False) -> Callable[...,
 
 
 @contextlib.contextmanager
-def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterator[None]:
+def recorded_backward(of: CompileRecord, graph: Graph) -> Iterator[None]:
     record = CompileRecord("backward", of.name, of.filename, of.line, of.backend, of.entries)
     record.compile_id, record.started = of.compile_id, time.time()
-    count_nodes(record, graph)
+    kinds = [node.op for node in graph.graph.nodes]
+    record.nodes, record.inputs = len(kinds), kinds.count("placeholder")
+    record.ops = sum(kind.startswith("call") for kind in kinds)
     for observer in extensions.observers:
         observer.report_backward(of, graph)
     began = time.perf_counter()
@@ -248,60 +266,45 @@ def recorded_backward(of: CompileRecord, graph: torch.fx.GraphModule) -> Iterato
         compile_records.add(record)
 
 
-def count_nodes(record: CompileRecord, graph: torch.fx.GraphModule) -> None:
-    kinds = [node.op for node in graph.graph.nodes]
-    record.nodes, record.inputs = len(kinds), kinds.count("placeholder")
-    record.ops = sum(kind.startswith("call") for kind in kinds)
+def with_aot_autograd(graph: Graph, inputs: list[Any], **settings: Any) -> Callable[..., Any]:
+    """Forward and backward graphs that AOTAutograd makes, run as they are unless `settings` say otherwise."""
+    from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.compilers import nop
+
+    settings = {"fw_compiler": nop, "keep_inference_input_mutations": True, **settings}
+    settings["bw_compiler"] = observed(settings.get("bw_compiler", nop), backward=True)
+    return aot_module_simplified(graph, inputs, **settings)
 
 
 @register_backend(name="aot_eager")
 @in_tracing_context
-def aot_eager(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+def aot_eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the forward and backward graphs that AOTAutograd makes, without a code generator."""
-    from torch._functorch.aot_autograd import aot_module_simplified
-    from torch._functorch.compilers import nop
-
-    return aot_module_simplified(
-        graph,
-        inputs,
-        fw_compiler=nop,
-        bw_compiler=observed(nop, backward=True),
-        keep_inference_input_mutations=True,
-    )
+    return with_aot_autograd(graph, inputs)
 
 
 @register_backend(name="aot_eager_decomp_partition")
 @in_tracing_context
-def aot_eager_decomp_partition(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+def aot_eager_decomp_partition(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """The same with Inductor's decompositions and partitioner: what it would be given, run as it is."""
-    from torch._functorch.aot_autograd import aot_module_simplified
-    from torch._functorch.compilers import nop
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from torch._functorch.partitioners import min_cut_rematerialization_partition as partition
     from torch._inductor.decomposition import select_decomp_table
 
-    return aot_module_simplified(
-        graph,
-        inputs,
-        fw_compiler=nop,
-        bw_compiler=observed(nop, backward=True),
-        decompositions=select_decomp_table(),
-        partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=True,
-    )
+    table = select_decomp_table()
+    return with_aot_autograd(graph, inputs, decompositions=table, partition_fn=partition)
 
 
 @register_backend(name="inductor")
 @in_tracing_context
-def inductor(graph: torch.fx.GraphModule, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:
+def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     observing = observed(compile_fx_inner)
-    static = [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
+    static = parameters_of(inputs)
 
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
         if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
-            # parameters are where they were each time, and need not be copied for a CUDA graph
             kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)

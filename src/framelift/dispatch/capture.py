@@ -1,8 +1,7 @@
 """What was captured of a frame, as a plain value: graph, guards, region, and where it ended.
 
-`tracing.Trace` makes one. It can be saved and loaded (`capture_serialization`): each field says
-how it is
-kept then. A new field has to say so too, by its metadata.
+`tracing.Trace` makes one. It can be saved and loaded (`capture_serialization`): each field says by its
+metadata how it is kept then.
 """
 
 from __future__ import annotations
@@ -47,6 +46,9 @@ def refused(reason: str) -> dict[str, str]:
     return {KEPT: "refused", "reason": reason}
 
 
+VARYING = refused("there are sizes or numbers in it that vary")
+
+
 @dataclass
 class Capture:
     """A frame that was captured, whole or up to a break."""
@@ -72,13 +74,9 @@ class Capture:
     """In front of which instruction that is."""
     run_as_captured: str | None = field(default=None, metadata=SAVED)
     """Why no backend is asked to compile the graph, if none is."""
-    symbols: Symbols | None = field(
-        default=None, metadata=refused("there are sizes or numbers in it that vary")
-    )
+    symbols: Symbols | None = field(default=None, metadata=VARYING)
     """Sizes and numbers that may be others the next time, if any."""
-    symbol_sources: list[Source] = field(
-        default_factory=list, metadata=refused("there are sizes or numbers in it that vary")
-    )
+    symbol_sources: list[Source] = field(default_factory=list, metadata=VARYING)
     left: list[Any] = field(
         default_factory=list, metadata=refused("it leaves contexts that were entered before")
     )

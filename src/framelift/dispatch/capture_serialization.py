@@ -82,9 +82,8 @@ def load_capture(data: bytes, fn: types.FunctionType, arguments: list[Any]) -> C
     if header.versions != versions(fn):
         raise NotPortableError("it is of other code, or of another version of Python or torch")
     if header.state != (here := state.values()):
-        name = next(name for name, value in header.state.items() if value != here[name])
-        other = f"{name}: {header.state[name]}, and here {here[name]}"
-        raise NotPortableError(f"torch's state is another one: {other}")
+        name, there = next((name, value) for name, value in header.state.items() if value != here[name])
+        raise NotPortableError(f"torch's state is another one: {name}: {there}, and here {here[name]}")
     if header.hashes not in (None, hash("one")):
         raise NotPortableError("it may depend on the hashes of texts, which are others here")
     capture = Capture(**unpickler.load(), state=state)
@@ -167,12 +166,6 @@ class NodeName:
     name: str
 
 
-def load_region(
-    name: str, filename: str, source: str, constants: dict[str, Any], inputs: list[Source], has_graph: bool
-) -> Region:
-    return Region(name, f"{filename} (loaded)", source, constants, inputs, [], has_graph)
-
-
 def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
     return ClassGuard(cls, name, MISSING if known is None else names.load_class_attribute(cls, name, known))
 
@@ -189,8 +182,8 @@ REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
         (it.cls, it.name, None if it.found is MISSING else names.describe_attribute(it.found)),
     ),
     Region: lambda it: (
-        load_region,
-        (it.name, it.filename, it.source, it.constants, it.inputs, it.has_graph),
+        Region,
+        (it.name, f"{it.filename} (loaded)", it.source, it.constants, it.inputs, [], it.has_graph),
     ),
 }
 """How the parts of a capture are written: what makes them again, and of what."""
@@ -229,13 +222,11 @@ def fake_data(fake: FakeTensor) -> Any:
 PLAIN_TYPES = frozenset({str, int, float, bool, type(None), bytes, tuple, list})
 """Types of values that are what they hold."""
 
-PORTABLE_TYPES = frozenset(
-    {Place, CodeName, complex, slice, range, frozenset, set, bytearray, immutable_list}
-)
-PORTABLE_TYPES |= {immutable_dict, torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format}
+PORTABLE_TYPES = frozenset({Place, CodeName, Variable, complex, slice, range, frozenset, set, bytearray})
+PORTABLE_TYPES |= {torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format}
 PORTABLE_TYPES |= {types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType}
 PORTABLE_TYPES |= {types.GetSetDescriptorType, types.ClassMethodDescriptorType, types.NotImplementedType}
-PORTABLE_TYPES |= {types.EllipsisType, Variable}
+PORTABLE_TYPES |= {types.EllipsisType, immutable_list, immutable_dict}
 """Types of values that mean the same in any process, and say how they are pickled."""
 
 NAMED_TYPES = (types.BuiltinFunctionType, type(torch._C._nn.linear), type)

@@ -18,30 +18,21 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Literal
 
-import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift import _frame
-from framelift.core import breaks, progress
+from framelift.core import breaks, errors, progress
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.counters import counters
-from framelift.core.errors import (
-    BackendCompilerFailed,
-    TorchRuntimeError,
-    UncapturedHigherOrderOpError,
-    Unsupported,
-    UserError,
-)
+from framelift.core.errors import BackendCompilerFailed, Unsupported, UserError
 from framelift.core.records import CompileRecord, compile_records, compiling
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import CodeState, CompiledEntry
-from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.tracing import Ending, EscapedError
-from framelift.dispatch.watching import watch_of
 from framelift.graph.contexts import outside_of
 from framelift.graph.torch_flags import flags_lock
 from framelift.trace import faults
@@ -61,9 +52,9 @@ Replacement = tuple[Any, tuple[Any, ...]]
 """A region and its arguments, for the hook to run in the frame's place."""
 
 ERRORS: dict[breaks.Reason, type[Unsupported]] = {
-    breaks.FAKE_FAILED: TorchRuntimeError,
-    breaks.OPERATOR_ERROR: TorchRuntimeError,
-    breaks.BODIES: UncapturedHigherOrderOpError,
+    breaks.FAKE_FAILED: errors.TorchRuntimeError,
+    breaks.OPERATOR_ERROR: errors.TorchRuntimeError,
+    breaks.BODIES: errors.UncapturedHigherOrderOpError,
 }
 """What a break is when it is an error, if it has a name of its own."""
 
@@ -76,17 +67,9 @@ class Compilation:
         self.fn, self.arguments = fn, arguments
         self.watch = watch_of(context)
         self.keeps_lines = self.watch is not None and self.watch.keeps_entries
-        self.record = CompileRecord(
-            "forward",
-            state.name,
-            state.filename,
-            state.line,
-            context.backend_name,
-            entries=len(state.entries),
-            compile_id=f"{state.number}/{next(state.attempts)}",
-            started=time.time(),
-            region=context.name or "",
-        )
+        about = state.name, state.filename, state.line, context.backend_name, len(state.entries)
+        self.record = CompileRecord("forward", *about, region=context.name or "")
+        self.record.compile_id, self.record.started = f"{state.number}/{next(state.attempts)}", time.time()
 
     def run(self) -> Replacement | Literal[False] | None:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
@@ -96,7 +79,8 @@ class Compilation:
             if capture is None:
                 return self.leave_raising()
             if isinstance(capture, Break):
-                self.note_failure(capture)
+                self.record.failed = capture.one_line
+                self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
                 self.leave_uncaptured(capture)
                 return None
             self.note_capture(capture)
@@ -116,15 +100,8 @@ class Compilation:
         context = self.context
         try:
             with flags_lock:
-                runs = CaptureRuns(
-                    self.fn,
-                    self.arguments,
-                    whole=context.fullgraph,
-                    dynamism=self.dynamism(),
-                    guard_filter=context.guard_filter_fn,
-                    keeps_lines=self.keeps_lines,
-                )
-                return runs.capture(end)
+                options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
+                return CaptureRuns(self.fn, self.arguments, *options).capture(end)
         except Break as found:
             found.let_go()
             return found
@@ -165,7 +142,7 @@ class Compilation:
         progress.report(self.record, "backend")
         try:
             with outside_of(capture.left, capture.setting):
-                return compile(capture.graph, capture.example_inputs)
+                return compile(capture.graph, capture.example_inputs, None)
         except BackendCompilerFailed:
             counters["backend_failures"][self.context.backend_name] += 1
             raise
@@ -176,14 +153,12 @@ class Compilation:
     def backend_for(self, capture: Capture) -> GraphCompiler:
         context, symbols, reason = self.context, capture.symbols, capture.run_as_captured
 
-        def compile(
-            graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
-        ) -> Callable[..., Any]:
+        def compile(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
             if reason is not None:
                 counters["graphs_run_as_captured"][reason] += 1
                 return graph.forward
             name, options = context.backend_name, context.options
-            return run_backend(context.backend, name, graph, inputs, symbols, fakes, **options)
+            return run_backend(context.backend, name, graph, inputs, (symbols, fakes), **options)
 
         return compile
 
@@ -203,12 +178,11 @@ class Compilation:
             inputs = capture.program.native.collect(self.fn, self.arguments)
         if inputs is None:
             failure = capture.program.failure(self.fn, self.arguments)
-            why = f"the guards do not hold for what was just captured: {failure}"
-            self.record.failed = why
+            self.record.failed = why = f"the guards do not hold for what was just captured: {failure}"
             self.leave_uncaptured(Break(breaks.UNSTABLE_VALUE, why))
             return None
         self.state.cache.add(entry.native)
-        if self.watch is not None and self.watch.keeps_entries:
+        if self.watch is not None and self.keeps_lines:
             self.watch.entries.append(entry)
             entry.guard_seconds = self.time_guards(entry)
         for observer in extensions.observers:
@@ -267,9 +241,8 @@ class Compilation:
             if context.fullgraph or found.is_error:
                 where = f" {found.stack[0]}" if found.stack else ""
                 why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
-                raise ERRORS.get(found.reason, Unsupported)(
-                    f"the function can't be captured whole ({why}).{where}\n{description}"
-                )
+                text = f"the function can't be captured whole ({why}).{where}\n{description}"
+                raise ERRORS.get(found.reason, Unsupported)(text)
         skip(context, self.state, description)
 
     def is_called_by_useless_frame(self) -> bool:
@@ -314,10 +287,6 @@ class Compilation:
         record.generate_seconds = capture.seconds - capture.seconds_lost - capture.trace_seconds
         if capture.ended_by is not None:
             record.ended_by = capture.ended_by.one_line
-
-    def note_failure(self, found: Break) -> None:
-        self.record.failed = found.one_line
-        self.record.failed_at = str(found.stack[-1]) if found.stack else None
 
     def note_break(self, found: Break) -> None:
         """Counts and reports a break, once for each place. One that is forbidden is an error."""

@@ -1,24 +1,207 @@
-"""A compiled function as it is known at run time: its options, and the state of each code object.
+"""A compiled function as it is known at run time: its options, its entries, and who watches what is compiled.
 
 A *context* is what a compiled function runs in. It has a `CodeState` for each code object that was looked at
-in it, which has the entries.
+in it, which has the entries, and says why there are no others.
 """
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
 
-from framelift import _frame
-from framelift.dispatch.code_state import CodeState, CodeStates
-from framelift.guards.filtering import GuardFilter
+import torch.fx
 
+from framelift import _frame, _guards
+from framelift.bytecode import resume
+from framelift.core.breaks import Break
+from framelift.core.causes import Suggestion
+from framelift.core.per_code import PerCode
+from framelift.core.records import CompileRecord
+from framelift.dispatch.capture import Capture
+from framelift.guards.failures import Failure
+from framelift.guards.filtering import GuardFilter
+from framelift.trace.dynamism import Dynamism
+
+Graph = torch.fx.GraphModule
 Backend = Callable[..., Callable[..., Any]]
 """Takes a graph module and example inputs, and gives what runs the graph."""
+
+# ---- what is known of code
+
+
+@dataclass(eq=False)
+class CompiledEntry:
+    """One entry, as people see it."""
+
+    capture: Capture
+    graph_callable: Callable[..., Any] | None
+    """What the backend made of the graph, if there is one."""
+    backend_seconds: float
+    name: str
+    """Of the function, with its place; `the rest of` one after a break."""
+    compile_id: str
+    guard_seconds: float | None = None
+    """What checking the guards takes when all of them hold, if `explain` asked."""
+    number: int = field(default_factory=itertools.count().__next__)
+    native: _guards.Entry = field(init=False)
+    """What the frame hook looks at: the guards, and the region bound to the graph."""
+
+    def __post_init__(self) -> None:
+        region = self.capture.region.bind(self.graph_callable)
+        self.native = _guards.Entry(self.capture.program.native, region, self)
+
+    @property
+    def hits(self) -> int:
+        return self.native.hits
+
+
+@dataclass
+class Recompilation:
+    """Why none of the entries held: which guard of each failed."""
+
+    number: int
+    """How many entries there were."""
+    failures: list[tuple[int, Failure]] = field(default_factory=list)
+    """(which entry, what failed), the latest entry first."""
+    suggestion: Suggestion | None = None
+    """If it is the same kind of cause again and again."""
+
+    @property
+    def reason(self) -> Failure | None:
+        """What failed of the latest entry."""
+        return self.failures[0][1] if self.failures else None
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        lines = []
+        for failure, entries in self.by_failure().items():
+            which = "entry" if len(entries) == 1 else "entries"
+            lines.append(f"{which} {', '.join(map(str, entries))}: {failure}")
+            if failure.where:
+                lines.append(f"  relied on at {failure.where}")
+        if not self.failures:
+            lines.append("the guards hold again: what they are about has changed meanwhile")
+        return lines if self.suggestion is None else [*lines, *self.suggestion.lines()]
+
+    def by_failure(self) -> dict[Failure, list[int]]:
+        """Entries of which the same guard failed, together."""
+        first: dict[tuple[str, str], Failure] = {}
+        grouped: dict[Failure, list[int]] = {}
+        for entry, failure in self.failures:
+            known = first.setdefault((str(failure), failure.where), failure)
+            grouped.setdefault(known, []).append(entry)
+        return grouped
+
+
+_numbers = itertools.count()
+
+
+class CodeState:
+    """What is known of a code object in one context. Nothing in here leads back to the code."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.known_code = weakref.ref(code)
+        self.name, self.filename = code.co_qualname, code.co_filename
+        self.line: int | None = code.co_firstlineno
+        self.resumed = origin = resume.origin_of(code)
+        """Where the code comes from if it is a resume function's."""
+        if origin is not None:  # where it goes on
+            self.line = origin.body.positions[origin.body.at_unit(origin.at)][0]
+        rest = "" if origin is None else "the rest of "
+        self.what = f"{rest}{self.name} ({self.filename}:{self.line})"
+        """The function, as messages name it."""
+        self.cache = _guards.Cache()
+        """The entries; those whose guards can never hold again leave it by themselves."""
+        self.skipped: str | None = None
+        """Why it runs as plain Python, if it does."""
+        self.breaks: list[Break] = []
+        """Where captures of it ended, and what ruled the frame out."""
+        self.failures = 0
+        """How often the program raised while it was captured."""
+        self.empty = 0
+        """How often there was nothing to capture."""
+        self.dynamism = Dynamism()
+        self.sizes_on_other_ranks: list[dict[str, Any]] = []
+        """What captures of it on other ranks rely on, if ranks agree."""
+        self.was_shared = False
+        """Whether it was captured by one rank for all, or was to be."""
+        self.number = next(_numbers)
+        self.attempts = itertools.count()
+        """How often it was tried to compile it: with `number` what a compilation is known by."""
+        self.recompiles: list[Recompilation] = []
+        """Why each entry but the first was made."""
+        self.resumes: PerCode[CodeState] = PerCode()
+        self.lock = threading.RLock()
+        """Held while it is captured and compiled: threads that need the same wait for it."""
+
+    @property
+    def recompile_reasons(self) -> list[str]:
+        """In short: what failed of the entry before."""
+        return [str(again.reason) for again in self.recompiles]
+
+    def recompilation_for(self, entry: int) -> Recompilation | None:
+        """Why an entry was made; None for the first."""
+        return next((again for again in reversed(self.recompiles) if again.number == entry), None)
+
+    @property
+    def code(self) -> CodeType | None:
+        return self.known_code()
+
+    @property
+    def entries(self) -> list[CompiledEntry]:
+        """The oldest first."""
+        return sorted((entry.info for entry in self.cache.entries()), key=lambda entry: entry.number)
+
+
+class CodeStates:
+    """The states of one context, each for as long as its code lives. Those of resume functions are with that
+    of the original: their entries lead to their codes, so they would never go by themselves."""
+
+    def __init__(self) -> None:
+        self.originals: PerCode[CodeState] = PerCode()
+        self.lock = threading.RLock()
+
+    def of(self, code: CodeType) -> CodeState:
+        with self.lock:  # threads that need the same state must get the same one
+            found = self.get(code)
+            if found is None:
+                home = self.home(code)
+                found = CodeState(code)
+                if home is not None:  # else the function is gone, and this is the last that is seen of it
+                    home.set(code, found)
+            return found
+
+    def get(self, code: CodeType) -> CodeState | None:
+        home = self.home(code)
+        return None if home is None else home.get(code)
+
+    def home(self, code: CodeType) -> PerCode[CodeState] | None:
+        origin = resume.origin_of(code)
+        if origin is None:
+            return self.originals
+        original = origin.body.original()
+        return None if original is None else self.of(original).resumes
+
+    def values(self) -> list[CodeState]:
+        return [found for state in self.originals.values() for found in (state, *state.resumes.values())]
+
+    def clear(self) -> None:
+        self.originals.clear()
+
+    def __len__(self) -> int:
+        return len(self.values())
+
+
+# ---- contexts
 
 
 class GuardFail(NamedTuple):
@@ -83,3 +266,48 @@ def entries_everywhere(code: CodeType) -> int:
     """How many entries a code object has, in all contexts that share a limit."""
     states = [context.code_states.get(code) for context in contexts() if not context.isolate_recompiles]
     return sum(len(state.entries) for state in states if state is not None)
+
+
+# ---- watching
+
+
+@dataclass
+class Watch:
+    """What was compiled, in the order in which it was: in one context, or with None in all. A cache would not
+    do: an entry leaves it when something dies that its guards would have to find."""
+
+    context: Context | None = None
+    keeps_entries: bool = True
+    """Whether entries are kept for as long as the watch is, which is longer than they might live."""
+    records: list[CompileRecord] = field(default_factory=list)
+    entries: list[CompiledEntry] = field(default_factory=list)
+    breaks: list[Break] = field(default_factory=list)
+
+    @property
+    def forward(self) -> list[CompileRecord]:
+        return [record for record in self.records if record.kind == "forward"]
+
+    @property
+    def graph_count(self) -> int:
+        return sum(record.nodes > 0 and record.failed is None for record in self.forward)
+
+
+watching: contextvars.ContextVar[Watch | None] = contextvars.ContextVar("watching", default=None)
+_everywhere: Watch | None = None
+
+
+@contextlib.contextmanager
+def watching_everywhere(keeps_entries: bool = False) -> Iterator[Watch]:
+    """Watches all threads in the block."""
+    global _everywhere
+    _everywhere = watch = Watch(keeps_entries=keeps_entries)
+    try:
+        yield watch
+    finally:
+        _everywhere = None
+
+
+def watch_of(context: Context) -> Watch | None:
+    """Who watches a context now, if anyone does."""
+    found = watching.get() or _everywhere
+    return found if found is not None and found.context in (None, context) else None

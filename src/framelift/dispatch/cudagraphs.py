@@ -7,18 +7,21 @@ overwritten by the next one, unless the program marks its steps itself
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.fx
 from torch.fx.experimental.symbolic_shapes import has_free_symbols
 
-from framelift.dispatch.backends import in_tracing_context, observed, register_backend
+from framelift.dispatch import backends
+from framelift.dispatch.compile_contexts import Graph
 
 logger = logging.getLogger("framelift.cudagraphs")
+Run = Callable[[list[Any]], Any]
+"""Runs a graph on a list of inputs, which it empties."""
 _told: set[str] = set()
 
 
@@ -30,37 +33,26 @@ def begin_step() -> None:
         trees.GenerationTracker.generation += 1
 
 
-@register_backend(name="cudagraphs")
-@in_tracing_context
-def cudagraphs(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+@backends.register_backend(name="cudagraphs")
+@backends.in_tracing_context
+def cudagraphs(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Replays the forward and backward graphs that AOTAutograd makes as CUDA graphs."""
-    from torch._functorch.aot_autograd import aot_module_simplified
-
-    return aot_module_simplified(
-        graph,
-        inputs,
-        fw_compiler=replaying(inputs),
-        bw_compiler=observed(replaying([], is_backward=True), backward=True),
-        inference_compiler=replaying(inputs, is_inference=True),
-        keep_inference_input_mutations=True,
-    )
-
-
-def parameters_of(inputs: list[Any]) -> list[int]:
-    """The inputs that are where they were each time, and need not be copied for a replay."""
-    return [n for n, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
+    forward, backward = replaying(inputs), replaying([], is_backward=True)
+    inference = replaying(inputs, is_inference=True)
+    compilers = {"fw_compiler": forward, "bw_compiler": backward, "inference_compiler": inference}
+    return backends.with_aot_autograd(graph, inputs, **compilers)
 
 
 def replaying(given: list[Any], is_backward: bool = False, is_inference: bool = False) -> Callable[..., Any]:
     """A compiler of a graph that AOTAutograd makes, which is given the same, and perhaps more."""
 
-    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    def compile_graph(graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
         run = emptying(graph.forward)
         reason = why_not(graph)
         if reason is not None:
             tell_once(reason)
             return run
-        static = parameters_of(given) if len(inputs) == len(given) else []
+        static = backends.parameters_of(given) if len(inputs) == len(given) else []
         replayed: Any = record(graph, run, inputs, static, is_backward, is_inference)
         replayed._boxed_call = True
         return replayed
@@ -69,7 +61,7 @@ def replaying(given: list[Any], is_backward: bool = False, is_inference: bool = 
 
 
 def emptying(forward: Callable[..., Any]) -> Any:
-    """Called with a list that it empties, so that trees of CUDA graphs hold what was in it alone."""
+    """So that trees of CUDA graphs hold alone what was in the list."""
 
     def run(given: list[Any]) -> Any:
         values = list(given)
@@ -81,33 +73,24 @@ def emptying(forward: Callable[..., Any]) -> Any:
 
 
 def record(
-    graph: torch.fx.GraphModule,
-    run: Callable[[list[Any]], Any],
-    inputs: list[Any],
-    static: list[int],
-    is_backward: bool,
-    is_inference: bool,
-) -> Callable[[list[Any]], Any]:
+    graph: Graph, run: Run, inputs: list[Any], static: list[int], is_backward: bool, is_inference: bool
+) -> Run:
     from torch._inductor.cudagraph_trees import cudagraphify_impl, get_manager
     from torch._inductor.cudagraph_utils import get_placeholder_info
 
     (device,) = devices_of(graph)
     outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
 
-    def recorded() -> Callable[[list[Any]], Any]:
-        found: Callable[[list[Any]], Any] = cudagraphify_impl(
-            run,
-            inputs,
-            static,
-            device_index=device.index or 0,
-            is_backward=is_backward,
-            is_inference=is_inference,
-            stack_traces=[None] * len(outputs),
-            placeholders=tuple(get_placeholder_info(graph.graph)),
-            mutated_input_idxs=tuple(changed_inputs(graph)),
-        )
-        return found
-
+    recorded: Callable[[], Run] = functools.partial(
+        cudagraphify_impl,
+        *(run, inputs, static),
+        device_index=device.index or 0,
+        is_backward=is_backward,
+        is_inference=is_inference,
+        stack_traces=[None] * len(outputs),
+        placeholders=tuple(get_placeholder_info(graph.graph)),
+        mutated_input_idxs=tuple(changed_inputs(graph)),
+    )
     replayed = for_each_size(recorded) if has_symbols(graph) else recorded()
     if not is_backward:
         return replayed
@@ -121,14 +104,14 @@ def record(
     return replayed_backward
 
 
-def has_symbols(graph: torch.fx.GraphModule) -> bool:
+def has_symbols(graph: Graph) -> bool:
     found = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
     return any(value is not None and has_free_symbols(value) for value in found)
 
 
-def for_each_size(recorded: Callable[[], Callable[[list[Any]], Any]]) -> Callable[[list[Any]], Any]:
+def for_each_size(recorded: Callable[[], Run]) -> Run:
     """What is recorded has the sizes that it was recorded with: each has a recording of its own."""
-    made: dict[Any, Callable[[list[Any]], Any]] = {}
+    made: dict[Any, Run] = {}
 
     def replayed(given: list[Any]) -> Any:
         sizes = tuple([tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in given])
@@ -139,12 +122,12 @@ def for_each_size(recorded: Callable[[], Callable[[list[Any]], Any]]) -> Callabl
     return replayed
 
 
-def devices_of(graph: torch.fx.GraphModule) -> set[torch.device]:
+def devices_of(graph: Graph) -> set[torch.device]:
     found = [node.meta.get("val") for node in graph.graph.nodes]
     return {value.device for value in found if isinstance(value, torch.Tensor)} - {torch.device("meta")}
 
 
-def changed_inputs(graph: torch.fx.GraphModule) -> list[int]:
+def changed_inputs(graph: Graph) -> list[int]:
     """Inputs that the graph writes to: AOTAutograd leaves nothing but copies into them."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     written = {
@@ -156,7 +139,7 @@ def changed_inputs(graph: torch.fx.GraphModule) -> list[int]:
     return [n for n, node in enumerate(placeholders) if node in written]
 
 
-def why_not(graph: torch.fx.GraphModule) -> str | None:
+def why_not(graph: Graph) -> str | None:
     devices = devices_of(graph)
     if len(devices) == 1 and next(iter(devices)).type == "cuda":
         return None

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Protocol
 
-import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift.core.breaks import Break
 from framelift.core.records import CompileRecord
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import CodeState, Recompilation
-from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.compile_contexts import CodeState, Context, Graph, Recompilation
 from framelift.dispatch.tracing import Ending
 
 Outcome = Capture | Break | None
@@ -55,7 +53,7 @@ class Observer:
     def report_entry(self, record: CompileRecord, capture: Capture) -> None:
         """When the entry is in use."""
 
-    def report_backward(self, record: CompileRecord, graph: torch.fx.GraphModule) -> None:
+    def report_backward(self, record: CompileRecord, graph: Graph) -> None:
         """Before the backend gets the graph of a backward pass; that may be long after the rest."""
 
     def report_break(self, record: CompileRecord, found: Break, is_known: bool) -> None:
@@ -85,14 +83,8 @@ class Ranks:
         """Until the backends of all ranks are done."""
 
 
-class GraphCompiler(Protocol):
-    """Compiles a graph. With `fakes` the inputs are fakes of that mode."""
-
-    def __call__(
-        self, graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
-    ) -> Callable[..., Any]: ...
-
-
+GraphCompiler = Callable[[Graph, list[Any], FakeTensorMode | None], Callable[..., Any]]
+"""Compiles a graph for inputs. Given a mode, the inputs are fakes of that."""
 GraphCompilerWrapper = Callable[[GraphCompiler, RunningCompilation, Capture], GraphCompiler]
 """Makes of what compiles the graph of a capture something that does more."""
 

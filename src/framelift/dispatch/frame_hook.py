@@ -20,9 +20,8 @@ from framelift.core.counters import counters
 from framelift.core.errors import BackendCompilerFailed
 from framelift.core.records import compile_records
 from framelift.dispatch import recompiles
-from framelift.dispatch.code_state import CodeState
 from framelift.dispatch.compilation import Compilation, Replacement, skip
-from framelift.dispatch.compile_contexts import Context, GuardFail, contexts
+from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts
 from framelift.dispatch.extensions import extensions
 from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 
@@ -77,9 +76,9 @@ def refuse_to_compile(context: Context, fn: FunctionType, arguments: list[Any]) 
     if (found := find_entry(state, fn, arguments)) is not None:
         return found
     if state.entries:
-        raise recompiles.refused_compilation(fn.__code__, recompiles.explain_miss(state, fn, arguments))
+        raise recompiles.refused_compilation(state, recompiles.explain_miss(state, fn, arguments))
     if not (state.skipped or state.empty or state.failures):  # otherwise there is nothing to compile
-        raise recompiles.refused_compilation(fn.__code__, None)
+        raise recompiles.refused_compilation(state, None)
     return None
 
 

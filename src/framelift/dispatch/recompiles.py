@@ -8,15 +8,13 @@ done about it, when there are as many entries as there may be.
 from __future__ import annotations
 
 import logging
-from types import CodeType
 from typing import Any
 
 from framelift.core.causes import Cause, suggestion
 from framelift.core.config import config
 from framelift.core.counters import counters
 from framelift.core.errors import FailOnRecompileLimitHit, RecompileError, RecompileLimitExceeded
-from framelift.dispatch.code_state import CodeState, Recompilation, describe_code
-from framelift.dispatch.compile_contexts import Context, entries_everywhere
+from framelift.dispatch.compile_contexts import CodeState, Context, Recompilation, entries_everywhere
 
 log = logging.getLogger("framelift.recompiles")
 
@@ -56,9 +54,9 @@ def report_recompilation(context: Context, state: CodeState, found: Recompilatio
         log.info("%s is compiled again; it has %s\n%s", state.what, count, indented(found.lines()))
 
 
-def refused_compilation(code: CodeType, found: Recompilation | None) -> RecompileError:
+def refused_compilation(state: CodeState, found: Recompilation | None) -> RecompileError:
     """The error for what is not compiled, with the stance `fail_on_recompile`."""
-    text = f"{describe_code(code)} would have to be compiled, and the stance is 'fail_on_recompile'"
+    text = f"{state.what} would have to be compiled, and the stance is 'fail_on_recompile'"
     lines = ["it has not been compiled before"] if found is None else found.lines()
     return RecompileError(f"{text}\n{indented(lines)}")
 
@@ -94,10 +92,9 @@ def has_stopped(context: Context, state: CodeState) -> bool:
 
 def stop_recompiling(context: Context, state: CodeState, which: str, fn: Any, arguments: list[Any]) -> None:
     """The entries there are stay in use; what none of them fits runs as plain Python, or is an error."""
-    fails = config.fail_on_recompile_limit_hit
     text = f"{state.what} has reached {which}"
     told = indented(reasons_so_far(state, explain_miss(state, fn, arguments)))
-    if fails:
+    if config.fail_on_recompile_limit_hit:
         raise FailOnRecompileLimitHit(f"{text} (config.fail_on_recompile_limit_hit)\n{told}")
     if context.fullgraph:
         raise RecompileLimitExceeded(f"{text} (fullgraph=True)\n{told}")

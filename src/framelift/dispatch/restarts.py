@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ class Restart(NamedTuple):
     """What is raised when there have been too many runs."""
 
 
+@dataclass
 class CaptureRuns:
     """The runs of one frame, and what they have in common.
 
@@ -56,22 +58,15 @@ class CaptureRuns:
     [<built-in function add>]
     """
 
-    def __init__(
-        self,
-        fn: FunctionType,
-        arguments: list[Any],
-        *,
-        whole: bool = False,
-        dynamism: Dynamism | None = None,
-        guard_filter: GuardFilter | None = None,
-        keeps_lines: bool = False,
-    ) -> None:
-        """`whole`: a break is an error."""
-        self.fn, self.arguments = fn, arguments
-        self.whole, self.dynamism = whole, dynamism
-        self.guard_filter, self.keeps_lines = guard_filter, keeps_lines
-        self.ran = 0.0
-        """When the latest run was done."""
+    fn: FunctionType
+    arguments: list[Any]
+    whole: bool = False
+    """Whether a break is an error."""
+    dynamism: Dynamism | None = None
+    guard_filter: GuardFilter | None = None
+    keeps_lines: bool = False
+    ran: float = field(default=0.0, init=False)
+    """When the latest run was done."""
 
     def capture(self, end: Ending | None = None) -> Capture:
         """Goes no further than `end`. Raises Break where the frame can't be captured, or not as a whole, and
@@ -87,7 +82,8 @@ class CaptureRuns:
             if isinstance(found, Capture):
                 break
             if len(reasons) == RESTART_LIMIT:
-                raise found.problem or too_many_runs(found.reason)
+                last = f"after {RESTART_LIMIT} traces, the last ended by: {found.reason.reason.name}"
+                raise found.problem or Break(UNRESUMABLE, last)
             reasons.append(found.reason.reason.name)
             end, catches = found.end, catches and found.catches
             lost = time.perf_counter() - began
@@ -135,10 +131,6 @@ class CaptureRuns:
             trace.machine.watch = finder(trace, kind, problem)
             trace.run()
             return Ending(trace.machine.stopped_at, problem) if trace.ended_by is problem else None
-
-
-def too_many_runs(last: Break) -> Break:
-    return Break(UNRESUMABLE, f"after {RESTART_LIMIT} traces, the last ended by: {last.reason.name}")
 
 
 def kind_of(trace: Trace, value: Any) -> Any:

@@ -47,7 +47,6 @@ from framelift.trace.dynamism import Dynamism
 from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
-from framelift.trace.views import View
 from framelift.trace.world import TraceWorld
 
 
@@ -96,10 +95,8 @@ class Trace:
         world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.errors.catches_operator_errors = catches
         names = variables(fn.__code__)
-        pending = [
-            Pending(world.inputs, world.inputs.root.argument(n, names[n]), value)
-            for n, value in enumerate(arguments)
-        ]
+        inputs, given = world.inputs, enumerate(arguments)
+        pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
         if origin_of(fn.__code__) is not None:
             world.frame.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
@@ -112,16 +109,10 @@ class Trace:
 
     def run(self) -> None:
         """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
-        world = self.world
+        world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with (
-                quiet_fakes(),
-                warnings_as_breaks(),
-                world.writes.decimal_flags,
-                self.recorder.fakes,
-                self.recorder,
-            ):
+            with quiet_fakes(), warnings_as_breaks(), world.writes.decimal_flags, recorder.fakes, recorder:
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None
         except Break as found:
@@ -325,7 +316,8 @@ def collect_guards(
     recorder = world.recorder
     slots = {source: n for n, source in enumerate(inputs)}
     mutated = recorder.mutations.of_inputs
-    attributed = [view.outside for view in world.attributes.views.values() if is_changed_tensor(view)]
+    views = [v for v in world.attributes.views.values() if issubclass(type(v.outside), torch.Tensor)]
+    attributed = [view.outside for view in views if view.changes()]  # these must not be one of the others
     attributed += [found.tensor for found in recorder.requires_grad.flagged.values()]
     if mutated or attributed:
         used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
@@ -333,19 +325,15 @@ def collect_guards(
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
-        storages = storage_groups(tensors)
-        for tensor in overlapping(tensors, storages):
-            recorder.inputs.add_fact("storage_offset", tensor)
+        _, groups = storages = storage_groups(tensors)
+        for (_, tensor), group in zip(tensors, groups, strict=True):
+            if groups.count(group) > 1:  # where one is written to, it matters how the others lie to it
+                recorder.inputs.add_fact("storage_offset", tensor)
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]
             world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
     return list(world.guards.facts.values()), list(world.classes.guards.values()), storages
-
-
-def is_changed_tensor(view: View) -> bool:
-    """Whether an attribute of a tensor was set; it must not turn out to be one of the others."""
-    return issubclass(type(view.outside), torch.Tensor) and bool(view.changes())
 
 
 FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
@@ -354,9 +342,3 @@ FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
     "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
 }
 """How what the recorder calls facts is guarded."""
-
-
-def overlapping(tensors: list[tuple[int, torch.Tensor]], storages: Storages) -> list[torch.Tensor]:
-    """Those that share memory: where one is written to, it matters how the others lie to it."""
-    groups = storages[1]
-    return [tensor for (_, tensor), group in zip(tensors, groups, strict=True) if groups.count(group) > 1]

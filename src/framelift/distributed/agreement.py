@@ -12,8 +12,9 @@ graphs, and a collective in one of them waits for ever. With `config.rank_agreem
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
@@ -21,13 +22,20 @@ import torch.distributed as dist
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.core.errors import RanksDisagree
+from framelift.core.errors import RankFailed, RanksDisagree
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.code_state import CodeState
-from framelift.dispatch.extensions import Outcome
+from framelift.dispatch.compile_contexts import CodeState
+from framelift.dispatch.extensions import Outcome, Ranks, RunningCompilation
 from framelift.dispatch.tracing import Ending
+from framelift.distributed.capture_once import capture_for_all
 from framelift.distributed.collective_calls import describe_collectives
-from framelift.distributed.rank_channel import Message, RankChannel, described
+from framelift.distributed.rank_channel import (
+    Message,
+    RankChannel,
+    agreement_channel,
+    described,
+    group_channel,
+)
 from framelift.guards.guard import VARIES
 from framelift.interpreter.machine import Position
 
@@ -35,24 +43,58 @@ ROUNDS = 4
 """How often ranks capture again to come to the same result."""
 
 
+class DistributedRanks(Ranks):
+    """Ranks that agree on what they compile, and of which one may capture for all. What they do is up to
+    `framelift.config`; without a process group each is alone."""
+
+    def meet_on_each_call(self) -> bool:
+        """Only so it is known that another rank has to compile."""
+        return config.rank_agreement == "agree" and agreement_channel() is not None
+
+    def all_have_entry(self, state: CodeState, found: bool) -> bool:
+        """Whether every rank has an entry that fits: else all of them compile."""
+        channel = agreement_channel() if config.rank_agreement == "agree" else None
+        message = {"doing": "looking for an entry of", "frame": state.what, "hit": found}
+        return found if channel is None else bool(channel.exchange(message, judge)["hit"])
+
+    @contextlib.contextmanager
+    def announce_failures(self) -> Iterator[None]:
+        channel = agreement_channel()
+        try:
+            yield
+        except (RankFailed, RanksDisagree):
+            raise  # which all ranks know of
+        except BaseException as error:
+            if channel is not None:
+                channel.announce_failure(error)
+            raise
+
+    def capture(self, compilation: RunningCompilation) -> Outcome:
+        outcome, channel = self.capture_alone(compilation), agreement_channel()
+        if channel is None:
+            return outcome
+        return agree_on_outcome(channel, compilation.state, outcome, compilation.trace)
+
+    def capture_alone(self, compilation: RunningCompilation) -> Outcome:
+        """Without looking at what comes of it on the others. One rank captures for all at most once: when a
+        function is compiled again, that may be for what only one rank has met."""
+        state, channel = compilation.state, group_channel() if config.capture_once else None
+        if channel is None or state.was_shared or compilation.context.guard_filter_fn is not None:
+            return compilation.trace()
+        state.was_shared = True
+        return capture_for_all(channel, compilation)
+
+    def wait_for_backends(self, state: CodeState) -> None:
+        channel = agreement_channel()
+        if channel is not None:
+            channel.exchange({"doing": "having compiled", "frame": state.what}, judge)
+
+
 # ---- what is said
 
 
-def all_have_entry(channel: RankChannel, state: CodeState, found: bool) -> bool:
-    """Whether every rank has an entry that fits: else all of them compile."""
-    message = {"doing": "looking for an entry of", "frame": state.what, "hit": found}
-    return bool(channel.exchange(message, judge)["hit"])
-
-
-def wait_for_backends(channel: RankChannel, state: CodeState) -> None:
-    channel.exchange({"doing": "having compiled", "frame": state.what}, judge)
-
-
 def agree_on_outcome(
-    channel: RankChannel,
-    state: CodeState,
-    outcome: Outcome,
-    trace_again: Callable[[Ending | None], Outcome],
+    channel: RankChannel, state: CodeState, outcome: Outcome, trace_again: Callable[[Ending | None], Outcome]
 ) -> Outcome:
     """What this rank does about a trace, which is what all others do about theirs."""
     for n in range(ROUNDS):
@@ -85,15 +127,8 @@ def other_ending(found: Any, outcome: Outcome) -> Ending | None:
 def describe_outcome(state: CodeState, outcome: Outcome, n: int) -> Message:
     """What a rank would do, as data."""
     message: Message = {"doing": "capturing", "frame": state.what, "entries": len(state.entries), "round": n}
-    message["rank"] = dist.get_rank()
-    message |= {
-        "outcome": "is captured",
-        "end": None,
-        "varying": [],
-        "ops": [],
-        "collectives": [],
-        "sizes": {},
-    }
+    message |= {"rank": dist.get_rank(), "outcome": "is captured", "end": None, "sizes": {}}
+    message |= {"varying": [], "ops": [], "collectives": []}
     if outcome is None:
         return message | {"outcome": "raises as it is captured, and runs as plain Python"}
     if isinstance(outcome, Break):
@@ -177,15 +212,11 @@ class Facet(NamedTuple):
 
 
 FACETS = (
-    Facet("entries that it has already", lambda message: message["entries"]),
-    Facet("what becomes of it", lambda message: message["outcome"].partition("\n")[0]),
-    Facet(
-        "where it breaks",
-        lambda message: message["end"] and message["end"][0],
-        lambda message: where_and_why(message["end"]),
-    ),
-    Facet("size or number that varies, number", lambda message: message["varying"]),
-    Facet("operation", lambda message: message["ops"]),
+    Facet("entries that it has already", lambda it: it["entries"]),
+    Facet("what becomes of it", lambda it: it["outcome"].partition("\n")[0]),
+    Facet("where it breaks", lambda it: it["end"] and it["end"][0], lambda it: where_and_why(it["end"])),
+    Facet("size or number that varies, number", lambda it: it["varying"]),
+    Facet("operation", lambda it: it["ops"]),
 )
 
 

@@ -4,10 +4,9 @@ It is for the start of a program: what a function is compiled for first. When it
 only one rank may have met, each rank captures for itself.
 
 A capture is a graph, guards, and the source of a region. None of it is about rank 0 as such: guards are facts
-about places that every rank has. So the others get it as data
-(`dispatch.capture_serialization`), put their own objects where it speaks of classes, functions and modules,
-and check the guards against their own arguments. If these hold, it is theirs,
-and they have traced nothing; the backend compiles on each rank.
+about places that every rank has. So the others get it as data (`dispatch.capture_serialization`), put their
+own objects where it speaks of classes, functions and modules, and check the guards against their own
+arguments. If these hold, it is theirs, and they have traced nothing; the backend compiles on each rank.
 
 What makes no sense on another rank - an object of the program that is compared by identity, a function made
 inside another, sizes that vary, a break - is not handed over (`NotPortableError`), and each rank captures it

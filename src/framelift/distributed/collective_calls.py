@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
@@ -76,12 +75,7 @@ def name_collectives(
     held[COLLECTIVES_SHOWN:] = [f"and {rest} more"] if (rest := len(held) - COLLECTIVES_SHOWN) > 0 else []
     function = capture.fn_name
 
-    def compile_named(
-        graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
-    ) -> Callable[..., Any]:
-        return with_note(compile(graph, inputs, fakes), function, held)
-
-    return compile_named
+    return lambda graph, inputs, fakes: with_note(compile(graph, inputs, fakes), function, held)
 
 
 def with_note(run: Callable[..., Any], function: str, held: list[str]) -> Callable[..., Any]:
@@ -90,12 +84,11 @@ def with_note(run: Callable[..., Any], function: str, held: list[str]) -> Callab
         try:
             return run(*args)
         except RuntimeError as error:
-            lines = [f"{this_rank()} was in the graph of {function}, with these collectives:", *held]
+            rank = "this rank"
+            if dist.is_initialized():
+                rank = f"rank {dist.get_rank()} of {dist.get_world_size()}"
+            lines = [f"{rank} was in the graph of {function}, with these collectives:", *held]
             error.add_note("\n  ".join(lines))
             raise
 
     return noting
-
-
-def this_rank() -> str:
-    return f"rank {dist.get_rank()} of {dist.get_world_size()}" if dist.is_initialized() else "this rank"

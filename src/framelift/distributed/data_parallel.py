@@ -20,19 +20,22 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.core.config import config
+from framelift.dispatch.backends import fakes_of
 from framelift.dispatch.capture import Capture
+from framelift.dispatch.compile_contexts import Graph
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.features.hooks.module_hooks import HookOfBodies
-from framelift.graph.body import graph_module
+from framelift.graph.body import copy_nodes, graph_module
 from framelift.graph.functions import CONTEXTS
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState
+
+Node = torch.fx.Node
 
 log = logging.getLogger("framelift.graph")
 
@@ -48,7 +51,7 @@ class CanNotCutError(Exception):
 class Part:
     """A stretch of the graph, as a graph of its own. Values are known by where they are kept in a run."""
 
-    module: torch.fx.GraphModule
+    module: Graph
     takes: list[int]
     gives: list[int]
     examples: list[Any]
@@ -64,31 +67,17 @@ def cut_along_buckets(
     if capture.run_as_captured is not None:
         return compile
 
-    def compile_cut(
-        graph: torch.fx.GraphModule, inputs: list[Any], fakes: FakeTensorMode | None = None
-    ) -> Callable[..., Any]:
-        ddp, made = active_ddp(), None
-        if ddp is not None:
+    def compile_cut(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
+        made, ddp = None, DDP._get_active_ddp_module()
+        if ddp is not None and config.optimize_ddp and torch.is_grad_enabled():
             made = compile_in_parts(ddp, graph, inputs, capture.symbols, compile)
         return made or compile(graph, inputs, fakes)
 
     return compile_cut
 
 
-def active_ddp() -> DistributedDataParallel | None:
-    """The DDP in whose forward this thread is, if its graphs are to be cut."""
-    if not config.optimize_ddp or not torch.is_grad_enabled():
-        return None
-    found: DistributedDataParallel | None = DistributedDataParallel._get_active_ddp_module()
-    return found
-
-
 def compile_in_parts(
-    ddp: DistributedDataParallel,
-    graph: torch.fx.GraphModule,
-    inputs: list[Any],
-    symbols: Symbols | None,
-    compile_part: GraphCompiler,
+    ddp: DDP, graph: Graph, inputs: list[Any], symbols: Symbols | None, compile_part: GraphCompiler
 ) -> Callable[..., Any] | None:
     """What runs the parts of the graph, one after the other. None: it is better compiled whole."""
     try:
@@ -116,29 +105,29 @@ def compile_in_parts(
 
 
 def cut(
-    ddp: DistributedDataParallel, graph: torch.fx.GraphModule, inputs: list[Any], symbols: Symbols | None
+    ddp: DDP, graph: Graph, inputs: list[Any], symbols: Symbols | None
 ) -> tuple[FakeTensorMode, list[Part], list[int]]:
     """The parts, the mode of their examples, and where the graph's outputs are."""
     check(graph, inputs, symbols)
     nodes = list(graph.graph.nodes)
     sizes = trained(ddp, nodes, inputs)
-    mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
     if len(sizes) < 2:
-        return mode, [], []
+        return FakeTensorMode(), [], []
     observed = Observed(graph)
-    with TorchState(), mode:
+    with TorchState():
         try:
-            observed.run(*stand_ins(mode, graph, inputs, symbols))
+            mode, fakes = fakes_of(graph, inputs, symbols)
+            with mode:
+                observed.run(*fakes)
         except Exception as error:
             raise CanNotCutError(f"it could not be run on fakes ({type(error).__name__}: {error})") from error
-    forbidden = observed.kept_together(nodes)
-    places = cuts(first_uses(nodes, sizes), limits(ddp), forbidden)
+    places = cuts(first_uses(nodes, sizes), limits(ddp), observed.kept_together(nodes))
     slots = {node: n for n, node in enumerate(nodes)}
     outputs = [slots[node] for node in nodes[-1].args[0]]
     return mode, list(parts(graph, nodes, places, slots, observed.values)), outputs
 
 
-def check(graph: torch.fx.GraphModule, inputs: list[Any], symbols: Symbols | None) -> None:
+def check(graph: Graph, inputs: list[Any], symbols: Symbols | None) -> None:
     """Raises CanNotCutError for what can't be had in parts at all."""
     for node in graph.graph.nodes:
         if node.target is torch.autograd.grad:
@@ -153,27 +142,17 @@ def check(graph: torch.fx.GraphModule, inputs: list[Any], symbols: Symbols | Non
         raise CanNotCutError("it takes tensors that wrap others")
 
 
-def stand_ins(
-    mode: FakeTensorMode, graph: torch.fx.GraphModule, inputs: list[Any], symbols: Symbols | None
-) -> list[Any]:
-    if symbols is not None:
-        return symbols.fakes(mode, graph, inputs)
-    return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
-
-
 # ---- where
 
 
-def trained(
-    ddp: DistributedDataParallel, nodes: list[torch.fx.Node], inputs: list[Any]
-) -> dict[torch.fx.Node, int]:
+def trained(ddp: DDP, nodes: list[Node], inputs: list[Any]) -> dict[Node, int]:
     """The inputs of which DDP reduces the gradient, with their sizes in bytes."""
     reduced = {id(parameter) for parameter in ddp._module_parameters if parameter.requires_grad}
     taken = zip((node for node in nodes if node.op == "placeholder"), inputs, strict=True)
     return {node: x.numel() * x.element_size() for node, x in taken if id(x) in reduced}
 
 
-def first_uses(nodes: list[torch.fx.Node], sizes: dict[torch.fx.Node, int]) -> list[int]:
+def first_uses(nodes: list[Node], sizes: dict[Node, int]) -> list[int]:
     """At each node, how many bytes of parameters are used there first: the gradient of one is complete when
     backward has come to its first use."""
     found, seen = [], set()
@@ -184,7 +163,7 @@ def first_uses(nodes: list[torch.fx.Node], sizes: dict[torch.fx.Node, int]) -> l
     return found
 
 
-def limits(ddp: DistributedDataParallel) -> list[int]:
+def limits(ddp: DDP) -> list[int]:
     """How many bytes its buckets have, in the order in which they are filled; the last is for all others."""
     buckets = getattr(ddp, "_bucket_config", None)  # torch 2.13's
     if buckets is not None:
@@ -210,18 +189,18 @@ def cuts(bytes_at: list[int], limits: list[int], forbidden: set[int]) -> list[in
 class Observed(torch.fx.Interpreter):
     """Runs a graph on fakes, and notes which nodes have to do with each other by more than what they give."""
 
-    def __init__(self, graph: torch.fx.GraphModule) -> None:
+    def __init__(self, graph: Graph) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.began = TorchState()
         self.contexts = 0
-        self.values: dict[torch.fx.Node, Any] = {}
-        self.touched: dict[int, list[torch.fx.Node]] = {}
+        self.values: dict[Node, Any] = {}
+        self.touched: dict[int, list[Node]] = {}
         """Memory -> the nodes that take or give a tensor in it. Values are kept, so that ids stay theirs."""
         self.written: set[int] = set()
-        self.switched: list[torch.fx.Node] = []
+        self.switched: list[Node] = []
         """Nodes after which a switch of torch's, or a context, is another than at the beginning."""
 
-    def run_node(self, n: torch.fx.Node) -> Any:
+    def run_node(self, n: Node) -> Any:
         if n.op == "placeholder" or n.op == "output":
             self.values[n] = super().run_node(n)
             return self.values[n]
@@ -237,7 +216,7 @@ class Observed(torch.fx.Interpreter):
             self.switched.append(n)
         return result
 
-    def kept_together(self, nodes: list[torch.fx.Node]) -> set[int]:
+    def kept_together(self, nodes: list[Node]) -> set[int]:
         """In front of which nodes there is no cut."""
         at = {node: n for n, node in enumerate(nodes)}
         stretches = [[at[node] for node in self.touched.get(memory, ())] for memory in self.written]
@@ -258,7 +237,7 @@ def memory_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def named_in_place(node: torch.fx.Node) -> bool:
+def named_in_place(node: Node) -> bool:
     """Whether a function changes its argument by its name: what autograd knows of it has no version."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return name.endswith("_") and not name.endswith("__")
@@ -268,14 +247,11 @@ def named_in_place(node: torch.fx.Node) -> bool:
 
 
 def parts(
-    graph: torch.fx.GraphModule,
-    nodes: list[torch.fx.Node],
-    places: list[int],
-    slots: dict[torch.fx.Node, int],
-    values: dict[torch.fx.Node, Any],
+    graph: Graph, nodes: list[Node], places: list[int], slots: dict[Node, int], values: dict[Node, Any]
 ) -> Iterator[Part]:
     """The graph, cut at some places."""
     given: Any = nodes[-1].args[0]
+    bodies: dict[str, Any] = dict(graph.named_children())
     ends = [*places, len(nodes) - 1]
     for begin, end in zip([0, *places], ends, strict=True):
         inside = [node for node in nodes[begin:end] if node.op not in ("placeholder", "get_attr")]
@@ -285,35 +261,15 @@ def parts(
         later = {*nodes[end:]}
         gives = [node for node in inside if any(user in later for user in node.users)]
         done = [node for node in (*takes, *gives) if node not in given and not later & node.users.keys()]
+        made, copies = copy_nodes(takes, inside)
+        made.output(tuple([copies[node] for node in gives]))
         yield Part(
-            part_of(graph, inside, takes, gives),
+            graph_module(made, bodies),
             [slots[node] for node in takes],
             [slots[node] for node in gives],
             [as_leaf(values[node]) for node in takes],
             [slots[node] for node in done],
         )
-
-
-def part_of(
-    graph: torch.fx.GraphModule,
-    inside: list[torch.fx.Node],
-    takes: list[torch.fx.Node],
-    gives: list[torch.fx.Node],
-) -> torch.fx.GraphModule:
-    made = torch.fx.Graph()
-    copies: dict[torch.fx.Node, torch.fx.Node] = {}
-    bodies: dict[str, Any] = {}
-    for node in takes:
-        copies[node] = made.placeholder(node.name)
-        copies[node].meta = dict(node.meta)
-    for node in inside:
-        for body in node.all_input_nodes:
-            if body.op == "get_attr" and body not in copies:
-                bodies[str(body.target)] = getattr(graph, str(body.target))
-                copies[body] = made.node_copy(body)
-        copies[node] = made.node_copy(node, copies.__getitem__)
-    made.output(tuple([copies[node] for node in gives]))
-    return graph_module(made, bodies)
 
 
 def as_leaf(value: Any) -> Any:

@@ -80,10 +80,9 @@ class RankChannel:
         names = ("rank " if len(late) == 1 else "ranks ") + ", ".join(map(str, late))
         lines = [f"rank {self.rank} waited {config.rank_agreement_timeout} s for {names}"]
         for rank in late:
-            before = f"{number - 1}/{rank}"
-            did = (
-                described(json.loads(self.store.get(before))) if self.store.check([before]) else "nothing yet"
-            )
+            before, did = f"{number - 1}/{rank}", "nothing yet"
+            if self.store.check([before]):
+                did = described(json.loads(self.store.get(before)))
             lines.append(f"the last that rank {rank} said: {did}")
         lines.append("It may not have to compile this, wait in a collective, or be gone.")
         return "\n  ".join(lines)
@@ -110,11 +109,6 @@ _channel: RankChannel | None = None
 def agreement_channel() -> RankChannel | None:
     """Where this rank agrees with the others on what it compiles, if it is to."""
     return None if config.rank_agreement == "off" else group_channel()
-
-
-def capture_channel() -> RankChannel | None:
-    """Where one rank hands its captures to the others, if it is to."""
-    return group_channel() if config.capture_once else None
 
 
 def group_channel() -> RankChannel | None:

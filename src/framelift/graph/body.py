@@ -151,6 +151,23 @@ def drop_unused(graph: torch.fx.Graph, impure: set[torch.fx.Node]) -> None:
             graph.erase_node(node)
 
 
+def copy_nodes(
+    takes: list[torch.fx.Node], nodes: list[torch.fx.Node]
+) -> tuple[torch.fx.Graph, dict[torch.fx.Node, torch.fx.Node]]:
+    """(a graph of some nodes of another, which takes what others there give; node -> its copy). The outputs
+    are yet to be added."""
+    made, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
+    for node in takes:
+        copies[node] = made.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    for node in nodes:
+        for body in node.all_input_nodes:
+            if body not in copies:  # it is fetched, wherever that is done
+                copies[body] = made.node_copy(body)
+        copies[node] = made.node_copy(node, copies.__getitem__)
+    return made, copies
+
+
 def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
     """Its source, which torch registers for tracebacks, goes when it goes."""
     made = torch.fx.GraphModule(modules, graph, class_name="Captured")

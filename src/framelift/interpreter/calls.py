@@ -2,7 +2,7 @@
 
 A Python function becomes a frame that the loop pushes: its arguments are bound by CPython itself
 (`_frame.bind`), so a wrong call raises CPython's own TypeError. What is implemented in C is called
-for real, with the hook in force, once the world has licensed it. Some callables have a handler that is
+for real, with the hook in force, once its rule permits it. Some callables have a handler that is
 called instead (`Machine.served`; those of the interpreter are in `served.py`).
 """
 

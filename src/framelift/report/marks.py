@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -74,14 +75,17 @@ def pieces(text: str, spans: list[Span]) -> list[tuple[str, list[Span]]]:
     ]
 
 
-DTYPES = {
-    "float": "f",
-    "bfloat": "bf",
-    "int": "i",
-    "uint": "u",
-    "complex": "c",
-    "bool": "b8",
-}
+def basename(filename: str) -> str:
+    return re.split(r"[/\\]", filename)[-1]
+
+
+def short_name(text: str) -> str:
+    """A name that has a file in it, `forward (/a/b/c.py:3)`, without the folders."""
+    name, bracket, rest = text.rpartition(" (")
+    return f"{name}{bracket}{basename(rest)}" if bracket else text
+
+
+DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "b8"}
 
 
 def kind(node: Data) -> str:

@@ -13,13 +13,12 @@ import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
 from framelift.report import marks, picture
+from framelift.report.marks import Data, basename, short_name
 
-Data = dict[str, Any]
 HERE = Path(__file__).parent
 WORDS = {
     "captured": "captured: something in this line is in a graph",
@@ -90,16 +89,13 @@ class Line:
 
 def functions(data: Data) -> list[Data]:
     found = marks.spans(data["break_reasons"])
-    return [
-        {
-            **function,
-            "counts": {mark: sum(line["mark"] == mark for line in function["lines"]) for mark in SIGNS},
-            "lines": [
-                line_of(line, found.get((function["file"], line["line"]), [])) for line in function["lines"]
-            ],
-        }
-        for function in data["source"]
-    ]
+    shown = []
+    for function in data["source"]:
+        file, lines = function["file"], function["lines"]
+        counts = {mark: sum(line["mark"] == mark for line in lines) for mark in SIGNS}
+        cut_lines = [line_of(line, found.get((file, line["line"]), [])) for line in lines]
+        shown.append({**function, "counts": counts, "lines": cut_lines})
+    return shown
 
 
 def line_of(line: Data, spans: list[marks.Span]) -> Line:
@@ -224,10 +220,6 @@ def duration(seconds: float | None) -> str:
 UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 
 
-def basename(filename: str) -> str:
-    return re.split(r"[/\\]", filename)[-1]
-
-
 def plural(count: int, word: str, words: str = "") -> str:
     return f"{count:,} {word if count == 1 else words or word + 's'}"
 
@@ -238,9 +230,3 @@ def where(at: Data | str | None) -> str:
         found = PLACE.search(at)
         return f"{basename(found[1])}:{found[2]}" if found else at
     return "" if at is None else f"{basename(at['file'])}:{at['line']}"
-
-
-def short_name(text: str) -> str:
-    """`forward (/a/b/c.py:3)` without the folders."""
-    name, bracket, rest = text.rpartition(" (")
-    return f"{name}{bracket}{basename(rest)}" if bracket else text

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from framelift.report.marks import kind
-
-Data = dict[str, Any]
+from framelift.report.marks import Data, kind
 
 WIDTH, HEIGHT = 168, 44
 """Of a node."""

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -17,8 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from framelift.report import marks
-
-Data = dict[str, Any]
+from framelift.report.marks import Data, short_name
 
 GUARDS_SHOWN = 25
 """How many guards are listed; a page has all of them."""
@@ -146,13 +144,8 @@ def graphs(data: Data) -> Iterator[RenderableType]:
         names = Counter(op["target"].rpartition(".")[2] for op in graph["ops"])
         ops = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in names.most_common(8))
         more = ", ..." if len(names) > 8 else ""
-        table.add_row(
-            str(n),
-            shown_in(graph["function"]),
-            tensors(graph["inputs"]),
-            f"{len(graph['ops'])}: {ops}{more}",
-            tensors(graph["outputs"]),
-        )
+        cells = tensors(graph["inputs"]), f"{len(graph['ops'])}: {ops}{more}", tensors(graph["outputs"])
+        table.add_row(str(n), short_name(graph["function"]), *cells)
     yield table
 
 
@@ -169,16 +162,13 @@ def entries(data: Data) -> Iterator[RenderableType]:
     table = titled("compiled again", "of", "entry", "hits", "expects", "made because")
     for code in again:
         for n, entry in enumerate(code["entries"]):
-            name = shown_in(code["function"]) if n == 0 else ""
-            table.add_row(
-                name, str(n), str(entry["hits"]), "\n".join(entry["expects"]), entry["because"] or ""
-            )
+            name, expects = short_name(code["function"]) if n == 0 else "", "\n".join(entry["expects"])
+            table.add_row(name, str(n), str(entry["hits"]), expects, entry["because"] or "")
     yield table
     failures = [each["failures"][0] for each in data["recompilations"] if each["failures"]]
     for failure in {(by(each["at"]), each["hint"]): each for each in failures}.values():
-        yield Text.assemble(
-            (failure["cause"], "bold yellow"), f", {by(failure['at'])}" if failure["at"] else ""
-        )
+        at = f", {by(failure['at'])}" if failure["at"] else ""
+        yield Text.assemble((failure["cause"], "bold yellow"), at)
         yield Padding(Text(failure["reason"], "dim"), (0, 0, 0, 2))
         yield Padding(Text.assemble(("What to do: ", "green"), failure["hint"]), (0, 0, 0, 2))
 
@@ -188,7 +178,7 @@ def guards(data: Data) -> Iterator[RenderableType]:
     facts += [guard for about in data["guards"].values() for guard in about]
     if not facts:
         return
-    facts.sort(key=lambda fact: TELLING.index(fact["check"]) if fact["check"] in TELLING else len(TELLING))
+    facts.sort(key=lambda fact: FIRST.index(fact["check"]) if fact["check"] in FIRST else len(FIRST))
     rows = Counter((fact["guard"], by(fact["at"])) for fact in facts)
     table = titled("guards", "what is relied on", "by")
     for row in list(rows)[:GUARDS_SHOWN]:
@@ -202,7 +192,7 @@ def guards(data: Data) -> Iterator[RenderableType]:
         yield Text(f"checking them takes {walks}{', ...' if len(costs) > 8 else ''} microseconds", "dim")
 
 
-TELLING = ("EQUAL", "SHAPE", "TENSOR", "LEN", "KEYS", "NONEMPTY", "SAME_AS")
+FIRST = ("EQUAL", "SHAPE", "TENSOR", "LEN", "KEYS", "NONEMPTY", "SAME_AS")
 """What says most about a call comes first."""
 
 
@@ -219,9 +209,8 @@ def times(data: Data) -> Iterator[RenderableType]:
     for record in (record for record in data["compilations"] if not marks.is_empty(record)):
         phases = (record["phases"].get(name) for name in marks.PHASES)
         cells = ("" if seconds is None else f"{seconds * 1e3:.1f}" for seconds in phases)
-        of = f"{record['name']}:{record['line']}" + (
-            "" if record["kind"] == "forward" else f" {record['kind']}"
-        )
+        kind = "" if record["kind"] == "forward" else f" {record['kind']}"
+        of = f"{record['name']}:{record['line']}{kind}"
         table.add_row(record["compile_id"], of, *cells, f"{record['seconds'] * 1e3:.1f}")
     yield table
 
@@ -246,9 +235,3 @@ def shown(filename: str) -> str:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
         return filename
-
-
-def shown_in(text: str) -> str:
-    """A name that has a file in it, `forward (/a/b/c.py:3)`, without the folders."""
-    name, bracket, rest = text.rpartition(" (")
-    return f"{name}{bracket}{Path(rest).name}" if bracket else text

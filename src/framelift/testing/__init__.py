@@ -14,9 +14,14 @@
 (1, 2)
 """
 
-from framelift.debugging.cloning import checkpoint_parameters, clone_inputs, preserve_rng_state
 from framelift.debugging.comparing import Difference, cosine_similarity, difference, rmse, same
-from framelift.debugging.layouts import rand_strided, random_layouts
+from framelift.debugging.inputs import (
+    checkpoint_parameters,
+    clone_inputs,
+    preserve_rng_state,
+    rand_strided,
+    random_layouts,
+)
 from framelift.testing.backends import (
     AotEagerAndRecordGraphs,
     CompileCounter,

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from framelift.dispatch.backends import lookup_backend, run_backend
-from framelift.dispatch.compile_contexts import Backend
-
-Graph = torch.fx.GraphModule
-
-
-def calls_in(graph: Graph) -> int:
-    """How many calls there are in a graph."""
-    return sum("call" in node.op for node in graph.graph.nodes)
+from framelift.dispatch.compile_contexts import Backend, Graph
 
 
 class CompileCounter:
@@ -27,7 +18,7 @@ class CompileCounter:
 
     def __call__(self, graph: Graph, example_inputs: list[Any]) -> Callable[..., Any]:
         self.frame_count += 1
-        self.op_count += calls_in(graph)
+        self.op_count += sum("call" in node.op for node in graph.graph.nodes)
         return graph.forward
 
     def clear(self) -> None:

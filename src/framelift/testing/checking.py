@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from framelift.api.compile import compile
-from framelift.debugging.cloning import clone_inputs, save_rng_state
 from framelift.debugging.comparing import Rules, difference
+from framelift.debugging.inputs import clone_inputs, save_rng_state
 
 
 @dataclass

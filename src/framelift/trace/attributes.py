@@ -131,7 +131,7 @@ class Attributes(Part):
         if cls is FakeTensor:
             of = self.world.recorder.subclasses.class_of(obj)
             found = (
-                class_attribute(torch.Tensor, name)
+                self.world.classes.attribute(torch.Tensor, name)
                 if of in TENSORS
                 else self.world.classes.attribute(of, name)
             )

@@ -20,7 +20,6 @@ from framelift.graph.functions import METADATA
 from framelift.graph.subclasses import overrides
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
-from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
 from framelift.trace.type_rules import ABSTRACT, rule_of_type
@@ -66,7 +65,7 @@ class TensorAttributes(Part):
                 return getattr(fake, name)
         if name == "__class__":
             return self.world.recorder.subclasses.class_of(fake)
-        found = class_attribute(torch.Tensor, name)
+        found = self.world.classes.attribute(torch.Tensor, name)
         at = self.world.recorder.inputs.index_of.get(id(fake))
         if found is not MISSING:
             if name == "grad_fn" and self.attribute(fake, "is_leaf"):
@@ -146,7 +145,7 @@ class TensorAttributes(Part):
         ) in self.world.recorder.wrappers.behind and name in self.world.recorder.wrappers.part_names(fake):
             return self.world.recorder.wrappers.part(fake, name)
         found = self.world.classes.attribute(cls, name)
-        if found is class_attribute(torch.Tensor, name):
+        if found is self.world.classes.attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
                 return native(getattr, fake, name)  # torch asks the class
             return MISSING
@@ -177,7 +176,7 @@ class TensorAttributes(Part):
         refuse(breaks.TENSOR_STATE, f"Tensor.{name} of an input")
 
     def store(self, fake: Any, name: str, value: Any) -> None:
-        found = class_attribute(torch.Tensor, name)
+        found = self.world.classes.attribute(torch.Tensor, name)
         if id(fake) in self.world.recorder.wrappers.behind and found is MISSING:
             refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
