@@ -1,4 +1,4 @@
-"""Contexts and switches of torch's, which the graph holds."""
+"""torch's context managers and global settings: entering, leaving and setting them is part of the graph."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from framelift.trace.machine import TraceFrame
 
 
 @serve(autocast_mode.autocast.__enter__)
-def serve_enter_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager = opened(args[0])
+def serve_enter_autocast(f: TraceFrame, self: Any) -> Any:
+    manager = opened(self)
     names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
     settings = tuple(opened(f.world.attributes.load(manager, name)) for name in names)
     f.world.recorder.contexts.enter(autocast_mode._enter_autocast, manager, settings)
@@ -33,16 +33,15 @@ def serve_enter_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
 
 
 @serve(torch.inference_mode.__enter__)
-def serve_enter_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager = opened(args[0])
+def serve_enter_inference_mode(f: TraceFrame, self: Any) -> Any:
+    manager = opened(self)
     settings = (opened(f.world.attributes.load(manager, "mode")),)
     f.world.recorder.contexts.enter(grad_mode._enter_inference_mode, manager, settings)
-    return None
 
 
 @serve(autocast_mode.autocast.__exit__)
-def serve_exit_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager, recorder = opened(args[0]), f.world.recorder
+def serve_exit_autocast(f: TraceFrame, self: Any, /, *raised: Any) -> Any:
+    manager, recorder = opened(self), f.world.recorder
     if recorder.contexts.is_open(manager):
         recorder.contexts.exit(manager)
         return False
@@ -56,9 +55,8 @@ def serve_exit_autocast(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) 
 
 
 @serve(torch.inference_mode.__exit__)
-def serve_exit_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager, world = opened(args[0]), f.world
-    recorder: Any = world.recorder
+def serve_exit_inference_mode(f: TraceFrame, self: Any, /, *raised: Any) -> Any:
+    manager, world, recorder = opened(self), f.world, f.world.recorder
     if recorder.contexts.is_open(manager):
         return recorder.contexts.exit(manager)
     held = opened(world.attributes.load(manager, "_inference_mode_context"))
@@ -70,13 +68,13 @@ def serve_exit_inference_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, 
 
 
 @serve(record_function.__exit__)
-def serve_exit_range(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.contexts.exit_range(opened(args[0]))
+def serve_exit_range(f: TraceFrame, self: Any, /, *raised: Any) -> Any:
+    return f.world.recorder.contexts.exit_range(opened(self))
 
 
 @serve(record_function.__enter__)
-def serve_enter_range(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    manager = opened(args[0])
+def serve_enter_range(f: TraceFrame, self: Any) -> Any:
+    manager = opened(self)
     f.world.recorder.contexts.enter_range(manager)
     return manager
 
@@ -90,30 +88,25 @@ for _decorator in (grad_mode.set_grad_enabled, grad_mode._force_original_view_tr
 
 
 @serve(TorchFunctionMode.__enter__, torch.overrides._push_mode)
-def serve_enter_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    mode, world = opened(args[0]), f.world
+def serve_enter_mode(f: TraceFrame, mode: Any, /) -> Any:
+    mode, world = opened(mode), f.world
     if type(mode) is not DeviceContext:
         world.overrides.check_mode(mode)
     world.recorder.modes.push(mode)
     return mode
 
 
-@serve(TorchFunctionMode.__exit__)
-def serve_exit_mode(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return f.world.recorder.modes.pop()
-
-
-@serve(torch.device.__exit__)
-def serve_exit_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+@serve(TorchFunctionMode.__exit__, torch.device.__exit__)
+def serve_exit_mode(f: TraceFrame, mode: Any, /, *raised: Any) -> Any:
     return f.world.recorder.modes.pop()
 
 
 @serve(torch.set_default_device)
-def serve_default_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = [opened(x) for x in (*args, *kwargs.values())]
-    if len(given) != 1 or type(given[0]) not in (str, torch.device, type(None)):
-        return f.world.calls.native(f, torch.set_default_device, args, kwargs)
-    return f.world.recorder.modes.set_default_device(given[0])
+def serve_default_device(f: TraceFrame, device: Any) -> Any:
+    device = opened(device)
+    if type(device) not in (str, torch.device, type(None)):
+        return f.world.calls.native(f, torch.set_default_device, [device], None)
+    return f.world.recorder.modes.set_default_device(device)
 
 
 # ---- other switches
@@ -121,18 +114,17 @@ def serve_default_device(f: TraceFrame, args: list[Any], kwargs: dict[str, Any])
 
 def serve_setter(setter: Any) -> None:
     @serve(setter)
-    def throw(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if kwargs:
-            return f.world.calls.native(f, setter, args, kwargs)
-        return f.world.recorder.flags.set_flag(setter, tuple(f.world.materialize.for_torch(args)))
+    def served(f: TraceFrame, /, *args: Any) -> Any:
+        return f.world.recorder.flags.set_flag(setter, f.world.materialize.for_torch(args))
 
 
 @serve(torch.use_deterministic_algorithms)
-def serve_deterministic(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = [opened(x) for x in (*args, *kwargs.values())]
-    if not kwargs.keys() <= {"warn_only"} or not all(type(x) is bool for x in given) or len(given) > 2:
-        return f.world.calls.native(f, torch.use_deterministic_algorithms, args, kwargs)
-    return f.world.recorder.flags.set_flag(set_deterministic, (*given, False)[:2])
+def serve_deterministic(f: TraceFrame, mode: Any, *, warn_only: Any = False) -> Any:
+    given = opened(mode), opened(warn_only)
+    if not all(type(one) is bool for one in given):
+        settings = {"warn_only": warn_only}
+        return f.world.calls.native(f, torch.use_deterministic_algorithms, [mode], settings)
+    return f.world.recorder.flags.set_flag(set_deterministic, given)
 
 
 # gradients are switched by a recorded call
@@ -145,24 +137,24 @@ for _setter in SETTERS.keys() - UNSERVED:
 
 
 @serve(autograd._push_saved_tensors_default_hooks, autograd._pop_saved_tensors_default_hooks)
-def serve_saved_tensors_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Which tensors they are given is up to autograd, and AOTAutograd would call them as it compiles."""
+def serve_saved_tensors_hooks(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+    """Autograd decides which tensors they are given. AOTAutograd would call them while it compiles."""
     raise Break(breaks.EFFECT, "hooks on saved tensors, which autograd calls with what operators save")
 
 
 @serve(autograd._saved_tensors_hooks_disable)
-def serve_disable_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Nothing to a graph, where no such hooks are: what would register one asks the trace's own state."""
-    return disable_saved_tensors_hooks(opened(args[0]))
+def serve_disable_hooks(f: TraceFrame, error_message: Any, fail_if_non_empty: Any = True) -> Any:
+    """A graph has no such hooks: only the state of the trace changes, which code that adds a hook asks."""
+    return disable_saved_tensors_hooks(opened(error_message))
 
 
 @serve(autograd._saved_tensors_hooks_enable)
-def serve_enable_hooks(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_enable_hooks(f: TraceFrame) -> Any:
     return disable_saved_tensors_hooks(None)
 
 
 @serve(autograd._saved_tensors_hooks_get_disabled_error_message)
-def serve_message(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_message(f: TraceFrame) -> Any:
     message = autograd._saved_tensors_hooks_get_disabled_error_message()
     if message is not None and message in f.world.recorder.flags.began.settings[disable_saved_tensors_hooks]:
         raise Break(breaks.EFFECT, "hooks on saved tensors that are disabled around the call")

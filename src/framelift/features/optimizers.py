@@ -1,4 +1,4 @@
-"""What `torch.optim` does around a step, and where it asks what a trace can answer in fewer steps."""
+"""Functions of `torch.optim` that a trace does in another way: `step`, `zero_grad`, groups of tensors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from framelift.trace.world import TraceWorld
 
 
 def step_with_grad(step: Any, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What torch wraps every `step` in, but for the graph breaks before and after it: switches of gradients
-    are part of Framelift's graphs."""
+    """torch's wrapper of each `step`, without its graph breaks: Framelift's graphs can switch gradients."""
     before = torch.is_grad_enabled()
     try:
         torch.set_grad_enabled(self.defaults["differentiable"])
@@ -43,18 +42,17 @@ BY_CODE[id(WRAPPER)] = call_step
 
 
 @serve(optimizer.Optimizer.zero_grad)
-def serve_zero_grad(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """torch keeps it out of its compiler, which has no need of that here."""
-    return call(f, inspect.unwrap(optimizer.Optimizer.zero_grad), args, kwargs)
+def serve_zero_grad(f: TraceFrame, self: Any, set_to_none: Any = True) -> Any:
+    """torch keeps it out of its own compiler. Framelift can interpret it."""
+    return call(f, inspect.unwrap(optimizer.Optimizer.zero_grad), [self, set_to_none], None)
 
 
 @serve(_foreach_utils._group_tensors_by_device_and_dtype)
-def serve_group(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Tensors of one kind are one group; into which order torch would bring several is its own business."""
-    lists: Any = f.world.materialize.for_torch(args[0])
+def serve_group(f: TraceFrame, tensorlistlist: Any, with_indices: Any = False) -> Any:
+    """Tensors of one device and dtype are one group. The order of several groups is up to torch."""
+    lists: Any = f.world.materialize.for_torch(tensorlistlist)
     kinds = {(tensor.device, tensor.dtype) for tensor in lists[0] if tensor is not None}
     if len(kinds) != 1:
         raise Break(breaks.OPTIMIZER, f"tensors of {len(kinds)} devices and dtypes in one group")
-    indexed = opened(args[1]) if len(args) > 1 else opened(kwargs.get("with_indices", False))
-    indices = list(range(len(lists[0]))) if indexed else []
+    indices = list(range(len(lists[0]))) if opened(with_indices) else []
     return {kinds.pop(): ([list(tensors) for tensors in lists], indices)}

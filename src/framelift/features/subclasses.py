@@ -1,4 +1,4 @@
-"""What a `__torch_function__` calls: torch's own, the switch that turns them off, changes of class."""
+"""What a `__torch_function__` calls: the default one, the context that turns them off, `as_subclass`."""
 
 from __future__ import annotations
 
@@ -17,36 +17,31 @@ DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 
 
 @serve(DEFAULT_TORCH_FUNCTION)
-def serve_ordinary(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    return world.recorder.subclasses.default_torch_function(
-        *world.materialize.for_torch(args), **world.materialize.for_torch(kwargs)
-    )
+def serve_default(f: TraceFrame, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    given = f.world.materialize.for_torch([cls, func, types, args, kwargs])
+    return f.world.recorder.subclasses.default_torch_function(*given)
 
 
 @serve(torch.Tensor.as_subclass)
-def serve_as_subclass(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    tensor, cls = world.materialize.for_torch([*args, *kwargs.values()])
+def serve_as_subclass(f: TraceFrame, tensor: Any, /, cls: Any) -> Any:
+    tensor, cls = f.world.materialize.for_torch([tensor, cls])
     if not isinstance(cls, type) or not is_known_kind(cls) or cls is torch.nn.Parameter:
         raise Break(breaks.TENSOR_KIND, f"as_subclass({getattr(cls, '__name__', cls)})")
-    return world.recorder.subclasses.as_subclass(tensor, cls)
+    return f.world.recorder.subclasses.as_subclass(tensor, cls)
 
 
 @serve(DISABLED)
-def serve_disabled(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_disabled(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
     return DISABLED()  # which does nothing until it is entered
 
 
 @serve(DISABLED.__enter__)
-def serve_enter(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    recorder: Any = f.world.recorder
-    recorder.contexts.enter_range(opened(args[0]))
-    recorder.subclasses.disabled += 1
+def serve_enter(f: TraceFrame, context: Any, /) -> Any:
+    f.world.recorder.contexts.enter_range(opened(context))
+    f.world.recorder.subclasses.disable()
 
 
 @serve(DISABLED.__exit__)
-def serve_exit(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    recorder: Any = f.world.recorder
-    recorder.contexts.exit(opened(args[0]))
-    recorder.subclasses.disabled -= 1
+def serve_exit(f: TraceFrame, context: Any, /, *raised: Any) -> Any:
+    f.world.recorder.contexts.exit(opened(context))
+    f.world.recorder.subclasses.enable()

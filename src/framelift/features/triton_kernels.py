@@ -25,6 +25,7 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Check
 from framelift.interpreter.pending import opened
@@ -32,9 +33,10 @@ from framelift.rules.constants import wrap_by_identity
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.type_rules import type_rule
+from framelift.trace.world import TraceWorld
 
 OPTIONS = ("num_warps", "num_stages", "num_consumer_groups", "num_buffers_warp_spec", "num_cpu_threads")
-"""What a launch may say of how it is compiled, which is part of a configuration otherwise."""
+"""Options of a launch which are otherwise part of a configuration."""
 
 GRAPHABLE = (*torch.fx.node.base_types, *SYMBOLIC)
 """Kinds of arguments that a graph holds."""
@@ -56,7 +58,7 @@ def prepare() -> None:
         serve(constexpr.__call__)(serve_constexpr)
         type_rule(constexpr, wrap=wrap_by_identity)
     serve(triton.cdiv)(serve_cdiv)
-    serve(triton.next_power_of_2)(serve_of_number)
+    serve(triton.next_power_of_2)(serve_next_power_of_2)
     serve(jit.KernelInterface.__getitem__)(serve_getitem)
     for cls in (jit.JITFunction, found.Autotuner, found.Heuristics):
         serve(cls.run)(serve_run)
@@ -75,55 +77,55 @@ class Launcher:
 
 
 @serve(wrap_triton)
-def serve_wrap_triton(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What it is for happens here anyway."""
-    return opened(args[0])
+def serve_wrap_triton(f: TraceFrame, triton_kernel: Any, /) -> Any:
+    """A kernel is traced with or without it."""
+    return opened(triton_kernel)
 
 
-def serve_cdiv(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_cdiv(f: TraceFrame, x: Any, y: Any) -> Any:
     """How many blocks there are, which grids ask for."""
-    x, y = f.world.materialize.for_torch([*args, *kwargs.values()])
+    x, y = f.world.materialize.for_torch([x, y])
     return (x + y - 1) // y
 
 
-def serve_of_number(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    (number,) = f.world.materialize.for_torch([*args, *kwargs.values()])
+def serve_next_power_of_2(f: TraceFrame, n: Any) -> Any:
     triton: Any = sys.modules["triton"]
-    return _frame.untouched(triton.next_power_of_2, definite(number))
+    return _frame.untouched(triton.next_power_of_2, definite(f.world.materialize.for_torch(n)))
 
 
-def serve_constexpr(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_constexpr(f: TraceFrame, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A function of numbers, which kernels may call as well."""
     triton: Any = sys.modules["triton"]
-    function, *given = f.world.materialize.for_torch([*args, *kwargs.values()])
+    function, args, kwargs = f.world.materialize.for_torch([function, args, kwargs])
     if function is triton.cdiv:
-        return serve_cdiv(f, given, {})
-    named = dict(zip(kwargs, map(definite, given[len(given) - len(kwargs) :]), strict=True))
-    return _frame.untouched(function, *map(definite, given[: len(given) - len(kwargs)]), **named)
+        return serve_cdiv(f, *args, **kwargs)
+    named = {name: definite(value) for name, value in kwargs.items()}
+    return _frame.untouched(function, *map(definite, args), **named)
 
 
-def serve_getitem(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    kernel, grid = map(opened, args)
+def serve_getitem(f: TraceFrame, self: Any, grid: Any) -> Any:
+    kernel = opened(self)
     check_kernel(kernel)  # before there is something that can't be made again
-    return Launcher(kernel, grid)
+    return Launcher(kernel, opened(grid))
 
 
 @serve(Launcher.__call__)
 @calls_back
-def serve_launch(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
-    launcher: Any = opened(args[0])
-    Launch(f.world, launcher.kernel, launcher.grid).record(args[1:], kwargs)
+def serve_launch(f: TraceFrame, launcher: Any, /, *args: Any, **kwargs: Any) -> None:
+    launcher = opened(launcher)
+    Launch(f.world, launcher.kernel, launcher.grid).record(args, kwargs)
 
 
 @calls_back
-def serve_run(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
+def serve_run(
+    f: TraceFrame, kernel: Any, /, *args: Any, grid: Any = MISSING, warmup: Any = False, **kwargs: Any
+) -> None:
     """`kernel.run(*args, grid=grid, warmup=False)`: what `kernel[grid]` calls."""
-    given = dict(kwargs)
-    if "grid" not in given:
+    if grid is MISSING:
         raise unsupported("a launch of a Triton kernel without a grid")
-    if opened(given.pop("warmup", False)):
+    if opened(warmup):
         raise unsupported("a Triton kernel run with warmup=True")
-    Launch(f.world, opened(args[0]), opened(given.pop("grid"))).record(args[1:], given)
+    Launch(f.world, opened(kernel), opened(grid)).record(args, kwargs)
 
 
 def unsupported(what: str) -> Break:
@@ -131,25 +133,24 @@ def unsupported(what: str) -> Break:
 
 
 class Launch:
-    """One launch of a kernel, and how it is written down."""
+    """One launch of a kernel, and how it is recorded."""
 
-    def __init__(self, world: Any, kernel: Any, grid: Any) -> None:
+    def __init__(self, world: TraceWorld, kernel: Any, grid: Any) -> None:
         self.world, self.grid = world, grid
         check_kernel(kernel)
         self.kernel = kernel
 
-    def record(self, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = {name: self.constant(name, kwargs.pop(name)) for name in OPTIONS if name in kwargs}
         if options:
             self.kernel = with_options(self.kernel, options)
         given = self.named(args, kwargs)
         grids = [self.grid_for(given, config) for config in configurations(self.kernel)]
         constants = {name for name in given if not isinstance(given[name], GRAPHABLE)}
+        fixed = {name: self.constant(name, given[name]) for name in constants}
         settings = {
             "kernel_idx": kernel_side_table.add_kernel(self.kernel),
-            "constant_args_idx": kernel_side_table.add_constant_args(
-                {name: self.constant(name, given[name]) for name in constants}
-            ),
+            "constant_args_idx": kernel_side_table.add_constant_args(fixed),
             "grid": grids,
             "tma_descriptor_metadata": {},
             "kwargs": {name: value for name, value in given.items() if name not in constants},
@@ -158,20 +159,17 @@ class Launch:
 
     # ---- arguments
 
-    def named(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by their names; Triton compiles anew for each value of a constant one."""
         names, fixed = parameters(self.kernel)
-        given = {
-            name: self.world.materialize.for_torch(value) for name, value in zip(names, args, strict=False)
-        }
+        given = dict(zip(names, args, strict=False))
         unknown = [name for name in kwargs if name not in names or name in given]
         if len(args) > len(names) or unknown:
             wrong = f"{unknown[0]!r}" if unknown else f"{len(args)} of them"
-            raise unsupported(
-                f"arguments that the Triton kernel {name_of(self.kernel)} does not take: {wrong}"
-            )
-        given |= {name: self.world.materialize.for_torch(value) for name, value in kwargs.items()}
-        return {name: definite(value) if name in fixed else value for name, value in given.items()}
+            name = name_of(self.kernel)
+            raise unsupported(f"arguments that the Triton kernel {name} does not take: {wrong}")
+        shown = {name: self.world.materialize.for_torch(value) for name, value in (given | kwargs).items()}
+        return {name: definite(value) if name in fixed else value for name, value in shown.items()}
 
     def constant(self, name: str, value: Any) -> Any:
         """A value that the graph does not see: it must always be this one."""
@@ -262,7 +260,7 @@ def with_options(kernel: Any, options: dict[str, Any]) -> Any:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Breaks for what the operator does not do as Triton does it."""
+    """Breaks if the operator would not do what Triton does."""
     jit: Any = sys.modules["triton.runtime.jit"]
     if not isinstance(innermost(kernel), jit.JITFunction):
         raise unsupported(f"a Triton kernel with {type(innermost(kernel)).__name__.lower()}")
@@ -272,9 +270,8 @@ def check_kernel(kernel: Any) -> None:
         return
     for what, asked in TUNING.items():
         if asked(kernel):
-            raise unsupported(
-                f"triton.autotune of {name_of(kernel)} with {what}; configs and key are captured"
-            )
+            asked_for = f"triton.autotune of {name_of(kernel)} with {what}"
+            raise unsupported(f"{asked_for}; configs and key are captured")
     for name in (*OPTIONS, "num_ctas"):
         if name in parameters(kernel)[0]:
             raise unsupported(f"a parameter {name} of the Triton kernel {name_of(kernel)}, which is tuned")
@@ -289,4 +286,4 @@ TUNING: dict[str, Any] = {
     "use_cuda_graph": lambda k: getattr(k, "use_cuda_graph", False),
     "do_bench": lambda k: getattr(k, "_do_bench", None) is not None,
 }
-"""What else may be said to `triton.autotune` -> whether a kernel's was told."""
+"""Other arguments of `triton.autotune` -> whether a kernel has it."""

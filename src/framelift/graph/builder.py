@@ -55,6 +55,10 @@ class Inputs:
         self.arrays = 0
         """How many of the inputs are NumPy arrays."""
 
+    def note_array(self) -> None:
+        """The next input is a NumPy array."""
+        self.arrays += 1
+
     def placeholder(self) -> torch.fx.Node:
         """A new one, behind all others."""
         with self.graph.inserting_after(self.entries[-1].node if self.entries else None):
@@ -149,6 +153,10 @@ class GraphBuilder:
         """Called with each function and tensor that it uses, once some tensors may not be used by all."""
 
     # ---- bodies
+
+    def run_once(self) -> None:
+        """The graph does something that must not be done twice."""
+        self.runs_once = True
 
     @contextlib.contextmanager
     def nested(self, body: GraphBody) -> Iterator[None]:

@@ -253,7 +253,7 @@ class DataReassignment:
         recorder.keys.forget(fake)
         if before.users:
             why = f"gradients after {how}, which histories may hold"
-            recorder.histories.refused = breaks.TENSOR_MEMORY, why
+            recorder.histories.refuse_gradients(breaks.TENSOR_MEMORY, why)
         node = nodes[id(alias)]
         if fake.requires_grad and inside:
             node = builder.body.add_node("call_method", "requires_grad_", (node,))

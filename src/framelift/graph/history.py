@@ -61,6 +61,24 @@ class Histories:
         """ids of gradients that something else has too, or that lie in the memory of something else: nothing
         is accumulated in them."""
 
+    def retain_grad(self, fake: FakeTensor) -> None:
+        self.retained[id(fake)] = fake
+
+    def share_gradient(self, grad: FakeTensor) -> None:
+        """Something else has a gradient too, so none may be accumulated in it."""
+        self.shared_gradients.add(id(grad))
+
+    def add_hook(self, node: torch.fx.Node) -> None:
+        """The node of a hook that makes something of a gradient of zeros."""
+        self.hooks.add(node)
+
+    def remove_hook(self, node: torch.fx.Node) -> None:
+        self.hooks.discard(node)
+
+    def refuse_gradients(self, reason: Reason, why: str) -> None:
+        """From here on gradients are a break."""
+        self.refused = reason, why
+
     def make_leaf(self, fake: FakeTensor, node: torch.fx.Node) -> None:
         """An input is made a leaf before the graph runs."""
         self.leaf_inputs[id(fake)] = node

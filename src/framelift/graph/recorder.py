@@ -105,6 +105,12 @@ class Recorder(TorchFunctionMode):
 
     # ---- the time that a trace takes
 
+    def ask_program(
+        self, ask_class: Callable[..., Any], ask_mode: Callable[..., Any], check_mode: Callable[..., None]
+    ) -> None:
+        """How a `__torch_function__` of the program's is called, and modes around the call are checked."""
+        self.subclasses.ask, self.modes.ask, self.modes.check = ask_class, ask_mode, check_mode
+
     def __enter__(self) -> Recorder:
         if config.capture_scalar_outputs or config.capture_dynamic_output_shape_ops:
             self.builder.symbolise()
@@ -227,6 +233,11 @@ class Recorder(TorchFunctionMode):
         self.random_numbers.note(func)
         self.builder.record(func, args, kwargs, out, pure=False)
         return out
+
+    def index_by(self, function: Any) -> Any:
+        """From here on `function` is recorded for `tensor[index]`. Gives what was recorded before."""
+        before, self.indexing = self.indexing, function
+        return before
 
     def index_elements(self, tensor: Any, index: Any) -> Any:
         """`tensor[index]` for each of many: no number is looked up."""

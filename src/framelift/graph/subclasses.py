@@ -132,13 +132,21 @@ class Subclasses:
             _pop_mode()
         raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__")
 
+    def disable(self) -> None:
+        """The program enters `DisableTorchFunctionSubclass`."""
+        self.disabled += 1
+
+    def enable(self) -> None:
+        """The program leaves it again."""
+        self.disabled -= 1
+
     @contextlib.contextmanager
     def not_asked(self) -> Iterator[None]:
-        self.disabled += 1
+        self.disable()
         try:
             yield
         finally:
-            self.disabled -= 1
+            self.enable()
 
     def default_torch_function(
         self, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -54,9 +54,6 @@ def serve(*callables: Any) -> Callable[[H], H]:
 
 def by_signature(fn: Any, handler: Any) -> Handler:
     """Calls a handler with bound arguments. A call that does not fit its parameters is made without it."""
-    code = handler.__code__
-    if code.co_argcount >= 3 and code.co_varnames[1:3] == ("args", "kwargs"):
-        return handler
 
     def served(f: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:

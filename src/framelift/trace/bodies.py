@@ -234,7 +234,7 @@ class Traced:
 
 
 def traced(
-    world: Any,
+    world: TraceWorld,
     operator: str,
     role: str,
     fn: Any,
@@ -337,7 +337,7 @@ def structure(spec: pytree.TreeSpec) -> str:
     return str(pytree.tree_unflatten(["*"] * spec.num_leaves, spec)).replace("'*'", "*")
 
 
-def record(world: Any, operator: Any, bodies: list[Traced], arrange: Any, **settings: Any) -> Any:
+def record(world: TraceWorld, operator: Any, bodies: list[Traced], arrange: Any, **settings: Any) -> Any:
     """Adds the operator to the graph, on `arrange(modules, operands)`; gives what it gives for fakes."""
     operands = share_operands([one.body for one in bodies])
     modules = [one.body.module() for one in bodies]

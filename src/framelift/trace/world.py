@@ -71,8 +71,7 @@ class TraceWorld:
         self.features: dict[type, Any] = {}
         """What features keep for this trace, by its class."""
         overrides = self.overrides
-        recorder.subclasses.ask = overrides.ask_class
-        recorder.modes.ask, recorder.modes.check = overrides.ask_mode, overrides.meet_mode
+        recorder.ask_program(overrides.ask_class, overrides.ask_mode, overrides.meet_mode)
 
     def feature(self, kind: type[State]) -> State:
         """The object that a feature keeps for this trace. It is made when it is first asked for."""

@@ -1,1 +1,4 @@
-"""Gradients that are computed inside, and torch.autograd.Function."""
+"""Gradients that a compiled function computes inside, and `torch.autograd.Function`.
+
+`handlers` serves `torch.autograd.grad`, `backward()` and `retain_grad`; `function` serves `Function.apply`.
+"""

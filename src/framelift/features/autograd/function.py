@@ -39,15 +39,12 @@ APPLY: Any = torch.autograd.Function.apply
 
 
 @serve(APPLY.__func__)
-def serve_apply(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    cls: Any = opened(args[0])
-    world: Any = f.world
+def serve_apply(f: TraceFrame, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    cls = opened(cls)
     if kwargs or torch._C._are_functorch_transforms_active():
-        raise Break(
-            breaks.AUTOGRAD_FUNCTION,
-            f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func",
-        )
-    return Application(world, cls, [opened(arg) for arg in args[1:]]).result()
+        what = f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func"
+        raise Break(breaks.AUTOGRAD_FUNCTION, what)
+    return Application(f.world, cls, [opened(arg) for arg in args]).result()
 
 
 class Application:
@@ -93,7 +90,7 @@ class Application:
         return out
 
     def apart(self, out: Any) -> Any:
-        """What forward gives back of its arguments are views of them, unless it has changed them."""
+        """An argument that forward returns becomes a view of it, unless forward has changed it."""
         given = {id(arg) for arg in self.args} - {id(arg) for arg in self.dirty}
 
         def view(tensor: Any) -> Any:

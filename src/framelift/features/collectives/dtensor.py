@@ -17,8 +17,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.autograd.handlers import bound
-from framelift.features.collectives.groups import for_facts, getters, serve_facts
+from framelift.features.collectives.groups import bound, for_facts, getters, serve_facts
 from framelift.features.collectives.values import know_distributed, know_placements
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
@@ -32,12 +31,12 @@ serve_facts(*getters(DTensorSpec))
 
 
 def serve_method(method: Any, tensor: str) -> None:
-    """One that is given a tensor, and beside that what a graph can't hold."""
+    """Serves a method that is given a tensor, and arguments that a graph can't hold."""
     signature = inspect.signature(method)
 
     @serve(method)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        world, recorder = f.world, f.world.recorder
         given = {name: for_facts(world, value) for name, value in bound(signature, args, kwargs).items()}
         fake = given.pop(tensor)
         if type(fake) is not FakeTensor:
@@ -47,14 +46,11 @@ def serve_method(method: Any, tensor: str) -> None:
         if given.get("device_mesh", fake) is None and method not in OF_ITS_MESH:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__} with the mesh that is current")
         mesh = given.get("device_mesh")
-        if (
-            mesh is not None
-            and world.inputs.source_of(mesh) is not None
-            and world.recorder.builder.add_object(mesh)
-        ):
+        from_outside = mesh is not None and world.inputs.source_of(mesh) is not None
+        if from_outside and recorder.builder.add_object(mesh):
             del given["device_mesh"]
-            return world.recorder.call_opaque(with_given(method, given), (fake, mesh), {})
-        return world.recorder.call_opaque(with_given(method, given), (fake,), {})
+            return recorder.call_opaque(with_given(method, given), (fake, mesh), {})
+        return recorder.call_opaque(with_given(method, given), (fake,), {})
 
 
 def with_given(method: Any, given: dict[str, Any]) -> Any:
@@ -66,7 +62,7 @@ def with_given(method: Any, given: dict[str, Any]) -> Any:
 
 
 OF_ITS_MESH = (DTensor.redistribute,)
-"""What takes the mesh of its tensor, if it is given none."""
+"""Methods that take the mesh of their tensor, if they are given none."""
 
 serve_method(DTensor.from_local, "local_tensor")
 serve_method(distributed.distribute_tensor, "tensor")
@@ -76,7 +72,7 @@ for _method in (DTensor.to_local, DTensor.redistribute, DTensor.full_tensor):
 
 def serve_as_refused(function: Any) -> None:
     @serve(function)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
         raise Break(breaks.DISTRIBUTED, f"{function.__module__}.{function.__qualname__}")
 
 

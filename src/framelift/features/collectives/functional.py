@@ -21,32 +21,25 @@ from framelift.trace.callable_rules import Looks, rule, serve
 from framelift.trace.machine import TraceFrame
 
 RESOLVING = "_resolve_group" if hasattr(functional, "_resolve_group") else "_resolve_group_name"
-"""What finds a group: torch 2.11 goes by names."""
+"""The function that finds a group. That of torch 2.11 gives its name."""
 SERVED = (RESOLVING, "_group_or_group_name")
-"""What is called as it is, and must not come back to the interpreter."""
+"""Functions that are called as they are: they must not be interpreted."""
+NOT_CALLED = ("_meta", "_setup_context", "_backward", "_ctx")
+"""How names of functions end that only the operators call."""
 
-interpret(
-    *(
-        fn
-        for name, fn in vars(functional).items()
-        if type(fn) is types.FunctionType
-        and fn.__module__ == functional.__name__
-        and name not in SERVED
-        and not name.endswith(("_meta", "_setup_context", "_backward", "_ctx"))
-    )
-)
+for _name, _fn in vars(functional).items():
+    _own = type(_fn) is types.FunctionType and _fn.__module__ == functional.__name__
+    if _own and _name not in SERVED and not _name.endswith(NOT_CALLED):
+        interpret(_fn)
 
-rule(
-    *own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
-    looks=Looks.DEEP,
-    why=NO_EFFECT,
-)
+_views = own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat")
+rule(*_views, looks=Looks.DEEP, why=NO_EFFECT)
 serve_facts(*own_functions(functional, "_group_or_group_name"))  # torch 2.13's
 
 
 @serve(getattr(functional, RESOLVING))
-def serve_resolve_group(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_resolve_group(f: TraceFrame, group: Any, tag: Any = "") -> Any:
     """The group, or its name, of what stands for one."""
-    if type(opened(args[0] if args else kwargs["group"])) is list:
+    if type(opened(group)) is list:
         raise Break(breaks.DISTRIBUTED, "a list of ranks for a group, which may have to be made")
-    return fact(f, getattr(functional, RESOLVING), args, kwargs)
+    return fact(f.world, getattr(functional, RESOLVING), group, tag)

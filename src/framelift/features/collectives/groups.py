@@ -1,4 +1,4 @@
-"""Process groups and device meshes: what is asked of them is folded, what asks the registry is interpreted.
+"""Calls of process groups and device meshes: their answers are constants; torch's registry is interpreted.
 
 `dist.get_rank()` and its kin are Python over torch's registry of groups; what they read there is guarded. A
 mesh is Python over tensors of its own, which are no business of a graph: its methods run as they are.
@@ -7,6 +7,7 @@ mesh is Python over tensors of its own, which are no business of a graph: its me
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import types
 from typing import Any
@@ -21,27 +22,27 @@ from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
 from framelift.trace.type_rules import rule_of_type
+from framelift.trace.world import TraceWorld
 
 native = _frame.native
 
 
-def for_facts(world: Any, value: Any) -> Any:
-    """An argument as C would be shown it; a group or mesh is itself."""
+def for_facts(world: TraceWorld, value: Any) -> Any:
+    """An argument as C is given it. A group or a mesh is passed as it is."""
     value = opened(value)
     return value if rule_of_type(type(value)).by_identity else world.materialize.for_c(value)
 
 
-def fact(f: TraceFrame, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What a group or mesh says of itself, which it always will."""
-    world: Any = f.world
+def fact(world: TraceWorld, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """What a function says of a group or a mesh. It says the same each time."""
     given = [for_facts(world, value) for value in args]
     named = {name: for_facts(world, value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction():
         return known(world, native(fn, *given, **named))
 
 
-def known(world: Any, value: Any) -> Any:
-    """The groups and meshes in a result are from outside, wherever they were found."""
+def known(world: TraceWorld, value: Any) -> Any:
+    """A result, in which groups and meshes are known as values from outside."""
     if type(value) is list:
         return [known(world, item) for item in value]
     if rule_of_type(type(value)).by_identity:
@@ -50,7 +51,7 @@ def known(world: Any, value: Any) -> Any:
 
 
 def unwrapped(function: Any) -> Any:
-    """Without what is around a method: pybind's, of Python 3.12, has no hash."""
+    """The function of a method. With pybind and Python 3.12 the method has no hash."""
     return getattr(function, "__func__", function)
 
 
@@ -60,7 +61,16 @@ def serve_facts(*functions: Any) -> None:
 
 
 def serve_fact(function: Any) -> None:
-    serve(function)(lambda f, args, kwargs: fact(f, function, args, kwargs))
+    @serve(function)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        return fact(f.world, function, *args, **kwargs)
+
+
+def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names of the parameters, which differ between versions of torch."""
+    given = signature.bind(*args, **kwargs)
+    given.apply_defaults()
+    return {name: opened(value) for name, value in given.arguments.items()}
 
 
 def interpret(*functions: Any) -> None:
@@ -69,7 +79,7 @@ def interpret(*functions: Any) -> None:
 
 
 def getters(cls: type, *names: str) -> list[Any]:
-    """What gets the properties of a class, of all that it has or of those that are named."""
+    """The getters of the properties of a class: of all, or of those that are named."""
     found = [vars(cls).get(name) for name in names or vars(cls)]
     return [one.fget for one in found if type(one) is property and type(one.fget) is types.FunctionType]
 
@@ -81,8 +91,7 @@ def own_functions(owner: Any, *names: str) -> list[Any]:
 
 
 def know_tensors() -> None:
-    """Before each trace: what a program with groups needs, or one with distributed tensors, takes long to
-    import."""
+    """Called before each trace. These modules take long to import, so only programs that need them do."""
     if dist.is_available() and c10d._world.default_pg is not None:
         importlib.import_module("framelift.features.collectives.functional")
     if hasattr(sys.modules.get("torch.distributed.tensor"), "DTensor"):
@@ -112,36 +121,35 @@ if dist.is_available():
 
     serve_facts(
         *own_functions(DeviceMesh, "size", "get_group", "get_all_groups", "get_coordinate"),
-        *own_functions(
-            DeviceMesh, "__eq__", "__hash__", "__repr__", "_get_root_mesh", "_get_mesh_dim_by_name"
-        ),
-        *own_functions(DeviceMesh, "_is_current_rank_part_of_mesh", "_sym_get_coordinate", "_hash_key"),
+        *own_functions(DeviceMesh, "__eq__", "__hash__", "__repr__", "_get_root_mesh"),
+        *own_functions(DeviceMesh, "_is_current_rank_part_of_mesh", "_sym_get_coordinate"),
+        *own_functions(DeviceMesh, "_get_mesh_dim_by_name", "_hash_key"),
     )
 
     @serve(DeviceMesh.__getitem__)
-    def serve_part(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A part of a mesh is made anew each time: where one is needed, the region makes it."""
-        world: Any = f.world
-        mesh, names = (for_facts(world, value) for value in args)
+    def serve_part(f: TraceFrame, self: Any, mesh_dim_names: Any) -> Any:
+        """Each call makes another mesh. Where the program needs one, the region makes it."""
+        world = f.world
+        mesh, names = (for_facts(world, value) for value in (self, mesh_dim_names))
         with torch._C.DisableTorchFunction():
             part = native(DeviceMesh.__getitem__, mesh, names)
         whole = world.inputs.source_of(mesh)
         if part is mesh or whole is None:
             return part
-        return world.inputs.know(
-            part, part, world.runtime_calls.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True)
-        )
+        source = world.runtime_calls.note(DeviceMesh.__getitem__, (whole, names), {}, pure=True)
+        return world.inputs.know(part, part, source)
 
     serve_facts(*getters(DeviceMesh, "ndim", "shape", "device_type", "mesh_dim_names"))
     interpret(*own_functions(DeviceMesh, "get_rank", "get_local_rank"))
     interpret(not_none)
 
     @serve(DeviceMesh._flatten)
-    def serve_flatten(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Where the flattened mesh is there already: making one makes a group."""
-        mesh: Any = for_facts(f.world, args[0])
-        name = for_facts(f.world, args[1] if len(args) > 1 else kwargs.get("mesh_dim_name"))
-        name = name or "_".join(mesh.mesh_dim_names or ())
+    def serve_flatten(
+        f: TraceFrame, self: Any, mesh_dim_name: Any = None, backend_override: Any = None
+    ) -> Any:
+        """Gives the flattened mesh if there is one already. Making one makes a group."""
+        mesh: Any = for_facts(f.world, self)
+        name = for_facts(f.world, mesh_dim_name) or "_".join(mesh.mesh_dim_names or ())
         if name not in mesh._get_root_mesh()._flatten_mapping and not (mesh.mesh_dim_names or ()) == (name,):
             raise Break(breaks.DISTRIBUTED, "DeviceMesh._flatten, which makes a group")
-        return fact(f, DeviceMesh._flatten, args, kwargs)
+        return fact(f.world, DeviceMesh._flatten, mesh, mesh_dim_name, backend_override)

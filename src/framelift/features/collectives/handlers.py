@@ -19,7 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.autograd.handlers import bound, listed
+from framelift.features.autograd.handlers import listed
+from framelift.features.collectives.groups import bound
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
@@ -32,7 +33,7 @@ class Collective:
     """One call: its arguments, the group that it is in, and how its parts are recorded."""
 
     def __init__(self, f: TraceFrame, name: str, given: Given) -> None:
-        self.world: Any = f.world
+        self.world = f.world
         self.name = name
         self.given = given
         if given.get("async_op"):
@@ -44,7 +45,7 @@ class Collective:
         self.size: int = group.size()
 
     def ask(self, question: Any, *args: Any, **kwargs: Any) -> Any:
-        """What torch's registry of groups says, guarded."""
+        """Asks torch's registry of groups; the answer is guarded."""
         return opened(self.world.calls.invoke(question, *args, **kwargs))
 
     def refused(self, why: str) -> Break:
@@ -63,11 +64,9 @@ class Collective:
         recorder = self.world.recorder
         if type(tensor) is not FakeTensor:
             raise self.refused("something that is no tensor")
-        if id(tensor) in recorder.wrappers.behind or recorder.subclasses.class_of(tensor) not in (
-            Tensor,
-            torch.nn.Parameter,
-        ):
-            raise self.refused(f"a {recorder.subclasses.class_of(tensor).__name__}")
+        cls = recorder.subclasses.class_of(tensor)
+        if id(tensor) in recorder.wrappers.behind or cls not in (Tensor, torch.nn.Parameter):
+            raise self.refused(f"a {cls.__name__}")
         if tensor.layout is not torch.strided or tensor.is_complex() or not tensor.is_contiguous():
             raise self.refused("a tensor that is complex, or not contiguous")
         return self.record(Tensor.detach, tensor) if tensor.requires_grad else tensor
@@ -94,7 +93,7 @@ class Collective:
         return self.world.recorder.call(fn, args, {})
 
     def run(self, operator: Any, *args: Any) -> FakeTensor:
-        """What all ranks have given, when it is there."""
+        """Calls a collective, and waits for its result."""
         ops = torch.ops._c10d_functional
         return self.record(ops.wait_tensor, self.record(operator, *args, self.group.group_name))
 
@@ -156,17 +155,12 @@ def all_to_all_single(c: Collective) -> None:
     if not given.dim() or output.shape[1:] != given.shape[1:]:
         raise c.refused("an output that has not the shape of the input")
     c.of_dtype(output, given)
-    received = c.run(
-        torch.ops._c10d_functional.all_to_all_single,
-        given,
-        splits(c, "output_split_sizes", output),
-        splits(c, "input_split_sizes", given),
-    )
-    c.receive(output, received)
+    sizes = splits(c, "output_split_sizes", output), splits(c, "input_split_sizes", given)
+    c.receive(output, c.run(torch.ops._c10d_functional.all_to_all_single, given, *sizes))
 
 
 def splits(c: Collective, name: str, tensor: FakeTensor) -> list[Any]:
-    """How much of a tensor is of each rank."""
+    """How much of a tensor each rank has."""
     sizes = c.world.materialize.for_torch(c.given[name])
     if sizes:
         return list(sizes)
@@ -190,7 +184,7 @@ def rewrite(function: Any, collective: Callable[[Collective], None]) -> None:
     signature = inspect.signature(function)
 
     @serve(function)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> None:
         collective(Collective(f, function.__name__, bound(signature, args, kwargs)))
 
 

@@ -51,8 +51,8 @@ def know_placements(module: Any) -> list[Any]:
 
 
 def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
-    """A DTensor: the tensor of this rank is guarded like any, the mesh is that one, and where the parts are
-    is compared by value, since each tensor has a description of its own."""
+    """A DTensor: guards compare the tensor of this rank as any tensor, the mesh by identity, and the
+    placements by value, since each tensor has a description of its own."""
     cls = type(value)
     with torch._C.DisableTorchFunction():
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
@@ -67,9 +67,8 @@ def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
     world.guards.add(described.child(Access.ATTR, "mesh"), Check.IS, spec.mesh)
     for name in ("placements", "shard_order", "use_strided_shard_as_shard_order"):
         if hasattr(spec, name):
-            world.materialize.for_c(
-                world.inputs.load(getattr(spec, name), described.child(Access.ATTR, name))
-            )
+            part = world.inputs.load(getattr(spec, name), described.child(Access.ATTR, name))
+            world.materialize.for_c(part)
     return face
 
 
@@ -81,9 +80,6 @@ def know_distributed(cls: type) -> None:
 if dist.is_available():
     from torch.distributed.device_mesh import DeviceMesh
 
-    type_rule(
-        *(dist.ProcessGroup, dist.ReduceOp, type(dist.ReduceOp.SUM)),
-        wrap=wrap_by_identity,
-        by_identity=True,
-    )
+    _types = (dist.ProcessGroup, dist.ReduceOp, type(dist.ReduceOp.SUM))
+    type_rule(*_types, wrap=wrap_by_identity, by_identity=True)
     type_rule(DeviceMesh, wrap=wrap_by_identity, by_identity=True, rebuild=rebuild_constant)

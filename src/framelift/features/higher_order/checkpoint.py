@@ -8,7 +8,6 @@ is called where the graph runs, or is compiled.
 from __future__ import annotations
 
 import functools
-import inspect
 from types import CellType, FunctionType
 from typing import Any
 
@@ -27,23 +26,14 @@ from framelift.interpreter.pending import opened
 from framelift.trace.bodies import OPERATORS, body, breaks_named
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
-
-SETTINGS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(checkpoints.checkpoint).parameters.items()
-    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-}
-SETTINGS["preserve_rng_state"] = True
-IGNORED = frozenset({"determinism_check", "debug", "early_stop"})
-"""Settings that change nothing about results."""
-
+from framelift.trace.world import TraceWorld
 
 CONTEXT = "_checkpoint_context_fn"
-"""Where torch's operator looks for the function that decides."""
+"""The key under which torch's operator looks for the `context_fn` of a body."""
 
 
 def checkpointed(body: Any, *operands: Any) -> Any:
-    """What the graph holds."""
+    """What the graph calls."""
     if detect_fake_mode(operands) is not None:  # which a compiler traces
         return tag_activation_checkpoint(body, *operands, use_reentrant=False)
     context = body.meta.get(CONTEXT, checkpoints.noop_context_fn)
@@ -52,34 +42,42 @@ def checkpointed(body: Any, *operands: Any) -> Any:
 
 @serve(checkpoints.checkpoint)
 @calls_back
-def serve_checkpoint(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    function, *given = args
-    settings = {name: opened(kwargs.pop(name)) for name in list(kwargs) if name in SETTINGS}
-    for name, value in settings.items():
-        if name == "use_reentrant" and value is False:
-            continue
-        if value is not SETTINGS[name] and name not in IGNORED and name != "context_fn":
-            raise Break(breaks.CHECKPOINT, f"checkpoint() with {name}={value!r}")
-    if settings.get("use_reentrant") is not False:
+def serve_checkpoint(
+    f: TraceFrame,
+    /,
+    function: Any,
+    *args: Any,
+    use_reentrant: Any = None,
+    preserve_rng_state: Any = True,
+    context_fn: Any = checkpoints.noop_context_fn,
+    determinism_check: Any = "default",
+    debug: Any = False,
+    early_stop: Any = True,
+    **kwargs: Any,
+) -> Any:
+    """The last three settings change no result."""
+    use_reentrant, preserve_rng_state = opened(use_reentrant), opened(preserve_rng_state)
+    if use_reentrant is None:
         raise Break(breaks.CHECKPOINT, "checkpoint() without use_reentrant=False")
+    if use_reentrant is not False:
+        raise Break(breaks.CHECKPOINT, f"checkpoint() with use_reentrant={use_reentrant!r}")
+    if preserve_rng_state is not True:
+        raise Break(breaks.CHECKPOINT, f"checkpoint() with preserve_rng_state={preserve_rng_state!r}")
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
     if disabled is not None:
         raise RuntimeError(disabled)  # it is made of such hooks
     if not torch.is_grad_enabled():
-        return call(f, function, given, kwargs)
-    context = settings.get("context_fn", checkpoints.noop_context_fn)
-    return recorded(world, opened(function), given, kwargs, standing(world, context))
+        return call(f, function, list(args), kwargs)
+    return recorded(f.world, opened(function), args, kwargs, standing(f.world, context_fn))
 
 
-def standing(world: Any, value: Any) -> Any:
-    """What decides what is kept, with all that it refers to, as it can be called when the trace is over."""
+def standing(world: TraceWorld, value: Any) -> Any:
+    """A `context_fn`, with all that it refers to, as it can be called when the trace is over."""
     value = opened(value)
     if type(value) is functools.partial:
         func, *args = [standing(world, part) for part in (value.func, *value.args)]
-        return functools.partial(
-            func, *args, **{n: standing(world, part) for n, part in value.keywords.items()}
-        )
+        kwargs = {name: standing(world, part) for name, part in value.keywords.items()}
+        return functools.partial(func, *args, **kwargs)
     if type(value) in (list, tuple):
         return type(value)([standing(world, item) for item in value])
     if type(value) is FunctionType and id(value) in world.functions.inside:
@@ -88,13 +86,12 @@ def standing(world: Any, value: Any) -> Any:
         made.__defaults__ = standing(world, value.__defaults__)
         return made
     if not callable(value) and type(value) not in op_memory.ATOMS:
-        raise Break(
-            breaks.CHECKPOINT, f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
-        )
+        what = f"checkpoint() with a context_fn that refers to a {type(value).__name__}"
+        raise Break(breaks.CHECKPOINT, what)
     return value
 
 
-def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
+def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any], context: Any) -> Any:
     recorder, what = world.recorder, "a checkpointed function"
     with body(world, what, floats=True) as made:
         with breaks_named(what):
@@ -110,13 +107,13 @@ def recorded(world: Any, function: Any, args: list[Any], kwargs: dict[str, Any],
     pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
     if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
         why = f"gradients through {what}, which draws random numbers"
-        recorder.histories.refused = breaks.RANDOM, why
+        recorder.histories.refuse_gradients(breaks.RANDOM, why)
     given = (recorder.builder.body.add_module("checkpointed", module), *made.outer_nodes)
     recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
     return out
 
 
 def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
-    """Whether there are operators that torch's own checkpoints know nothing of."""
+    """Whether a graph calls operators that torch's checkpoints can't recompute."""
     inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
     return any(inner) or any(node.target in OPERATORS for node in graph.nodes if node.op == "call_function")

@@ -22,22 +22,14 @@ from framelift.core.breaks import Break
 from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import (
-    Traced,
-    agree,
-    captures,
-    differentiated,
-    fresh,
-    interpret,
-    record,
-    traced,
-)
+from framelift.trace.bodies import Traced, agree, captures, differentiated, fresh, interpret, record, traced
+from framelift.trace.world import TraceWorld
 
 interpret(utils._maybe_compile_and_run_fn)
 
 
-def given(world: Any, operator: str, value: Any) -> list[Any]:
-    """What an operator takes as a flat sequence."""
+def given(world: TraceWorld, operator: str, value: Any) -> list[Any]:
+    """The operands, as a list."""
     found = world.materialize.for_torch(value)
     if not isinstance(found, (tuple, list)):
         kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
@@ -46,7 +38,7 @@ def given(world: Any, operator: str, value: Any) -> list[Any]:
 
 
 def dense(recorder: Recorder, tensors: list[Any]) -> list[Any]:
-    """Without gaps between elements, as bodies give them back and as examples of them are."""
+    """Contiguous tensors, as the results of bodies and the examples are."""
     return [t if t.is_contiguous() else recorder.call(torch.Tensor.contiguous, (t,), {}) for t in tensors]
 
 
@@ -60,7 +52,7 @@ def tensors_only(operator: str, what: str, values: list[Any]) -> None:
 
 
 @captures(cond_op)
-def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+def serve_cond(world: TraceWorld, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     pred, args = opened(pred), given(world, "torch.cond", operands)
     if isinstance(pred, (bool, int, float)):
         return world.calls.invoke(true_fn if pred else false_fn, *args)
@@ -81,7 +73,7 @@ def serve_cond(world: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any
 
 
 def refuse_numbers(branch: Traced) -> None:
-    """Torch's rule for gradients takes each result of a branch for one that has some."""
+    """torch's rule for gradients expects that each result of a branch has one."""
     with torch._C.DisableTorchFunction():
         for n, tensor in enumerate(branch.tensors):
             if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
@@ -93,7 +85,9 @@ def refuse_numbers(branch: Traced) -> None:
 
 
 @captures(while_loop_op)
-def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()) -> Any:
+def serve_while_loop(
+    world: TraceWorld, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = ()
+) -> Any:
     name, recorder = "while_loop", world.recorder
     recorder.builder.symbolise().asks_data = True  # torch's rule for gradients has a tensor for a counter
     start = given(world, name, carried)
@@ -107,9 +101,8 @@ def serve_while_loop(world: Any, cond_fn: Any, body_fn: Any, carried: Any, addit
     test = traced(world, name, "cond_fn", cond_fn, [*rounds[0], *rest], rounds[0], bare=True, numbers=True)
     step = traced(world, name, "body_fn", body_fn, [*rounds[1], *rest], rounds[1], numbers=True)
     if [type(leaf) for leaf in test.leaves] != [torch.SymBool]:
-        agree(
-            test.flat(test.leaves), [truth(recorder)], "a condition, one boolean tensor without dimensions,"
-        )
+        expected = "a condition, one boolean tensor without dimensions,"
+        agree(test.flat(test.leaves), [truth(recorder)], expected)
     agree(step.flat(whole(step.leaves)), whole(start), "what is carried")
     if any(type(one) in WHOLE for one in start) and differentiated(step.body):
         raise Break(breaks.BODIES, f"{name}: a number is carried, where tensors are differentiated")
@@ -133,7 +126,7 @@ WHOLE = (int, torch.SymInt)
 
 
 def carried_on(recorder: Recorder, value: Any) -> Any:
-    """What a round is given. Of a number nothing is known in there: it is another one in each."""
+    """What a round is given. A number is an unbacked symbol, since it differs between rounds."""
     if type(value) not in WHOLE:
         return fresh(recorder, value)
     with torch._C.DisableTorchFunction():
@@ -143,7 +136,7 @@ def carried_on(recorder: Recorder, value: Any) -> Any:
 
 
 def whole(values: list[Any]) -> list[Any]:
-    """The same for all numbers: they may change."""
+    """The values with zero for each number: numbers may change."""
     return [0 if type(value) in WHOLE else value for value in values]
 
 
@@ -160,7 +153,7 @@ def first(recorder: Recorder, batch: Any) -> Any:
 
 
 @captures(map_impl)
-def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
+def serve_map(world: TraceWorld, fn: Any, xs: Any, args: Any) -> Any:
     name, recorder = "map", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, args)
     examples = [first(recorder, batch) for batch in batches]
@@ -171,7 +164,7 @@ def serve_map(world: Any, fn: Any, xs: Any, args: Any) -> Any:
 
 
 @captures(scan_op)
-def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+def serve_scan(world: TraceWorld, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "scan", world.recorder
     # the backend gets sizes as they are, for torch's rule for gradients; Inductor makes it a loop that counts
     recorder.builder.symbolise().asks_data = True
@@ -189,8 +182,8 @@ def serve_scan(world: Any, combine_fn: Any, init: Any, xs: Any, additional_input
 
 
 @captures(associative_scan_op)
-def serve_associative_scan(world: Any, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
-    """What is combined comes in pairs, of one or of many: as the rule says that it is elementwise."""
+def serve_associative_scan(world: TraceWorld, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+    """The function gets two elements, or two batches of elements: it must be elementwise."""
     name, recorder = "associative_scan", world.recorder
     batches, rest = dense(recorder, given(world, name, xs)), given(world, name, additional_inputs)
     examples = [first(recorder, batch) for batch in (*batches, *batches)]

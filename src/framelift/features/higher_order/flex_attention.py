@@ -19,21 +19,23 @@ from torch.nn.attention import flex_attention as torchs
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.functions import element
+from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
 from framelift.trace.callable_rules import BY_NAME, serve
+from framelift.trace.world import TraceWorld
 
 interpret(inspect.unwrap(torch.fx.traceback.annotate))
 # it says nothing where something is compiled
-serve(torchs._warn_once)(lambda f, args, kwargs: None)
+serve(torchs._warn_once)(lambda f, /, *args, **kwargs: None)
 
 NAME = "flex_attention"
 
 
 @captures(flex_attention)
 def serve_flex_attention(
-    world: Any,
+    world: TraceWorld,
     query: Any,
     key: Any,
     value: Any,
@@ -44,14 +46,10 @@ def serve_flex_attention(
     score_mod_other_buffers: Any = (),
     mask_mod_other_buffers: Any = (),
 ) -> Any:
-    recorder = world.recorder
-    query, key, value, scale, options = map(
-        world.materialize.for_torch, (query, key, value, scale, kernel_options)
-    )
-    *blocks, mask_mod = world.materialize.for_torch(block_mask)
-    buffers = [
-        world.materialize.for_torch(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)
-    ]
+    recorder, shown = world.recorder, world.materialize.for_torch
+    query, key, value, scale, options = map(shown, (query, key, value, scale, kernel_options))
+    *blocks, mask_mod = shown(block_mask)
+    buffers = [shown(given) for given in (score_mod_other_buffers, mask_mod_other_buffers)]
     score = fresh(recorder, query, ())
     changed = modification(world, "score_mod", score_mod, [score, *indices(recorder, query)], buffers[0])
     masked = modification(world, "mask_mod", mask_mod, indices(recorder, query), buffers[1])
@@ -65,35 +63,32 @@ def serve_flex_attention(
     return out, logsumexp, highest
 
 
-def indices(recorder: Any, query: Any) -> list[Any]:
-    """Batch, head, and which element of the query and of the key it is."""
+def indices(recorder: Recorder, query: Any) -> list[Any]:
+    """Stand-ins for the indices of batch, head, query and key."""
     with torch._C.DisableTorchFunction(), recorder.fakes:
         return [torch.empty((), dtype=torch.int32, device=query.device) for _ in range(4)]
 
 
-def modification(world: Any, role: str, fn: Any, inputs: list[Any], buffers: Any) -> Traced:
-    recorder = world.recorder
-    before, recorder.indexing = recorder.indexing, torch.Tensor.__getitem__
+def modification(world: TraceWorld, role: str, fn: Any, inputs: list[Any], buffers: Any) -> Traced:
+    before = world.recorder.index_by(torch.Tensor.__getitem__)
     try:
         body = traced(world, NAME, role, fn, [*inputs, *buffers], inputs, bare=True, aliases=True)
     finally:
-        recorder.indexing = before
+        world.recorder.index_by(before)
     if body.body.draws:
         raise Break(breaks.RANDOM, body.name)
     if len(body.leaves) != 1 or not body.tensors:
         raise disagree(body, "it must give one tensor")
     with torch._C.DisableTorchFunction():
-        if body.tensors[0].dim():
-            raise disagree(
-                body, f"it gives a tensor of shape {tuple(body.tensors[0].shape)}, not one element"
-            )
+        if shape := tuple(body.tensors[0].shape):
+            raise disagree(body, f"it gives a tensor of shape {shape}, not one element")
     return body
 
 
-def keep_static(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def keep_static(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     """`mark_static` while tracing: the sizes are relied on."""
-    given = dict(zip(("t", "index"), map(world.materialize.for_torch, args), strict=False))
-    given |= {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
+    named = {**dict(zip(("t", "index"), args, strict=False)), **kwargs}
+    given = {name: world.materialize.for_torch(value) for name, value in named.items()}
     index = given.get("index")
     sizes = given["t"].shape
     for dim in range(len(sizes)) if index is None else [index] if isinstance(index, int) else index:
@@ -107,7 +102,7 @@ BY_NAME[MARKING] = keep_static
 class Elements:
     """What stands for torch's mode while tracing: the graph looks elements up by a function of its own."""
 
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.before = recorder, recorder.indexing
 
     def __reduce__(self) -> Any:
@@ -121,13 +116,13 @@ class Elements:
 
 
 @captures(Elements.__enter__)
-def serve_enter(world: Any, mode: Any) -> None:
-    world.recorder.indexing = element
+def serve_enter(world: TraceWorld, mode: Any) -> None:
+    world.recorder.index_by(element)
 
 
 @captures(Elements.__exit__)
-def serve_exit(world: Any, mode: Any, *raised: Any) -> None:
-    world.recorder.indexing = opened(mode).before
+def serve_exit(world: TraceWorld, mode: Any, *raised: Any) -> None:
+    world.recorder.index_by(opened(mode).before)
 
 
 # by its name: torch's flex_attention enters it

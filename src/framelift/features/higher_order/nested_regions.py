@@ -24,14 +24,8 @@ from framelift.features.hooks.tensor_hooks import hook_gradient
 from framelift.graph import op_memory
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import Pending
-from framelift.trace.bodies import (
-    Traced,
-    Unchanged,
-    captures,
-    interpret,
-    refuse_aliases,
-    refuse_writes,
-)
+from framelift.trace.bodies import Traced, Unchanged, captures, interpret, refuse_aliases, refuse_writes
+from framelift.trace.world import TraceWorld
 
 interpret(mark_compile_region, torch.compiler.nested_compile_region)
 
@@ -39,7 +33,7 @@ NAME = "nested_compile_region"
 
 
 @captures(invoke_subgraph_placeholder)
-def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+def serve_nested_compile_region(world: TraceWorld, func: Any, *args: Any, **kwargs: Any) -> Any:
     recorder = world.recorder
     builder, grad, state = recorder.builder, torch.is_grad_enabled(), recorder.flags.state
     bare = all(around.is_region for around in builder.bodies[1:])  # transforms have no rule for the operator
@@ -48,9 +42,8 @@ def serve_nested_compile_region(world: Any, func: Any, *args: Any, **kwargs: Any
         out = world.calls.invoke(func, *args, **kwargs)
         region = Traced(NAME, "fn", made, *pytree.tree_flatten(out))
         outputs = builder.argument(func, tuple(region.tensors))
-        is_body = (
-            holds(unchanged.check) and holds(refuse_writes, made, NAME) and holds(refuse_aliases, region)
-        )
+        is_body = holds(unchanged.check) and holds(refuse_writes, made, NAME)
+        is_body = is_body and holds(refuse_aliases, region)
         is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
         is_body &= recorder.flags.state == state and not made.draws
         if is_body:
@@ -71,13 +64,13 @@ def holds(check: Any, *args: Any) -> bool:
 
 
 def consists_of_tensors(region: Traced) -> bool:
-    """Whether no tensor of its own could be hidden in what it gives."""
+    """Whether its result consists of tensors and constants, which hide no other tensors."""
     others = [type(leaf) for leaf in region.leaves if not is_tensor(leaf)]
     return bool(region.tensors) and all(kind is Pending or kind in op_memory.ATOMS for kind in others)
 
 
 def has_hooks(region: Traced) -> bool:
-    """Whether gradients of what it is given, or of what it makes, go through functions on the way."""
+    """Whether hooks are registered on its tensors."""
     return any(node.target is hook_gradient for node in region.body.graph.nodes)
 
 
@@ -93,7 +86,7 @@ def invoked(body: Any, name: str, *operands: Any) -> Any:
 
 
 def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
-    """The call that the graph makes. What the body gave when it was traced is what it gives."""
+    """Records the call. Its results are those that the body gave when it was traced."""
     made, builder = region.body, recorder.builder
     with torch._C.DisableTorchFunction():
         what, names = (grad, *signature(made.graph, made.modules)), builder.region_names
@@ -103,7 +96,7 @@ def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
 
 
 def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]:
-    """The same for graphs that do the same with operands that look the same."""
+    """A key that is the same for graphs that do the same with operands that look the same."""
     number = {node: n for n, node in enumerate(graph.nodes)}
     found = []
     for node in graph.nodes:

@@ -18,6 +18,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.functions import tensors_of
 from framelift.trace.bodies import captures
+from framelift.trace.world import TraceWorld
 
 
 def refuse_gradients(name: str, given: Any) -> None:
@@ -27,14 +28,14 @@ def refuse_gradients(name: str, given: Any) -> None:
 
 
 @captures(out_dtype)
-def serve_out_dtype(world: Any, op: Any, output_dtype: Any, *args: Any) -> Any:
+def serve_out_dtype(world: TraceWorld, op: Any, output_dtype: Any, *args: Any) -> Any:
     given = tuple(map(world.materialize.for_torch, (op, output_dtype, *args)))
     refuse_gradients("out_dtype", given)
     return world.recorder.higher_order.call(out_dtype, {}, given, {})
 
 
 @captures(run_with_rng_state)
-def serve_run_with_rng_state(world: Any, *args: Any, **kwargs: Any) -> Any:
+def serve_run_with_rng_state(world: TraceWorld, *args: Any, **kwargs: Any) -> Any:
     given = tuple(map(world.materialize.for_torch, args))
     settings = {name: world.materialize.for_torch(value) for name, value in kwargs.items()}
     refuse_gradients("run_with_rng_state", (given, settings))
@@ -42,8 +43,8 @@ def serve_run_with_rng_state(world: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @captures(_export_tracepoint)
-def serve_tracepoint(world: Any, *args: Any, **kwargs: Any) -> Any:
-    """It gives what it is given: that it stands there is all that it says."""
+def serve_tracepoint(world: TraceWorld, *args: Any, **kwargs: Any) -> Any:
+    """It marks a place in the graph, and gives what it is given."""
     recorder = world.recorder
     given = tuple(map(world.materialize.for_torch, args))
     refuse_gradients("_export_tracepoint", given)
@@ -54,7 +55,7 @@ def serve_tracepoint(world: Any, *args: Any, **kwargs: Any) -> Any:
 
 def refused(operator: Any, why: str) -> None:
     @captures(operator)
-    def serve(world: Any, *args: Any, **kwargs: Any) -> Any:
+    def serve(world: TraceWorld, *args: Any, **kwargs: Any) -> Any:
         raise Break(breaks.OPERATOR_KIND, f"{operator.name()}: {why}")
 
 

@@ -21,6 +21,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, fresh, interpret, structure, traced
+from framelift.trace.world import TraceWorld
 
 interpret(apis.grad, apis.grad_and_value)
 if hasattr(apis, "_wraps_without_dynamo_attrs"):  # torch 2.11 wraps with functools
@@ -40,7 +41,7 @@ def apply(body: Any, *values: Any) -> Any:
 
 
 def gradients(body: Any, *values: Any, primals: int) -> Any:
-    """Of the first result, by the first values; then all results."""
+    """The gradients of the first result by the first values, then all results."""
 
     def function(*given: Any) -> Any:
         first, *others = body(*given, *values[primals:])
@@ -52,7 +53,7 @@ def gradients(body: Any, *values: Any, primals: int) -> Any:
 
 
 def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
-    """What gradients of the first results, which come after the primals, are by the primals."""
+    """The gradients of the primals, for gradients of the first results, which come after the primals."""
     rest = values[primals + outputs :]
     function = lambda *given: tuple(body(*given, *rest)[:outputs])
     _, pull = torch.func.vjp(function, *values[:primals])  # type: ignore[misc]
@@ -60,7 +61,7 @@ def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
 
 
 def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bool = False) -> Any:
-    """All results, and what the tangents, which come after the primals, are for the first of them."""
+    """All results, then the tangents of the first ones; those of the primals come after the primals."""
     rest = values[2 * primals :]
 
     def function(*given: Any) -> Any:
@@ -80,7 +81,7 @@ def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bo
 class Differentiable:
     """A function that was traced as a body, and what it is differentiated by."""
 
-    world: Any
+    world: TraceWorld
     body: Traced
     primals: list[Any]
     shape: pytree.TreeSpec
@@ -103,7 +104,7 @@ class Differentiable:
 
 
 def differentiable(
-    world: Any,
+    world: TraceWorld,
     name: str,
     func: Any,
     args: Any,
@@ -151,9 +152,10 @@ def replaced(args: tuple[Any, ...], chosen: Any, argnums: Any) -> tuple[Any, ...
 
 
 @captures(torchs.grad_and_value_impl)
-def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
-    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
-    args, kwargs = world.materialize.for_torch(args), world.materialize.for_torch(kwargs)
+def serve_grad_and_value(
+    world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
+) -> Any:
+    argnums, has_aux, args, kwargs = map(world.materialize.for_torch, (argnums, has_aux, args, kwargs))
     function = functools.partial(func, **kwargs) if kwargs else func
     made = differentiable(world, "torch.func.grad", function, args, argnums, has_aux)
     with torch._C.DisableTorchFunction():
@@ -166,14 +168,14 @@ def serve_grad_and_value(world: Any, func: Any, argnums: Any, has_aux: Any, args
 
 
 @captures(torchs.grad_impl)
-def serve_grad(world: Any, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+def serve_grad(world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     grads, found = serve_grad_and_value(world, func, argnums, has_aux, args, kwargs)
     return (grads, found[1]) if world.materialize.for_torch(has_aux) else grads
 
 
 @captures(torchs._vjp_with_argnums)
-def serve_vjp(world: Any, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
-    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
+def serve_vjp(world: TraceWorld, func: Any, *primals: Any, argnums: Any = None, has_aux: Any = False) -> Any:
+    argnums, has_aux = map(world.materialize.for_torch, (argnums, has_aux))
     made = differentiable(world, "torch.func.vjp", func, primals, argnums, has_aux)
     output, aux = made.results(made.call(apply), has_aux)
     pull = world.calls.invoke(pulling, made)
@@ -197,7 +199,7 @@ def pulled(made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
 
 
 @captures(pulled)
-def serve_pulled(world: Any, made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
+def serve_pulled(world: TraceWorld, made: Differentiable, cotangents: Any, create_graph: Any) -> Any:
     if world.materialize.for_torch(create_graph) is not None:
         raise Break(breaks.BODIES, "torch.func.vjp: create_graph given to the function that it makes")
     made = opened(made)
@@ -211,7 +213,7 @@ def serve_pulled(world: Any, made: Differentiable, cotangents: Any, create_graph
 
 @captures(torchs._jvp_with_argnums)
 def serve_jvp(
-    world: Any,
+    world: TraceWorld,
     func: Any,
     primals: Any,
     tangents: Any,
@@ -219,12 +221,11 @@ def serve_jvp(
     strict: Any = False,
     has_aux: Any = False,
 ) -> Any:
-    argnums, has_aux = world.materialize.for_torch(argnums), world.materialize.for_torch(has_aux)
-    settings: dict[str, Any] = {"strict": True} if world.materialize.for_torch(strict) else {}
-    made = differentiable(
-        world, "torch.func.jvp", func, world.materialize.for_torch(primals), argnums, has_aux, None
-    )
-    given = pytree.tree_leaves(world.materialize.for_torch(tangents))
+    shown = world.materialize.for_torch
+    primals, tangents, argnums, strict, has_aux = map(shown, (primals, tangents, argnums, strict, has_aux))
+    settings: dict[str, Any] = {"strict": True} if strict else {}
+    made = differentiable(world, "torch.func.jvp", func, primals, argnums, has_aux, None)
+    given = pytree.tree_leaves(tangents)
     if len(given) != len(made.primals) or not all(isinstance(one, torch.Tensor) for one in given):
         raise Break(breaks.BODIES, "torch.func.jvp: tangents that do not fit the primals")
     settings |= {"primals": len(made.primals), "outputs": made.output.num_leaves}

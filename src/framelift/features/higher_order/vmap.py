@@ -20,6 +20,7 @@ from framelift.graph.body import GraphBody
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, breaks_named, captures, interpret
+from framelift.trace.world import TraceWorld
 
 interpret(apis.vmap, torchs._check_randomness_arg)
 
@@ -36,18 +37,17 @@ def mapped(
 
 
 def example(recorder: Recorder, batch: Any, dim: int) -> Any:
-    """One of a batch, also of an empty one."""
+    """One element of a batch; of an empty batch, a zero."""
     if batch.shape[dim] == 0:
         sizes = [1 if n == dim % batch.dim() else size for n, size in enumerate(batch.shape)]
-        batch = recorder.call(
-            torch.cat, ((batch, recorder.call(torch.Tensor.new_zeros, (batch, sizes), {})), dim), {}
-        )
+        zeros = recorder.call(torch.Tensor.new_zeros, (batch, sizes), {})
+        batch = recorder.call(torch.cat, ((batch, zeros), dim), {})
     return recorder.call(torch.select, (batch, dim, 0), {})
 
 
 @captures(torchs.vmap_impl)
 def serve_vmap(
-    world: Any,
+    world: TraceWorld,
     func: Any,
     in_dims: Any,
     out_dims: Any,
@@ -56,11 +56,11 @@ def serve_vmap(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    in_dims, out_dims = world.materialize.for_torch(in_dims), world.materialize.for_torch(out_dims)
-    randomness, chunk_size = world.materialize.for_torch(randomness), world.materialize.for_torch(chunk_size)
+    shown = world.materialize.for_torch
+    in_dims, out_dims, randomness, chunk_size = map(shown, (in_dims, out_dims, randomness, chunk_size))
     settings = {"randomness": randomness, "chunk_size": chunk_size}
     try:
-        given = tuple([world.materialize.for_torch(arg) for arg in args])
+        given = tuple(map(shown, args))
         _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
@@ -74,21 +74,19 @@ def serve_vmap(
 
 
 def one_of_batch(
-    world: Any, func: Any, leaves: list[Any], dims: list[Any], spec: Any
+    world: TraceWorld, func: Any, leaves: list[Any], dims: list[Any], spec: Any
 ) -> tuple[GraphBody, Any]:
-    """Traces the function on an example; what it gives, and what it changes, is one of the batch too."""
+    """Traces the function on one element of each batch: its results are one element too."""
     recorder = world.recorder
     grad = torch.is_grad_enabled()
-    examples = [
-        leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
-    ]
+    pairs = list(zip(leaves, dims, strict=True))
+    examples = [leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in pairs]
     mapped_over = [one for one, dim in zip(examples, dims, strict=True) if dim is not None]
     what = "a function that torch.vmap maps"
     with body(world, what, mapped_over, may_write=True, floats=True) as made:
         with breaks_named(what):
-            found = world.materialize.for_torch(
-                world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
-            )
+            out = world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
+            found = world.materialize.for_torch(out)
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
         if torch.is_grad_enabled() is not grad:
             raise Break(breaks.EFFECT, f"gradients switched in {what}")
@@ -97,9 +95,9 @@ def one_of_batch(
 
 
 def over_batch(
-    world: Any, made: GraphBody, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
+    world: TraceWorld, made: GraphBody, found: Any, given: list[tuple[Any, Any]], out_dims: Any, settings: Any
 ) -> Any:
-    """The call that the graph makes. What is no tensor is the same for all of the batch."""
+    """Records the call. Results that are no tensors are the same for the whole batch."""
     results, shape = pytree.tree_flatten(found)
     single = isinstance(found, torch.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1
     dims = list(out_dims) if single else torchs._broadcast_to_and_flatten(out_dims, shape)

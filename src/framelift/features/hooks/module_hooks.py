@@ -21,12 +21,13 @@ from torch.utils.hooks import BackwardHook
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.higher_order.zero_preserving import is_zero_preserving
 from framelift.features.hooks.tensor_hooks import errors_as_breaks
+from framelift.features.hooks.zero_preserving import is_zero_preserving
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, fresh, interpret, traced
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
+from framelift.trace.world import TraceWorld
 
 UNDEFINED = "A backward hook of a module was compiled for a gradient of its output, and there is none."
 
@@ -130,24 +131,23 @@ class TracedHook(BackwardHook):
     inputs: list[Any]
     """What the module was called with."""
     places: list[int] | None
-    """Where tensors are among them, if any is differentiated."""
+    """The places of tensors among them; None if none is differentiated."""
 
 
 @serve(BackwardHook)
-def serve_backward_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    if world.recorder.builder.in_body:
+def serve_backward_hook(f: TraceFrame, module: Any, user_hooks: Any, user_pre_hooks: Any) -> Any:
+    builder = f.world.recorder.builder
+    if builder.in_body:
         raise Break(breaks.GRADIENTS, "backward hooks of a module in a function that an operator is given")
-    found = TracedHook(*args, **kwargs)
-    found.node = world.recorder.builder.body.add_node("call_function", HookOfBodies, ())
-    world.recorder.builder.runs_once = True
+    found = TracedHook(module, user_hooks, user_pre_hooks)
+    found.node = builder.body.add_node("call_function", HookOfBodies, ())
+    builder.run_once()
     return found
 
 
 @serve(BackwardHook.setup_input_hook)
-def serve_setup_input_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    hook, given = which(args)
-    world: Any = f.world
+def serve_setup_input_hook(f: TraceFrame, self: Any, args: Any) -> Any:
+    world, hook, given = f.world, traced_hook(self), opened(args)
     hook.inputs = [opened(value) for value in world.containers.elements(given)]
     hook.places = places = differentiated(world, hook.inputs)
     if places is None:
@@ -158,9 +158,8 @@ def serve_setup_input_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any
 
 @serve(BackwardHook.setup_output_hook)
 @calls_back
-def serve_setup_output_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    hook, given = which(args)
-    world: Any = f.world
+def serve_setup_output_hook(f: TraceFrame, self: Any, args: Any) -> Any:
+    world, hook, given = f.world, traced_hook(self), opened(args)
     several = isinstance(given, tuple)
     outputs = [opened(value) for value in world.containers.elements(given)] if several else [given]
     places = differentiated(world, outputs)
@@ -168,40 +167,38 @@ def serve_setup_output_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, An
         return given
     tensors = [outputs[place] for place in places]
     if sum(tensor.requires_grad for tensor in tensors) > 1:
-        raise Break(
-            breaks.GRADIENTS,
-            f"backward hooks of {name_of(hook)}, of which several outputs are differentiated",
-        )
+        what = f"backward hooks of {name_of(hook)}, of which several outputs are differentiated"
+        raise Break(breaks.GRADIENTS, what)
     found = record(world, hook, hook_outputs, bodies_of(world, hook, outputs, places), tensors)
     return put_back(world, given, outputs, places, found) if several else found[0]
 
 
-def which(args: list[Any]) -> tuple[TracedHook, Any]:
-    hook, given = map(opened, args)
+def traced_hook(hook: Any) -> TracedHook:
+    hook = opened(hook)
     if type(hook) is not TracedHook:
         raise Break(breaks.EFFECT, f"backward hooks of {name_of(hook)}")
-    return hook, given
+    return hook
 
 
 def name_of(hook: BackwardHook) -> str:
     return f"a module of class {type(opened(hook.module)).__qualname__}"
 
 
-def differentiated(world: Any, values: list[Any]) -> list[int] | None:
-    """Where tensors are among some values, if gradients are to go through them at all."""
+def differentiated(world: TraceWorld, values: list[Any]) -> list[int] | None:
+    """The places of tensors among values; None if no gradients go through them."""
     places = [n for n, value in enumerate(values) if type(value) is FakeTensor]
     requiring = any(world.attributes.load(values[place], "requires_grad") for place in places)
     return places if requiring and torch.is_grad_enabled() else None
 
 
-def put_back(world: Any, given: Any, values: list[Any], places: list[int], tensors: Any) -> Any:
+def put_back(world: TraceWorld, given: Any, values: list[Any], places: list[int], tensors: Any) -> Any:
     made = list(values)
     for place, tensor in zip(places, tensors, strict=True):
         made[place] = tensor
     return tuple(made) if type(given) is tuple else world.calls.invoke(type(given), *made)
 
 
-def record(world: Any, hook: TracedHook, function: Any, bodies: tuple[Any, ...], tensors: list[Any]) -> Any:
+def record(world: TraceWorld, hook: TracedHook, function: Any, bodies: Any, tensors: list[Any]) -> Any:
     recorder, builder = world.recorder, world.recorder.builder
     with torch._C.DisableTorchFunction():
         found = recorder.run(BackwardHookFunction.apply, tensors, {})
@@ -210,9 +207,9 @@ def record(world: Any, hook: TracedHook, function: Any, bodies: tuple[Any, ...],
 
 
 def bodies_of(
-    world: Any, hook: TracedHook, outputs: list[Any], places: list[int]
+    world: TraceWorld, hook: TracedHook, outputs: list[Any], places: list[int]
 ) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """What the graph's hook calls before the module's own gradients are computed, and after that."""
+    """What the graph's hook calls before and after the module's gradients are computed."""
     grads: list[Any] = [None] * len(outputs)
     for place in places:
         if outputs[place].requires_grad:
@@ -222,9 +219,9 @@ def bodies_of(
 
 
 def traced_before(
-    world: Any, hook: TracedHook, grads: tuple[Any, ...], places: list[int]
+    world: TraceWorld, hook: TracedHook, grads: tuple[Any, ...], places: list[int]
 ) -> tuple[tuple[Any, ...] | None, Any]:
-    """And what the pre-hooks make of the gradients, for the hooks to see."""
+    """The body of the pre-hooks, and the gradients that they give, which the hooks see."""
     if not world.operators.truth(hook.user_pre_hooks):
         return None, grads
     given = [hook.module, hook.user_pre_hooks, grads, places]
@@ -234,7 +231,7 @@ def traced_before(
     return (*as_arguments(world, found), len(tensors_in(seen)), are_tensors(gradients)), seen
 
 
-def traced_after(world: Any, hook: TracedHook, seen: Any) -> tuple[Any, ...] | None:
+def traced_after(world: TraceWorld, hook: TracedHook, seen: Any) -> tuple[Any, ...] | None:
     if not world.operators.truth(hook.user_hooks):
         return None
     places = hook.places
@@ -250,18 +247,18 @@ def traced_after(world: Any, hook: TracedHook, seen: Any) -> tuple[Any, ...] | N
     return (*as_arguments(world, found), are_tensors(found.result(found.tensors)))
 
 
-def body_of(world: Any, operator: str, function: Any, given: list[Any], inputs: list[Any]) -> Traced:
+def body_of(world: TraceWorld, operator: str, function: Any, given: list[Any], inputs: list[Any]) -> Traced:
     settings: dict[str, Any] = {"grad": False, "aliases": True, "in_backward": True}
     with errors_as_breaks(f"hook of {operator}"):
         return traced(world, operator, "hook", function, given, inputs, **settings)
 
 
-def note_if_it_matters(world: Any, hook: TracedHook, found: Traced) -> None:
+def note_if_it_matters(world: TraceWorld, hook: TracedHook, found: Traced) -> None:
     if not is_zero_preserving(found.body):
-        world.recorder.histories.hooks.add(hook.node)
+        world.recorder.histories.add_hook(hook.node)
 
 
-def as_arguments(world: Any, found: Traced) -> tuple[Any, tuple[Any, ...]]:
+def as_arguments(world: TraceWorld, found: Traced) -> tuple[Any, tuple[Any, ...]]:
     module = world.recorder.builder.body.add_module("hook", found.body.module())
     return module, tuple(found.body.outer_nodes)
 

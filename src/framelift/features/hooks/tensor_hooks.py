@@ -16,17 +16,18 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.features.higher_order.zero_preserving import is_zero_preserving
+from framelift.features.hooks.zero_preserving import is_zero_preserving
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back, interpreted
+from framelift.trace.world import TraceWorld
 
 Tensor = torch.Tensor
 
 
 def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
-    """What the graph holds: the hook's operands are those that it uses from around it."""
+    """What the graph calls. The operands are tensors from outside that the hook uses."""
     tensor.register_hook(lambda grad: hook(grad, *operands))
 
 
@@ -43,7 +44,7 @@ def errors_as_breaks(what: str) -> Iterator[None]:
 
 
 class Handle(RemovableHandle):
-    """What the program gets, to remove the hook again."""
+    """What the program gets. It can remove the hook."""
 
     node: torch.fx.Node | None
 
@@ -56,21 +57,18 @@ class Handle(RemovableHandle):
 
 @serve(Tensor.register_hook)
 @calls_back
-def serve_register_hook(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    if len(args) + len(kwargs) != 2:
-        return interpreted(f, Tensor.register_hook, args, kwargs)  # to be told so
-    tensor, hook = (opened(arg) for arg in (*args, *kwargs.values()))
+def serve_register_hook(f: TraceFrame, self: Any, hook: Any) -> Any:
+    world, tensor = f.world, opened(self)
     if type(tensor) is not FakeTensor or id(tensor) in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     handle = Handle()
-    handle.node = recorded(world, tensor, hook)
+    handle.node = recorded(world, tensor, opened(hook))
     return handle
 
 
-def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
+def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     recorder, builder = world.recorder, world.recorder.builder
     grad = fresh(recorder, tensor, requires_grad=False)
     settings: dict[str, Any] = {"grad": False, "bare": True, "aliases": True, "in_backward": True}
@@ -83,28 +81,27 @@ def recorded(world: Any, tensor: FakeTensor, hook: Any) -> torch.fx.Node | None:
     module = builder.body.add_module("hook", found.body.module())
     given = (builder.node_of(tensor), module, *found.body.outer_nodes)
     node: torch.fx.Node = builder.add_call(hook_gradient, given, None, pure=False)
-    builder.runs_once = True
+    builder.run_once()
     if not is_zero_preserving(found.body):
-        recorder.histories.hooks.add(node)
+        recorder.histories.add_hook(node)
     return node
 
 
 @serve(RemovableHandle.remove)
-def serve_remove(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A hook that no gradient has gone through yet was never there."""
-    handle, world = opened(args[0]), f.world
-    recorder: Any = world.recorder
+def serve_remove(f: TraceFrame, self: Any) -> Any:
+    """Removes a hook from the graph, if no gradient has gone through it yet."""
+    handle, recorder = opened(self), f.world.recorder
     if type(handle) is not Handle:
-        return interpreted(f, RemovableHandle.remove, args, kwargs)
+        return interpreted(f, RemovableHandle.remove, [self], None)
     if handle.node is not None:
         while handle.node in recorder.builder.moved:
-            recorder.histories.hooks.discard(handle.node)
+            recorder.histories.remove_hook(handle.node)
             handle.node = recorder.builder.moved[handle.node]
         graph = handle.node.graph
         later = list(graph.nodes)[list(graph.nodes).index(handle.node) :]
         if recorder.histories.replayed or any(node.target is torch.autograd.grad for node in later):
             raise Break(breaks.GRADIENTS, "a hook removed after gradients were computed")
-        recorder.histories.hooks.discard(handle.node)
+        recorder.histories.remove_hook(handle.node)
         recorder.builder.remove(handle.node)
         handle.node = None
     return None

@@ -46,7 +46,7 @@ if np is not None:
 OF_TORCH = {dtype: of for of, dtype in DTYPES.items()}
 NUMBERS = frozenset(dtype.type for dtype in DTYPES)
 CYTHON: Any = type(np.random.default_rng) if np is not None else None
-"""What functions of `numpy.random` are."""
+"""The type of functions of `numpy.random`."""
 
 # ---- what torch's implementation is trusted with
 
@@ -117,10 +117,10 @@ class Arrays(Part):
         self.error_states: dict[int, dict[str, str]] = {}
         """id of a `numpy.errstate` that the trace has made -> what it is to do."""
         self.errors: list[dict[str, str]] = []
-        """Those that the program is in."""
+        """The settings of those that the program has entered."""
 
-    def told_errors(self) -> dict[str, str]:
-        """What is to be done about errors of numbers: whatever is not ignored is to be told each time."""
+    def told_errors(self) -> dict[str, Any]:
+        """Settings of `numpy.errstate` in which each error that is not ignored raises."""
         told = dict.fromkeys(("divide", "over", "under", "invalid"), "raise")
         for settings in self.errors:
             every = settings.get("all")
@@ -131,7 +131,7 @@ class Arrays(Part):
     # ---- calls
 
     def call(self, asked: Any, served: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
-        """What a function of NumPy's gives, by torch's; NumPy says beforehand what it is to be."""
+        """Calls torch's function for one of NumPy's. NumPy is asked before what the result is like."""
         args, kwargs = self.prepared(args), self.prepared(kwargs)
         if name.rpartition(".")[2] in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values()))):
             refuse(f"{name} of integers, some of which are errors")
@@ -151,7 +151,7 @@ class Arrays(Part):
             return self.checked(found, expected, dummies, name)
 
     def checked(self, found: Any, expected: Any, dummies: list[tuple[Any, Any]], name: str) -> Any:
-        """Whether torch's result is what NumPy's would be but for its values."""
+        """Breaks unless torch's result is like NumPy's in all but its values."""
         if isinstance(expected, (tuple, list)):
             if type(found) not in (tuple, list) or len(found) != len(expected):
                 refuse(f"{name}, of which torch gives another number of results")
@@ -174,15 +174,14 @@ class Arrays(Part):
         for array, dummy in dummies:
             shared = op_memory.storage(array.tensor) == storage
             if shared is not (isinstance(expected, np.ndarray) and np.may_share_memory(dummy, expected)):
-                refuse(
-                    f"{name}, whose result shares memory with its argument with one of torch and NumPy only"
-                )
+                which = "with its argument with one of torch and NumPy only"
+                refuse(f"{name}, whose result shares memory {which}")
             if found.tensor is array.tensor and expected is not dummy:
                 return Array(self.world.recorder.call(torch.Tensor.detach, (found.tensor,), {}))
         return next((array for array, dummy in dummies if dummy is expected), found)
 
     def prepared(self, value: Any) -> Any:
-        """Arguments that torch's implementation understands as NumPy does; numbers of NumPy's have a type."""
+        """Arguments that mean the same to torch and to NumPy. NumPy's numbers keep their types."""
         value = opened(value)
         if type(value) in (tuple, list):
             return type(value)(map(self.prepared, value))
@@ -242,7 +241,7 @@ class Arrays(Part):
         return self.call(fn, fn, operands, {}, name)
 
     def operate_in_place(self, fn: Any, operands: tuple[Any, ...], name: str) -> Any:
-        """Computed, checked, and put where it belongs, in the type that is there."""
+        """The result is computed and checked, then copied into the array."""
         target, other = operands
         plain = IN_PLACE[fn]
         args: Any = self.prepared(operands)
@@ -343,9 +342,7 @@ def is_inexact(value: Any) -> bool:
     if type(value) is Array:
         return value.tensor.dtype.is_floating_point or value.tensor.dtype.is_complex
     number = value.number if type(value) is Typed else value
-    return isinstance(number, (float, complex)) or (
-        isinstance(number, np.generic) and number.dtype.kind in "fc"
-    )
+    return isinstance(number, (float, complex, np.inexact))
 
 
 def stacked(arrays: Any) -> Any:
@@ -361,7 +358,7 @@ def has_negative_step(key: Any) -> bool:
 
 
 def dtype_of(value: Any) -> Any:
-    """What a type is, if it is one that both have."""
+    """The dtype for a type, if torch has it too."""
     if value in (bool, int, float, complex) if isinstance(value, type) else False:
         return np.dtype(value)
     if isinstance(value, np.dtype):
@@ -387,7 +384,7 @@ def for_torch(value: Any) -> Any:
 
 
 def dummy_of(array: Any) -> Any:
-    """An array of NumPy's like another, but for its values."""
+    """An array of NumPy's with the same shape, strides and dtype."""
     dtype = OF_TORCH[array.tensor.dtype]
     if not array.ndim:
         return dtype.type(0 if dtype.kind in "iu" else 1)
@@ -399,7 +396,7 @@ def dummy_of(array: Any) -> Any:
 
 
 def as_real(value: Any, dummies: list[tuple[Any, Any]]) -> Any:
-    """The dummies for torch: of the same memory."""
+    """The dummies as arrays of torch's, which share their memory."""
     if type(value) in (tuple, list):
         return type(value)(as_real(item, dummies) for item in value)
     if type(value) is dict:

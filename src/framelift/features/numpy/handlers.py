@@ -44,7 +44,7 @@ def has_arrays(value: Any) -> bool:
 
 
 def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function of NumPy's: torch's on arrays, and itself on numbers that are known."""
+    """A function of NumPy's: torch's function is called for arrays, itself for known numbers."""
     world.identity.guard(fn)
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
@@ -73,7 +73,7 @@ def is_plain(value: Any) -> bool:
     return all(map(is_plain, value)) if type(value) in (tuple, list, torch.Size) else type(value) in PLAIN
 
 
-def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
+def on_numbers(world: TraceWorld, fn: Any, given: list[Any], name: str) -> Any:
     try:
         with np.errstate(**world.feature(Arrays).told_errors()):
             return fn(*given)
@@ -83,9 +83,8 @@ def on_numbers(world: Any, fn: Any, given: list[Any], name: str) -> Any:
 
 def serve_function(fn: Any) -> None:
     @serve(fn)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
-        return call_numpy(world, fn, args, kwargs)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        return call_numpy(f.world, fn, list(args), kwargs)
 
 
 def serve_method(method: Any) -> None:
@@ -93,16 +92,16 @@ def serve_method(method: Any) -> None:
     name = method.__name__
 
     @serve(method)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
-        given = [opened_deep(x) for x in args]
-        if not has_arrays(given[:1]):
-            return world.calls.native(f, method, args, kwargs)
-        if served_by is None or not given[0].ndim:
+    def served(f: TraceFrame, array: Any, /, *args: Any, **kwargs: Any) -> Any:
+        array = opened(array)
+        if not is_array(array):
+            return f.world.calls.native(f, method, [array, *args], kwargs)
+        if served_by is None or not array.ndim:
             refuse(f"the method {name} of an array")
+        given = [array, *map(opened_deep, args)]
         keywords = {key: opened_deep(value) for key, value in kwargs.items()}
         by = COPYING.get(name, served_by)
-        return world.feature(Arrays).call(method, by, given, keywords, f"ndarray.{name}")
+        return f.world.feature(Arrays).call(method, by, given, keywords, f"ndarray.{name}")
 
 
 def astype(array: Any, dtype: Any) -> Any:
@@ -115,13 +114,13 @@ def flatten(array: Any) -> Any:
 
 
 COPYING = {"astype": astype, "flatten": flatten}
-"""Methods that torch's do not always make a copy for -> what does."""
+"""Methods that make a copy, where torch's do not always -> functions that do."""
 
 REDUCTIONS: tuple[Any, ...] = ()
-"""Functions of a list of numbers, which give one."""
+"""Functions that make one number of a list of numbers."""
 
 MAKERS: frozenset[int] = frozenset()
-"""ids of functions that make arrays of what are none."""
+"""ids of functions that make arrays of other values."""
 
 if np is not None:
     _makers: tuple[Any, ...] = (np.array, np.asarray, np.zeros, np.ones, np.full, np.eye, np.arange)
@@ -139,58 +138,53 @@ if np is not None:
 
     def serve_facts(about: Any) -> None:
         @serve(about)
-        def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            """What is so about a type; there is one for each, which NumPy keeps."""
-            world: Any = f.world
-            given = [opened(x) for x in args]
-            dtype = dtype_of(given[0]) if len(given) == 1 and not kwargs else None
-            if dtype is None:
-                return world.calls.native(f, about, args, kwargs)
+        def served(f: TraceFrame, dtype: Any, /) -> Any:
+            """The limits of a number's type. NumPy keeps one object for each type."""
+            found = dtype_of(opened(dtype))
+            if found is None:
+                return f.world.calls.native(f, about, [dtype], None)
             with outside_of_modes():
-                return world.created.keep(about(dtype))
+                return f.world.created.keep(about(found))
 
     @serve(np.generic.item)
-    def serve_item(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        number: Any = opened(args[0]) if len(args) == 1 and not kwargs else None
+    def serve_item(f: TraceFrame, number: Any, /) -> Any:
+        number = opened(number)
         if type(number) in NUMBERS:
             return number.item()
-        return f.world.calls.native(f, np.generic.item, args, kwargs)
+        return f.world.calls.native(f, np.generic.item, [number], None)
 
     @serve(np.errstate)
-    def serve_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Which errors are told; to a graph it is nothing."""
+    def serve_error_state(f: TraceFrame, /, **kwargs: Any) -> Any:
+        """Which errors NumPy reports. It changes no graph."""
         settings = {name: opened(value) for name, value in kwargs.items()}
-        if args or not all(type(how) is str for how in settings.values()):
-            return f.world.calls.native(f, np.errstate, args, kwargs)
-        world: Any = f.world
-        made = world.created.keep(np.errstate(**settings))
-        world.feature(Arrays).error_states[id(made)] = settings
+        if not all(type(how) is str for how in settings.values()):
+            return f.world.calls.native(f, np.errstate, [], kwargs)
+        made = f.world.created.keep(np.errstate(**settings))
+        f.world.feature(Arrays).error_states[id(made)] = settings
         return made
 
     @serve(np.errstate.__enter__)
-    def serve_enter_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
-        manager = opened(args[0])
-        if id(manager) not in world.feature(Arrays).error_states:
-            return world.calls.native(f, np.errstate.__enter__, args, kwargs)
-        world.recorder.contexts.enter_range(manager)
-        world.feature(Arrays).errors.append(world.feature(Arrays).error_states[id(manager)])
-        return None
+    def serve_enter_error_state(f: TraceFrame, self: Any) -> Any:
+        manager, arrays = opened(self), f.world.feature(Arrays)
+        if id(manager) not in arrays.error_states:
+            return f.world.calls.native(f, np.errstate.__enter__, [manager], None)
+        f.world.recorder.contexts.enter_range(manager)
+        arrays.errors.append(arrays.error_states[id(manager)])
 
     @serve(np.errstate.__exit__)
-    def serve_exit_error_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        world: Any = f.world
-        if not world.recorder.contexts.is_open(opened(args[0])):
-            return world.calls.native(f, np.errstate.__exit__, args, kwargs)
-        world.feature(Arrays).errors.pop()
-        return world.recorder.contexts.exit_range(opened(args[0]))
+    def serve_exit_error_state(f: TraceFrame, self: Any, /, *raised: Any) -> Any:
+        manager, contexts = opened(self), f.world.recorder.contexts
+        if not contexts.is_open(manager):
+            return f.world.calls.native(f, np.errstate.__exit__, [manager, *raised], None)
+        f.world.feature(Arrays).errors.pop()
+        return contexts.exit_range(manager)
 
     def serve_number(cls: Any) -> None:
         @serve(cls)
-        def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        def served(f: TraceFrame, /, *args: Any) -> Any:
             given = [opened(x) for x in args]
-            if kwargs or not all(type(x) in PLAIN for x in given):
-                return f.world.calls.native(f, cls, args, kwargs)
+            if not all(type(x) in PLAIN for x in given):
+                return f.world.calls.native(f, cls, given, None)
             return on_numbers(f.world, cls, given, cls.__name__)
 
     for _class in NUMBERS:
@@ -200,63 +194,58 @@ if np is not None:
 
     def serve_limit(limit: Any) -> None:
         @serve(limit)
-        def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            """Which it works out when it is asked."""
-            about = opened(args[0])
+        def served(f: TraceFrame, self: Any) -> Any:
+            """NumPy computes the limit when it is read."""
+            about = opened(self)
             if f.world.created.has(about):
                 with outside_of_modes():
                     return limit(about)
-            return f.world.calls.native(f, limit, args, kwargs)
+            return f.world.calls.native(f, limit, [about], None)
 
     for _limit in ("min", "max"):
         serve_limit(vars(np.iinfo)[_limit].fget)
 
 
 @serve(abs, looks=Looks.DEEP, on_symbols=abs, why="a pure builtin")
-def serve_abs(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    if len(args) == 1 and is_array(opened(args[0])):
-        return call_numpy(world, np.absolute, args, kwargs)
-    return world.calls.native(f, abs, args, kwargs)
+def serve_abs(f: TraceFrame, x: Any, /) -> Any:
+    if is_array(opened(x)):
+        return call_numpy(f.world, np.absolute, [x], {})
+    return f.world.calls.native(f, abs, [x], None)
 
 
 # ---- tensors
 
 
 @serve(torch.Tensor.numpy)
-def serve_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    if len(args) != 1 or kwargs or np is None or not config.trace_numpy:
-        return world.calls.native(f, torch.Tensor.numpy, args, kwargs)
-    return world.feature(Arrays).of_tensor(opened(args[0]))
+def serve_numpy(f: TraceFrame, tensor: Any, /) -> Any:
+    if np is None or not config.trace_numpy:
+        return f.world.calls.native(f, torch.Tensor.numpy, [tensor], None)
+    return f.world.feature(Arrays).of_tensor(opened(tensor))
 
 
 @serve(torch.from_numpy)
-def serve_from_numpy(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    if len(args) != 1 or kwargs or not is_array(opened(args[0])):
-        return world.calls.native(f, torch.from_numpy, args, kwargs)
-    return world.feature(Arrays).as_tensor(opened(args[0]))
+def serve_from_numpy(f: TraceFrame, array: Any, /) -> Any:
+    array = opened(array)
+    if not is_array(array):
+        return f.world.calls.native(f, torch.from_numpy, [array], None)
+    return f.world.feature(Arrays).as_tensor(array)
 
 
 @serve(torch.as_tensor)
-def serve_as_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Of the same memory, unless it has to be of another type."""
-    world: Any = f.world
-    if not args or not is_array(opened(args[0])):
-        return world.calls.native(f, torch.as_tensor, args, kwargs)
-    return world.calls.native(
-        f, torch.as_tensor, [world.feature(Arrays).as_tensor(opened(args[0])), *args[1:]], kwargs
-    )
+def serve_as_tensor(f: TraceFrame, data: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """The result shares the memory of an array, unless it is of another type."""
+    data = opened(data)
+    given = f.world.feature(Arrays).as_tensor(data) if is_array(data) else data
+    return f.world.calls.native(f, torch.as_tensor, [given, *args], kwargs)
 
 
 @serve(torch.tensor)
-def serve_tensor(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def serve_tensor(f: TraceFrame, data: Any, /, **kwargs: Any) -> Any:
     """A copy."""
-    world: Any = f.world
-    if len(args) != 1 or not is_array(opened(args[0])):
-        return world.calls.native(f, torch.tensor, args, kwargs)
+    data = opened(data)
+    if not is_array(data):
+        return f.world.calls.native(f, torch.tensor, [data], kwargs)
     if not kwargs.keys() <= {"dtype"}:
         refuse("torch.tensor of an array")
-    copied = world.feature(Arrays).as_tensor(opened(args[0])).clone(memory_format=torch.contiguous_format)
-    return world.calls.native(f, torch.as_tensor, [copied], kwargs)
+    copied = f.world.feature(Arrays).as_tensor(data).clone(memory_format=torch.contiguous_format)
+    return f.world.calls.native(f, torch.as_tensor, [copied], kwargs)

@@ -43,15 +43,13 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.inputs.arrays += 1
-    fake = world.runtime_calls.tensor(
-        tensor, world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
-    )
-    return world.inputs.stand_in(value, Array(fake), source)
+    world.recorder.inputs.note_array()
+    made = world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
+    return world.inputs.stand_in(value, Array(world.runtime_calls.tensor(tensor, made)), source)
 
 
 def rebuild_array(r: Rebuilder, value: Any) -> str:
-    """Around the tensor's memory; what has no dimensions is a number."""
+    """An array of the tensor's memory. Without dimensions, it is one of NumPy's numbers."""
     return r.variable(f"{r.expression(value.tensor)}.numpy(){'' if value.ndim else '[()]'}")
 
 
@@ -64,7 +62,7 @@ def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
 
 
 def rebuild_error_state(r: Rebuilder, value: Any) -> str:
-    """By what it was made of."""
+    """Made again with the same settings."""
     settings = r.world.feature(Arrays).error_states.get(id(value))
     if settings is None:
         raise Break(breaks.UNREBUILDABLE, "a numpy.errstate", culprit=value)

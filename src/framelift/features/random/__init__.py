@@ -1,1 +1,1 @@
-"""Generators of random numbers: Python's, NumPy's and torch's."""
+"""Generators of random numbers: Python's, NumPy's and torch's. `handlers` serves their functions."""

@@ -13,6 +13,7 @@ import torch
 
 from framelift import _frame
 from framelift.core import breaks
+from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, np
@@ -32,23 +33,6 @@ type_rule(Generator, twin=lambda generator: generator.clone_state())
 type_family(lambda cls: issubclass(cls, Generator), guarded_state=("device",))
 
 
-def draws_of(f: TraceFrame) -> RuntimeCalls:
-    return f.world.runtime_calls
-
-
-def shown(f: TraceFrame, values: list[Any]) -> list[Any]:
-    """Arguments with all that is in them opened; a generator is not looked at."""
-    world: Any = f.world
-    streams = (Generator, random.Random)
-    return [
-        x if issubclass(type(x), streams) else world.materialize.for_torch(x) for x in map(opened, values)
-    ]
-
-
-def are_fixed(draws: RuntimeCalls, args: list[Any], kwargs: dict[str, Any]) -> bool:
-    return all(map(draws.is_fixed, (*args, *kwargs.values())))
-
-
 for _fn in (torch.seed, torch.initial_seed):
     rule(_fn, refused=breaks.RANDOM, why=f"{_fn.__name__} of a torch.Generator")
 for _name in ("seed", "initial_seed", "clone_state"):
@@ -58,29 +42,26 @@ for _name in ("seed", "initial_seed", "clone_state"):
 # ---- Python's
 
 
-DRAWING: dict[str, type] = {
+DRAWING: dict[str, type[Any]] = {
     **dict.fromkeys(("random", "uniform", "triangular", "gauss", "normalvariate", "expovariate"), float),
     **dict.fromkeys(("randint", "randrange", "getrandbits"), int),
 }
-"""Methods that give a number, and fail by what they are given, if they do, and not by what is drawn."""
+"""Methods that give a number. Whether one raises depends on its arguments, not on what is drawn."""
 
 
 def serve_random(name: str) -> None:
     method: Any = getattr(random.Random, name)
 
     @serve(method)
-    def served(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        generator, *given = shown(f, args)
-        keywords = dict(zip(kwargs, shown(f, list(kwargs.values())), strict=True))
-        draws = draws_of(f)
-        if type(generator) is not random.Random or not are_fixed(draws, given, keywords):
-            return f.world.calls.native(f, method, args, kwargs)
-        draws.check_place()
-        example: Any = method(draws.twin(generator), *given, **keywords)
-        if type(example) is not DRAWING[name] or (type(example) is int and abs(example) >= WIDE):
-            return f.world.calls.native(f, method, args, kwargs)
-        number: Any = example
-        return draws.number(number, draws.note(method, (generator, *given), keywords))
+    def served(f: TraceFrame, generator: Any, /, *args: Any, **kwargs: Any) -> Any:
+        generator, draws = opened(generator), f.world.runtime_calls
+        args, kwargs = f.world.materialize.for_torch(args), f.world.materialize.for_torch(kwargs)
+        if type(generator) is random.Random and draws.is_fixed((*args, *kwargs.values())):
+            draws.check_place()
+            example: Any = method(draws.twin(generator), *args, **kwargs)
+            if type(example) is DRAWING[name] and (type(example) is float or abs(example) < WIDE):
+                return draws.number(example, draws.note(method, (generator, *args), kwargs))
+        return f.world.calls.native(f, method, [generator, *args], kwargs)
 
 
 for _name in DRAWING:
@@ -88,15 +69,14 @@ for _name in DRAWING:
 
 
 @serve(random.Random.choice)
-def serve_choice(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Of numbers of one kind; what else is chosen is for the program to look at."""
-    generator, *given = shown(f, args)
-    numbers: Any = given[0] if len(given) == 1 and not kwargs else None
+def serve_choice(f: TraceFrame, self: Any, seq: Any) -> Any:
+    """Only numbers of one type are chosen from: the program may look at anything else."""
+    generator, draws = opened(self), f.world.runtime_calls
+    numbers: Any = f.world.materialize.for_torch(seq)
     kind = type(numbers[0]) if type(numbers) in (list, tuple) and numbers else None
-    draws = draws_of(f)
     alike = kind in (int, float) and all(type(n) is kind for n in numbers) and draws.is_fixed(numbers)
     if type(generator) is not random.Random or not alike:
-        return f.world.calls.native(f, random.Random.choice, args, kwargs)
+        return f.world.calls.native(f, random.Random.choice, [generator, numbers], None)
     draws.check_place()
     numbers = type(numbers)(numbers)  # as they are now
     example = draws.twin(generator).choice(numbers)
@@ -104,54 +84,70 @@ def serve_choice(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 @serve(random.Random.seed)
-def serve_seed(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    generator, *given = shown(f, args)
-    draws = draws_of(f)
-    if type(generator) is not random.Random or kwargs or not are_fixed(draws, given, {}):
-        return f.world.calls.native(f, random.Random.seed, args, kwargs)
+def serve_seed(f: TraceFrame, self: Any, a: Any = None, version: Any = 2) -> Any:
+    generator, draws = opened(self), f.world.runtime_calls
+    given = f.world.materialize.for_torch((a, version))
+    if type(generator) is not random.Random or not draws.is_fixed(given):
+        return f.world.calls.native(f, random.Random.seed, [generator, *given], None)
     draws.check_place()
     draws.twin(generator).seed(*given)
     draws.note(random.Random.seed, (generator, *given), {})
-    return None
 
 
 @serve(random.Random)
-def serve_new_random(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given, draws = shown(f, args), draws_of(f)
-    if kwargs or not are_fixed(draws, given, {}):
-        return f.world.calls.native(f, random.Random, args, kwargs)
-    return draws.made_generator(random.Random(*given), random.Random, tuple(given), {})
+def serve_new_random(f: TraceFrame, x: Any = None) -> Any:
+    return new_stream(f, random.Random, x)
+
+
+@acts_for_program
+def new_stream(f: TraceFrame, cls: Any, seed: Any) -> Any:
+    seed, draws = f.world.materialize.for_torch(seed), f.world.runtime_calls
+    if not draws.is_fixed(seed):
+        return f.world.calls.native(f, cls, [seed], None)
+    return draws.made_generator(cls(seed), cls, (seed,), {})
 
 
 # ---- torch's own, which the graph draws from
 
+MANUAL_SEED: Any = inspect.unwrap(torch.manual_seed)
 
-@serve(inspect.unwrap(torch.manual_seed))
-@serve(Generator.manual_seed, refused=breaks.RANDOM, why="torch.Generator.manual_seed")
-def serve_manual_seed(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given, draws = shown(f, [*args, *kwargs.values()]), draws_of(f)
-    generator = given.pop(0) if given and type(given[0]) is Generator else None
-    method: Any = torch.manual_seed if generator is None else Generator.manual_seed
-    seed = given[0] if len(given) == 1 else None
+
+def seed_of(draws: RuntimeCalls, seed: Any) -> tuple[Any, Any]:
+    """The seed as the region gets it, and as a number. Twice None: it is not known."""
+    seed = opened(seed)
     drawn = draws.source_of(seed)
     number = seed if drawn is None else draws.numbers[drawn]
     if type(number) is not int or not 0 <= number < WIDE:
-        return f.world.calls.native(f, method, args, kwargs)
-    seed = number if drawn is None else drawn
-    if generator is None:
-        draws.at_default(method, (seed,))
-        return DEFAULT
+        return None, None
+    return (number if drawn is None else drawn), number
+
+
+@serve(MANUAL_SEED)
+def serve_manual_seed(f: TraceFrame, seed: Any) -> Any:
+    given, _ = seed_of(f.world.runtime_calls, seed)
+    if given is None:
+        return f.world.calls.native(f, torch.manual_seed, [seed], None)
+    f.world.runtime_calls.at_default(torch.manual_seed, (given,))
+    return DEFAULT
+
+
+@serve(Generator.manual_seed, refused=breaks.RANDOM, why="torch.Generator.manual_seed")
+def serve_seed_of_generator(f: TraceFrame, generator: Any, seed: Any, /) -> Any:
+    generator, draws = opened(generator), f.world.runtime_calls
+    given, number = seed_of(draws, seed)
+    if given is None or type(generator) is not Generator:
+        return f.world.calls.native(f, Generator.manual_seed, [generator, seed], None)
     if draws.is_default(generator):
-        draws.at_default(method, (generator, seed))
+        draws.at_default(Generator.manual_seed, (generator, given))
     else:
         draws.check_place()
         draws.twin(generator).manual_seed(number)
-        draws.note(method, (generator, seed), {})
+        draws.note(Generator.manual_seed, (generator, given), {})
     return generator
 
 
 LATER: Any = torch._disable_dynamo(len).__code__
-"""What torch wraps some of its functions in, `manual_seed` among them once its own compiler is imported."""
+"""The code of torch's wrapper for functions that its compiler skips, such as `manual_seed`."""
 
 
 def call_wrapped(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -160,16 +156,20 @@ def call_wrapped(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, 
     return world.calls.by_policy(fn, args, kwargs)
 
 
-MANUAL_SEED: Any = inspect.unwrap(torch.manual_seed)
 BY_CODE[id(LATER)] = call_wrapped
 
 
-@serve(torch.get_rng_state, Generator.get_state, refused=breaks.RANDOM, why="the state of a torch.Generator")
-def serve_get_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given, draws = shown(f, args), draws_of(f)
-    if not given and not kwargs:
-        return draws.state_of_default(torch.get_rng_state)
-    (generator,) = given
+STATE: dict[str, Any] = {"refused": breaks.RANDOM, "why": "the state of a torch.Generator"}
+
+
+@serve(torch.get_rng_state, **STATE)
+def serve_get_state_of_default(f: TraceFrame) -> Any:
+    return f.world.runtime_calls.state_of_default(torch.get_rng_state)
+
+
+@serve(Generator.get_state, **STATE)
+def serve_get_state(f: TraceFrame, generator: Any, /) -> Any:
+    generator, draws = opened(generator), f.world.runtime_calls
     if draws.is_default(generator):
         return draws.state_of_default(torch.get_rng_state)
     draws.check_place()
@@ -178,18 +178,24 @@ def serve_get_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> A
     return draws.tensor(state, draws.note(Generator.get_state, (generator,), {}))
 
 
-@serve(torch.set_rng_state, Generator.set_state, refused=breaks.RANDOM, why="the state of a torch.Generator")
-def serve_set_state(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given, draws = shown(f, [*args, *kwargs.values()]), draws_of(f)
-    generator = given.pop(0) if given and type(given[0]) is Generator else None
-    method: Any = torch.set_rng_state if generator is None else Generator.set_state
-    if len(given) != 1 or not isinstance(given[0], torch.Tensor) or not draws.is_fixed(given[0]):
-        return f.world.calls.native(f, method, args, kwargs)
-    if generator is None or draws.is_default(generator):
-        draws.at_default(torch.set_rng_state, (given[0],))
-        return None if generator is None else generator
-    draws.check_place()
-    draws.note(method, (generator, given[0]), {})
+@serve(torch.set_rng_state, **STATE)
+def serve_set_state_of_default(f: TraceFrame, new_state: Any) -> Any:
+    state, draws = opened(new_state), f.world.runtime_calls
+    if not isinstance(state, torch.Tensor) or not draws.is_fixed(state):
+        return f.world.calls.native(f, torch.set_rng_state, [state], None)
+    draws.at_default(torch.set_rng_state, (state,))
+
+
+@serve(Generator.set_state, **STATE)
+def serve_set_state(f: TraceFrame, generator: Any, state: Any, /) -> Any:
+    generator, state, draws = opened(generator), opened(state), f.world.runtime_calls
+    if not isinstance(state, torch.Tensor) or not draws.is_fixed(state):
+        return f.world.calls.native(f, Generator.set_state, [generator, state], None)
+    if draws.is_default(generator):
+        draws.at_default(torch.set_rng_state, (state,))
+    else:
+        draws.check_place()
+        draws.note(Generator.set_state, (generator, state), {})
     return generator
 
 
@@ -207,20 +213,18 @@ _frame.set_decision(inspect.unwrap(forked).__code__, _frame.SKIP, _frame.INTERPR
 
 
 @serve(torch.random.fork_rng)
-def serve_fork(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    names = dict(zip(("devices", "enabled"), args, strict=False)) | kwargs
-    options = {name: opened(value) for name, value in names.items()}
-    devices, enabled = options.pop("devices", None), options.pop("enabled", True)
+def serve_fork(f: TraceFrame, devices: Any = None, enabled: Any = True) -> Any:
+    devices, enabled = opened(devices), opened(enabled)
     elsewhere = torch.accelerator.is_available() or torch.cuda.device_count() or devices not in (None, [], ())
-    if len(args) > 2 or options or elsewhere or type(enabled) is not bool:
-        return f.world.calls.native(f, torch.random.fork_rng, args, kwargs)
+    if elsewhere or type(enabled) is not bool:
+        return f.world.calls.native(f, torch.random.fork_rng, [devices, enabled], None)
     return call(f, forked if enabled else contextlib.nullcontext, [], None)
 
 
 @serve(Generator)
-def serve_new_generator(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    world: Any = f.world
-    return world.runtime_calls.new_generator(world.materialize.for_c(args), world.materialize.for_c(kwargs))
+def serve_new_generator(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+    given = f.world.materialize.for_c([list(args), kwargs])
+    return f.world.runtime_calls.new_generator(*given)
 
 
 # ---- NumPy's
@@ -230,7 +234,7 @@ NAMES = """
     exponential standard_exponential
 """
 OF_NUMPY = frozenset(NAMES.split())
-"""Methods that give a number or an array, and fail by what they are given if they do."""
+"""Methods that give a number or an array. Whether one raises depends on its arguments."""
 
 
 def as_tensor(drawn: Any) -> torch.Tensor:
@@ -251,11 +255,9 @@ def drawn_by_numpy(draws: RuntimeCalls, example: Any, source: Source) -> Any:
 def call_random(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of `numpy.random`, or a method of what that has."""
     world.identity.guard(fn)
-    given: list[Any] = [
-        x if type(x) in STREAMS else world.materialize.for_torch(x) for x in map(opened, args)
-    ]
-    keywords = world.materialize.for_torch(kwargs)
-    draws = world.runtime_calls
+    draws, shown = world.runtime_calls, world.materialize.for_torch
+    given: list[Any] = [x if type(x) in STREAMS else shown(x) for x in map(opened, args)]
+    keywords = shown(kwargs)
     stream = given[0] if given and type(given[0]) in STREAMS else None
     fixed = all(map(draws.is_fixed, (*given[stream is not None :], *keywords.values())))
     if not fixed or not config.trace_numpy:
@@ -282,9 +284,5 @@ if np is not None:
     type_rule(*STREAMS, twin=copy.deepcopy)
 
     @serve(np.random.RandomState)
-    def serve_new_stream(f: TraceFrame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        given, draws = shown(f, args), draws_of(f)
-        if kwargs or not are_fixed(draws, given, {}):
-            return f.world.calls.native(f, np.random.RandomState, args, kwargs)
-        made = np.random.RandomState(*given)
-        return draws.made_generator(made, np.random.RandomState, tuple(given), {})
+    def serve_new_random_state(f: TraceFrame, seed: Any = None) -> Any:
+        return new_stream(f, np.random.RandomState, seed)

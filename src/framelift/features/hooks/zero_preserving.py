@@ -16,12 +16,11 @@ from framelift.graph.body import GraphBody
 
 Node = torch.fx.Node
 ZERO, OTHER, FREE = "zero", "other", "free"
-"""What a value is, if what the body is given is zero: that; perhaps something else, even infinite; nothing
-to do with it."""
+"""What a value is if the inputs of the body are zero: zero; perhaps something else; independent of them."""
 
 
 def is_zero_preserving(body: GraphBody) -> bool:
-    """Whether all that a body gives is known to be zero if what the operator gives it is."""
+    """Whether all results of a body are known to be zero if its inputs are."""
     kinds: dict[Any, str] = dict.fromkeys(body.operator_inputs, ZERO)
     for node in body.graph.nodes:
         if node.op == "output":
@@ -45,7 +44,7 @@ def outputs(given: Any) -> Iterator[Any]:
 
 
 def first(given: list[str], node: Node) -> bool:
-    """The others say how, not what."""
+    """The other arguments are options."""
     return given[0] is ZERO and OTHER not in given
 
 
