@@ -43,11 +43,9 @@ from framelift.trace.world import TraceWorld
 LITERALS = frozenset({int, bool, type(None), str, bytes, type(Ellipsis)})
 """Types whose values are written as they are."""
 
-
 DEEP = 30
 LONG = 200
 """Texts and numbers longer than this are not written into the source."""
-
 
 READS = {"number": "{0}", "size": "{0}.size({1})", "stride": "{0}.stride({1})"}
 

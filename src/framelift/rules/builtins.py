@@ -77,13 +77,7 @@ def serve_bool(f: TraceFrame, x: Any = False, /) -> Any:
 
 @serve(builtins.__import__)
 def serve_import(
-    f: TraceFrame,
-    /,
-    name: Any,
-    globals: Any = None,
-    locals: Any = None,
-    fromlist: Any = (),
-    level: Any = 0,
+    f: TraceFrame, /, name: Any, globals: Any = None, locals: Any = None, fromlist: Any = (), level: Any = 0
 ) -> Any:
     """The function that an import statement calls, called by hand. Only absolute names are served."""
     module, names = f.world.materialize.for_c(name), f.world.materialize.for_c(fromlist)

@@ -100,7 +100,6 @@ type_rule(
 )
 if sys.version_info >= (3, 12):  # until then, instances of classes in Python
     type_rule(
-        *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.TypeAliasType),
-        wrap=wrap_by_identity,
+        *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.TypeAliasType), wrap=wrap_by_identity
     )
 type_rule(*weakref.ProxyTypes, wrap=wrap_proxy)

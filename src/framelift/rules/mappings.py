@@ -14,12 +14,7 @@ from framelift.guards.hashing import COMMON_KEYS
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
-from framelift.rules.containers import (
-    check_hashes,
-    container_rule,
-    materialize_referents,
-    rebuild_container,
-)
+from framelift.rules.containers import check_hashes, container_rule, materialize_referents, rebuild_container
 from framelift.trace.materialize import Seen
 from framelift.trace.shadows import FACTORY, Shadow
 from framelift.trace.type_rules import Calls, Rebuilder, rule_of_type, type_rule

@@ -124,6 +124,5 @@ _once = {1}
 _once.discard(1)
 REMOVED = slots(_once)[1]
 
-
 container_rule(set, shadow=shadow_set, changes=set_changes, rebuild=rebuild_set, fillable=True)
 container_rule(frozenset, shadow=shadow_set, rebuild=rebuild_frozenset)

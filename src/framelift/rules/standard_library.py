@@ -76,13 +76,7 @@ def serve_module(f: TraceFrame, /, name: Any, doc: Any = None) -> Any:
 
 @serve(types.FunctionType)
 def serve_function(
-    f: TraceFrame,
-    /,
-    code: Any,
-    globals: Any,
-    name: Any = None,
-    argdefs: Any = None,
-    closure: Any = None,
+    f: TraceFrame, /, code: Any, globals: Any, name: Any = None, argdefs: Any = None, closure: Any = None
 ) -> Any:
     made = f.world.calls.native(f, types.FunctionType, [code, globals, name, argdefs, closure], None)
     f.world.functions.made(made)
@@ -172,7 +166,6 @@ ASKING = "debug info warning error critical exception log getEffectiveLevel"
 for _asking in (*map(vars(logging.Logger).get, ASKING.split()), vars(logging.Manager)["disable"].fget):
     _frame.set_decision(_asking.__code__, _frame.SKIP, _frame.INTERPRET)
 
-
 CACHED = functools._lru_cache_wrapper
 
 
@@ -207,7 +200,6 @@ def serve_substitution(fn: Any, method: Any) -> None:
 
 serve_substitution(re.sub, re.Pattern.sub)
 serve_substitution(re.subn, re.Pattern.subn)
-
 
 FORMATTER = string.Formatter()
 VFORMAT: Any = string.Formatter.vformat

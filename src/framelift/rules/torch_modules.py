@@ -56,9 +56,7 @@ python_functions_of(
     *("torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"), refused=breaks.EFFECT
 )
 python_functions_of(
-    "torch.nn.parallel.distributed",
-    refused=breaks.EFFECT,
-    why="makes ready for the reduction of gradients",
+    "torch.nn.parallel.distributed", refused=breaks.EFFECT, why="makes ready for the reduction of gradients"
 )
 python_functions_of("torch.distributed.fsdp", refused=breaks.EFFECT, why="gathers parameters, and frees them")
 python_functions_of("torch.distributed", refused=breaks.DISTRIBUTED)

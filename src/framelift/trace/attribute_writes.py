@@ -23,7 +23,6 @@ from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
 
-
 SETTER = object.__setattr__
 
 

@@ -14,13 +14,7 @@ import builtins
 import threading
 import types
 from collections.abc import Iterable
-from types import (
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-)
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,20 +40,15 @@ from framelift.trace.views import DELETED, View, own_dictionary
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 native = _frame.native
-
 
 CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 
-
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
-
 
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
-
 
 NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
 """Modules of operators, which keep what they were ever asked for."""

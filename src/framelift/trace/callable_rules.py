@@ -128,7 +128,6 @@ MODULES: dict[str, Facets] = {}
 PYTHON_MODULES: list[tuple[tuple[str, ...], Facets]] = []
 """Modules of Python functions that are not interpreted, with all below them; the first that fits counts."""
 
-
 PYTHON_CLASSES: set[str] = set()
 """Those of them whose classes may be instantiated: their methods see what they are given."""
 

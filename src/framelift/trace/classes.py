@@ -5,10 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
-from types import (
-    FunctionType,
-    MethodType,
-)
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from torch._subclasses.fake_tensor import FakeTensor
@@ -30,7 +27,6 @@ from framelift.trace.views import DELETED
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
-
 
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
@@ -215,7 +211,6 @@ class Classes(Part):
 
 
 PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, str, type(None)}
-
 
 PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 """What a class may have under a name for `hasattr` to run no code of the program's."""

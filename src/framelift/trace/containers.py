@@ -28,18 +28,13 @@ from framelift.trace.views import DELETED
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 native = _frame.native
-
 
 SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, collections.deque})
 
-
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 
-
 KEYS = frozenset({str, int, bytes, bool, type(None)})
-
 
 COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
 """Containers whose items are numbered."""

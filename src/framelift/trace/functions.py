@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from types import (
-    CellType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-)
+from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
@@ -24,9 +19,7 @@ from framelift.trace.part import Part
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 CODE_OF_FUNCTIONS = frozenset({"__closure__", "__globals__", "__builtins__"})
-
 
 CONSTANTS = op_memory.ATOMS | {bytes}
 

@@ -25,7 +25,6 @@ from framelift.trace.type_facts import BUILTINS
 SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
 """Types of which the text is not the default one, and tells the address all the same."""
 
-
 FEW = 16
 """Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
 

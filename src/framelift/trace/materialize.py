@@ -27,20 +27,10 @@ from framelift.trace.type_rules import ABSTRACT, RULES, rule_of_type
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 native = _frame.native
 
-
-ATOMS = op_memory.ATOMS | {
-    bytes,
-    range,
-    type(NotImplemented),
-    torch.Size,
-    type,
-    types.ModuleType,
-}
+ATOMS = op_memory.ATOMS | {bytes, range, type(NotImplemented), torch.Size, type, types.ModuleType}
 """Types whose values hold nothing that could be pending."""
-
 
 SPECIAL_NAMES_OF_C = """
     eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call
@@ -50,10 +40,8 @@ SPECIAL_NAMES_OF_C = """
     iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath
 """
 
-
 SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
 """The methods that C looks up on a class by itself."""
-
 
 Seen = dict[int, Any]
 """What one native call is shown, by id."""

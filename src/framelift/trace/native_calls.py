@@ -15,12 +15,7 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
-from types import (
-    FunctionType,
-    MethodDescriptorType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-)
+from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,9 +50,7 @@ from framelift.trace.type_facts import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 native = _frame.native
-
 
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
@@ -68,7 +61,6 @@ def through(fn: Any) -> Any:
 
 
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
-
 
 SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
 """Type of an argument -> whether it makes a function that is pure otherwise print something."""
@@ -428,7 +420,6 @@ def find_implementation(cls: type, registry: dict[type, Any]) -> Any:
 
 _frame.set_decision(find_implementation.__code__, _frame.SKIP, _frame.INTERPRET)
 
-
 DISPATCH = functools.singledispatch(find_implementation).dispatch.__code__
 
 
@@ -451,7 +442,6 @@ BY_TYPE.update(
         Callee: lambda world, fn, args, kwargs: fn(),
     }
 )
-
 
 if type(torch.Generator) is not type:  # as in some versions of torch
     BY_TYPE[type(torch.Generator)] = call_torchs_class

@@ -27,13 +27,10 @@ from framelift.trace.type_rules import ABSTRACT
 
 native = _frame.native
 
-
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
 
-
 SEQUENCES = (list, tuple)
-
 
 JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 """Operators that move the elements of lists and tuples without looking at them."""

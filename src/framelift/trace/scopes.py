@@ -5,9 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-from types import (
-    FunctionType,
-)
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.core import breaks
@@ -22,7 +20,6 @@ from framelift.trace.views import DELETED, View
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
-
 
 IMPORTER = builtins.__import__
 

@@ -18,9 +18,7 @@ from framelift.trace.part import Part
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 native = _frame.native
-
 
 SINGLE = frozenset({"add", "discard", "remove", "pop", "clear"})
 """Methods of sets that are about one element, or none."""

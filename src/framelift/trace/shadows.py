@@ -24,7 +24,6 @@ from framelift.trace.views import namespace_changes, own_dictionary
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 FACTORY: Any = vars(collections.defaultdict)["default_factory"]
 """What C knows of such a dictionary, whatever a subclass says."""
 

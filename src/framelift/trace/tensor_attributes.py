@@ -28,16 +28,12 @@ from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
 
-
 Tensor = torch.Tensor
-
 
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
 
-
 UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 """Attributes of a tensor from outside that its fake does not have, or that no guard is about."""
-
 
 OF_THE_REAL_ONE = {
     **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.TENSOR_STATE),

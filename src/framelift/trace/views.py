@@ -19,7 +19,6 @@ from framelift.interpreter.pending import unchanged
 DELETED = Sentinel("DELETED")
 """A name that the traced program has deleted."""
 
-
 GETATTRIBUTE: Any = object.__getattribute__
 """How attributes are found, unless a class has its own way."""
 
