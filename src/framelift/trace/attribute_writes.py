@@ -77,7 +77,8 @@ class AttributeWrites(Part):
     @acts_for_program
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
         """`object.__setattr__` on an outside instance."""
-        found = self.world.classes.attribute(type(obj), name)
+        classes = self.world.classes
+        found = classes.attribute(type(obj), name)
         kind = type(found)
         if kind is property:
             if found.fset is None:
@@ -85,12 +86,8 @@ class AttributeWrites(Part):
             self.world.calls.invoke(found.fset, obj, value)
         elif kind is GetSetDescriptorType:
             refuse(breaks.ATTRIBUTE_WRITE, f"{name} set on an outside {type(obj).__name__}")
-        elif (
-            found is not MISSING
-            and kind is not MemberDescriptorType
-            and self.world.classes.describes(kind, "__set__")
-        ):
-            self.world.calls.invoke(kind.__set__, self.world.classes.descriptor(found, type(obj)), obj, value)
+        elif found is not MISSING and kind is not MemberDescriptorType and classes.describes(kind, "__set__"):
+            self.world.calls.invoke(kind.__set__, classes.descriptor(found, type(obj)), obj, value)
         elif kind is MemberDescriptorType or own_dictionary(obj) is not None:
             view.write(name, value)
         else:
@@ -100,25 +97,24 @@ class AttributeWrites(Part):
 
     def delete(self, obj: Any, name: str) -> None:
         obj = opened(obj)
-        view = self.world.attributes.views.get(id(obj))
+        world = self.world
+        view = world.attributes.views.get(id(obj))
         if type(obj) in ABSTRACT:
-            return self.world.abstract(obj).delete_attribute(obj, name)
+            return world.abstract(obj).delete_attribute(obj, name)
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
-        deleter = (
-            self.world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
-        )
+        deleter = world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
         if type(deleter) is FunctionType:
-            self.world.calls.invoke(deleter, obj, name)
+            world.calls.invoke(deleter, obj, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
             if self.takes_no_attribute(obj, name):
                 native(delattr, obj, name)  # to be told so
             refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} deleted from a {type(obj).__name__}")
-        deleter = self.world.classes.attribute(type(obj), "__delattr__")
+        deleter = world.classes.attribute(type(obj), "__delattr__")
         if type(deleter) is FunctionType:
-            self.world.calls.invoke(deleter, obj, name)
+            world.calls.invoke(deleter, obj, name)
         else:
             self.generic_delete(view, obj, name)
 

@@ -66,45 +66,44 @@ class Attributes(Part):
         if type(obj) is Pending:
             obj = obj.open()
         view = self.views.get(id(obj))
+        world = self.world
         if view is not None:
             if issubclass(type(obj), type):
-                return self.world.classes.load(obj, name)
+                return world.classes.load(obj, name)
             if type(obj) is types.ModuleType:
                 return self.of_module(view, obj, name)
             return self.of_instance(view, obj, name)
         cls = type(obj)
         if cls is FakeTensor:
-            return self.world.tensors.attribute(obj, name)
+            return world.tensors.attribute(obj, name)
         if cls in ABSTRACT:
-            return self.world.abstract(obj).attribute(obj, name)
+            return world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
             return getattr(settled(obj), name)
         if cls is super:
             return self.of_super(obj, name)
         if issubclass(type(obj), type):
-            return self.world.classes.load(obj, name)
+            return world.classes.load(obj, name)
         if cls is MethodType and (name == "__doc__" or class_attribute(cls, name) is MISSING):
             return self.load(obj.__func__, name)  # as C does it, which asks the function itself
-        if cls is FunctionType and id(obj) not in self.world.functions.inside:
-            return self.world.functions.attribute(obj, name)
+        if cls is FunctionType and id(obj) not in world.functions.inside:
+            return world.functions.attribute(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:
-            found = self.world.classes.attribute(cls, name)
-            getattribute = self.world.classes.special_of_c(cls, "__getattribute__")
+            found = world.classes.attribute(cls, name)
+            getattribute = world.classes.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType:
                 if type(found) is property and self.is_interpreted_getter(cls, found.fget):
-                    return self.world.calls.invoke(
-                        found.fget, obj
-                    )  # not by C, to which symbols would be numbers
+                    return world.calls.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
-            self.world.classes.special_of_c(cls, "__getattr__")
-        if name == "__class__" and (is_ours(cls) or self.world.classes.attribute(cls, name) is CLASS):
-            return self.world.classes.class_of(obj)
-        if self.world.inputs.is_opaque(obj):
+            world.classes.special_of_c(cls, "__getattr__")
+        if name == "__class__" and (is_ours(cls) or world.classes.attribute(cls, name) is CLASS):
+            return world.classes.class_of(obj)
+        if world.inputs.is_opaque(obj):
             return self.of_opaque(obj, cls, name)
-        if id(obj) in self.world.errors.operator_errors:
-            self.world.errors.looking_at(obj)
-        if id(obj) in self.world.inputs.known and rule_of_type(cls).by_identity:
+        if id(obj) in world.errors.operator_errors:
+            world.errors.looking_at(obj)
+        if id(obj) in world.inputs.known and rule_of_type(cls).by_identity:
             return self.of_identical(obj, name)
         return native(getattr, obj, name)
 
@@ -117,13 +116,10 @@ class Attributes(Part):
                 return dict.get, obj
             obj = obj.open()
         cls = type(obj)
+        classes = self.world.classes
         if cls is FakeTensor:
             of = self.world.recorder.subclasses.class_of(obj)
-            found = (
-                class_attribute(torch.Tensor, name)
-                if of in TENSORS
-                else self.world.classes.attribute(of, name)
-            )
+            found = class_attribute(torch.Tensor, name) if of in TENSORS else classes.attribute(of, name)
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.world.tensors.attribute(obj, name)
@@ -133,7 +129,7 @@ class Attributes(Part):
             obj = settled(obj)
             cls = type(obj)
         if cls is not super and not issubclass(type(obj), type):
-            found = self.world.classes.attribute(cls, name)
+            found = classes.attribute(cls, name)
             if type(found) is FunctionType or (
                 type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
             ):
@@ -145,8 +141,7 @@ class Attributes(Part):
                     plain = self.own(view, obj, name) is DELETED
                 builtin = type(found) is MethodDescriptorType
                 if plain and (
-                    builtin
-                    or self.world.classes.attribute(cls, "__getattribute__") is object.__getattribute__
+                    builtin or classes.attribute(cls, "__getattribute__") is object.__getattribute__
                 ):
                     return found, obj
         return NULL, self.load(obj, name)
@@ -171,7 +166,8 @@ class Attributes(Part):
     def generic(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
         cls = type(obj)
-        found = self.world.classes.attribute(cls, name)
+        classes = self.world.classes
+        found = classes.attribute(cls, name)
         kind = type(found)
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
@@ -180,10 +176,8 @@ class Attributes(Part):
                 return self.slot(view, obj, found, name, hook)
             if kind is MemberDescriptorType or kind is GetSetDescriptorType:
                 return self.builtin(view, obj, name)
-            stores = self.world.classes.describes(kind, "__set__") or self.world.classes.describes(
-                kind, "__delete__"
-            )
-            if stores and self.world.classes.describes(kind, "__get__"):
+            stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
+            if stores and classes.describes(kind, "__get__"):
                 return self.got(kind.__get__, found, obj, cls)
         own = self.own(view, obj, name)
         if own is not DELETED:
@@ -215,13 +209,12 @@ class Attributes(Part):
                 raw = member.__get__(obj)
             except AttributeError:
                 raw = MISSING
+            guards = self.world.guards
             if raw is MISSING:
-                self.world.guards.add(view.source, Check.NO_SLOT, member)
+                guards.add(view.source, Check.NO_SLOT, member)
                 value = DELETED
             else:
-                value = view.values[name] = self.world.guards.found(
-                    view.source.child(Access.SLOT, member), raw
-                )
+                value = view.values[name] = guards.found(view.source.child(Access.SLOT, member), raw)
         if value is DELETED:
             return self.absent(obj, type(obj), name, hook)
         return value
@@ -284,13 +277,12 @@ class Attributes(Part):
             )
         if kind is staticmethod:
             return found.__func__
-        if self.world.classes.describes(kind, "__get__"):
+        world = self.world
+        if world.classes.describes(kind, "__get__"):
             return self.got(kind.__get__, found, obj, cls)
-        if self.world.classes.is_made_for(cls, found):
+        if world.classes.is_made_for(cls, found):
             return found
-        return Pending(
-            self.world.inputs, self.world.inputs.root.constant(found, f"{cls.__qualname__}.{name}"), found
-        )
+        return Pending(world.inputs, world.inputs.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
     def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:
         """What a descriptor gives; those that C implements only bind."""

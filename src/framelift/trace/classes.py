@@ -109,11 +109,9 @@ class Classes(Part):
 
     def is_made_for(self, cls: type, found: Any) -> bool:
         """Whether the trace has made the class that has what was found: a base of it may be from outside."""
-        return cls in self.world.created.classes and any(
-            found is own
-            for base in cls.__mro__
-            if base in self.world.created.classes
-            for own in vars(base).values()
+        created = self.world.created
+        return cls in created.classes and any(
+            found is own for base in cls.__mro__ if base in created.classes for own in vars(base).values()
         )
 
     def load(self, cls: type, name: str) -> Any:

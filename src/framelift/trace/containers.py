@@ -122,20 +122,18 @@ class Containers(Part):
 
     def index(self, container: Any, key: Any) -> Any:
         """What a container is asked for: one that counts does not hash it."""
+        world = self.world
         return (
-            self.world.materialize.for_c(key)
-            if issubclass(type(container), COUNTING)
-            else self.world.identity.key(key)
+            world.materialize.for_c(key) if issubclass(type(container), COUNTING) else world.identity.key(key)
         )
 
     def store(self, container: Any, key: Any, value: Any) -> None:
         container = opened(container)
         cls = type(container)
+        materialize = self.world.materialize
         if cls is FakeTensor:
             self.world.recorder.call(
-                operator.setitem,
-                (container, self.world.tensors.index(key), self.world.materialize.for_torch(value)),
-                {},
+                operator.setitem, (container, self.world.tensors.index(key), materialize.for_torch(value)), {}
             )
             return
         if cls in ABSTRACT:
@@ -147,8 +145,8 @@ class Containers(Part):
             return
         key = self.index(container, key)
         if type(key) is slice:
-            value = self.world.materialize.shallow(value)
-        native(operator.setitem, self.world.materialize.shallow(container), key, value)
+            value = materialize.shallow(value)
+        native(operator.setitem, materialize.shallow(container), key, value)
 
     def delete(self, container: Any, key: Any) -> None:
         container = opened(container)

@@ -124,46 +124,40 @@ class Functions(Part):
         if source is None:
             return bound
         code = fn.__code__
+        world = self.world
         if defaults:
             first = code.co_argcount - len(defaults)
             for n, default in enumerate(defaults):
                 if bound[first + n] is default:
-                    bound[first + n] = Pending(self.world.inputs, source.child(Access.DEFAULT, n), default)
+                    bound[first + n] = Pending(world.inputs, source.child(Access.DEFAULT, n), default)
                     # which parameter a default belongs to is counted from the end
-                    self.world.guards.add(
+                    world.guards.add(
                         source.child(Access.NATIVE_ATTR, "__defaults__"), Check.LEN, len(defaults)
                     )
         if keywords:
             for n in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
                 name = code.co_varnames[n]
                 if name in keywords and bound[n] is keywords[name]:
-                    bound[n] = Pending(
-                        self.world.inputs, source.child(Access.KWDEFAULT, name), keywords[name]
-                    )
+                    bound[n] = Pending(world.inputs, source.child(Access.KWDEFAULT, name), keywords[name])
         return bound
 
     @acts_for_program
     def attribute(self, fn: FunctionType, name: str) -> Any:
+        inputs = self.world.inputs
         if self.is_made_anew(fn):
-            self.world.guards.add(self.world.inputs.known[id(fn)].source, Check.IS, fn)
+            self.world.guards.add(inputs.known[id(fn)].source, Check.IS, fn)
         if name in CODE_OF_FUNCTIONS:
             refuse(breaks.INTERNALS, f"{name} of an outside function")
         if class_attribute(FunctionType, name) is not MISSING:
             value = getattr(fn, name)
             if name == "__dict__":
-                return Pending(
-                    self.world.inputs,
-                    self.world.inputs.root.constant(value, f"{fn.__qualname__}.__dict__"),
-                    value,
-                )
+                return Pending(inputs, inputs.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
             if type(vars(FunctionType).get(name)) in (GetSetDescriptorType, MemberDescriptorType):
                 return Pending(
-                    self.world.inputs,
-                    self.world.inputs.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name),
-                    value,
+                    inputs, inputs.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name), value
                 )
             return value
-        own = self.world.inputs.root.constant(vars(fn), f"{fn.__qualname__}")
+        own = inputs.root.constant(vars(fn), f"{fn.__qualname__}")
         if name in vars(fn):
             return self.world.guards.found(own.child(Access.KEY, name), vars(fn)[name])
         self.world.guards.add(own, Check.NO_KEY, name)

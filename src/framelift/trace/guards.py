@@ -29,9 +29,8 @@ class Guards(Part):
             return
         index = (source, check, expected if check.is_keyed else None)
         if index not in self.facts:
-            self.facts[index] = Guard(
-                source, check, expected, self.world.places.here(), self.world.places.in_user_code()
-            )
+            places = self.world.places
+            self.facts[index] = Guard(source, check, expected, places.here(), places.in_user_code())
 
     def found(self, source: Source, value: Any) -> Pending:
         """The pending value of a name or key that was looked up."""

@@ -119,12 +119,10 @@ class Identity(Part):
         cls = type(value)
         if cls is FakeTensor:
             return True
+        world = self.world
         if cls is types.FunctionType:
-            return self.world.functions.is_made_anew(value)
-        return (
-            id(value) in self.world.attributes.views
-            and self.world.classes.attribute(cls, "__eq__") is object.__eq__
-        )
+            return world.functions.is_made_anew(value)
+        return id(value) in world.attributes.views and world.classes.attribute(cls, "__eq__") is object.__eq__
 
     def fix_addresses(self, seen: Seen) -> None:
         """Before the program is told a hash that depends on where these are."""

@@ -40,11 +40,12 @@ class Operators(Part):
     @acts_for_program
     def apply(self, fn: Any, *operands: Any) -> Any:
         tensors = symbols = False
+        world = self.world
         for operand in operands:
             cls = type(operand)
             if cls is FakeTensor:
                 tensors = True
-            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.builder.symbols is not None):
+            elif cls in SYMBOLIC or (cls is torch.Size and world.recorder.builder.symbols is not None):
                 symbols = True
             elif cls not in ATOMS:
                 break
@@ -54,18 +55,16 @@ class Operators(Part):
             if tensors and fn in OPERATORS:
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
-                return self.world.recorder.call(fn, operands, {})
+                return world.recorder.call(fn, operands, {})
             # what is called with nothing may be the program's: a class, a bound method
             return fn(*operands) if operands and not tensors else native(fn, *operands)
         for operand in operands:
             if type(operand) in ABSTRACT:
-                return self.world.abstract(operand).operate(fn, operands)
+                return world.abstract(operand).operate(fn, operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
-            return fn(
-                *map(self.world.materialize.for_torch, operands)
-            )  # a size takes numbers, and symbols, only
+            return fn(*map(world.materialize.for_torch, operands))  # a size takes numbers, and symbols, only
         return self.apply_native(fn, operands)
 
     @acts_for_program

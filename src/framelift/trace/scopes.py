@@ -49,15 +49,12 @@ class Scopes(Part):
 
     def source(self, namespace: dict[str, Any], fn: FunctionType | None) -> Source:
         """A namespace that is only a function's is found there: held itself it would keep that alive."""
+        inputs = self.world.inputs
         if namespace is self.world.frame.globals:
-            return self.world.inputs.root.top
+            return inputs.root.top
         name = namespace.get("__name__") or "globals"
         place = None if fn is None or is_imported(namespace, name) else self.world.functions.source(fn)
-        return (
-            self.world.inputs.root.constant(namespace, name)
-            if place is None
-            else place.child(Access.SCOPE, name)
-        )
+        return inputs.root.constant(namespace, name) if place is None else place.child(Access.SCOPE, name)
 
     def names(self, scope: dict[str, Any], fn: FunctionType | None = None) -> dict[str, Any]:
         return self.view(scope, fn).values

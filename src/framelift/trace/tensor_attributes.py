@@ -125,32 +125,30 @@ class TensorAttributes(Part):
 
     def view(self, at: int) -> View:
         """What the trace has read of, or set on, a tensor that came in."""
-        tensor = self.world.recorder.inputs.entries[at][1]
-        view = self.world.attributes.views.get(id(tensor))
+        world = self.world
+        tensor = world.recorder.inputs.entries[at][1]
+        view = world.attributes.views.get(id(tensor))
         if view is None:
-            view = self.world.attributes.views[id(tensor)] = View(
-                self.world.inputs.known[id(tensor)].source, tensor
-            )
+            view = world.attributes.views[id(tensor)] = View(world.inputs.known[id(tensor)].source, tensor)
         return view
 
     def subclass_attribute(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
-        if id(fake) in self.world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
+        world = self.world
+        if id(fake) in world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
-        if id(
-            fake
-        ) in self.world.recorder.wrappers.behind and name in self.world.recorder.wrappers.part_names(fake):
-            return self.world.recorder.wrappers.part(fake, name)
-        found = self.world.classes.attribute(cls, name)
+        if id(fake) in world.recorder.wrappers.behind and name in world.recorder.wrappers.part_names(fake):
+            return world.recorder.wrappers.part(fake, name)
+        found = world.classes.attribute(cls, name)
         if found is class_attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
                 return native(getattr, fake, name)  # torch asks the class
             return MISSING
-        if not self.world.classes.describes(type(found), "__set__"):
+        if not world.classes.describes(type(found), "__set__"):
             own = self.own(fake, name)
             if own is not MISSING:
                 return own
-        return self.world.attributes.bound(found, fake, cls, name)
+        return world.attributes.bound(found, fake, cls, name)
 
     def description(self, fake: Any, name: str) -> Any:
         """What a tensor around others says of itself, which is guarded where that one comes from outside."""
@@ -174,31 +172,29 @@ class TensorAttributes(Part):
 
     def store(self, fake: Any, name: str, value: Any) -> None:
         found = class_attribute(torch.Tensor, name)
-        if id(fake) in self.world.recorder.wrappers.behind and found is MISSING:
+        recorder = self.world.recorder
+        if id(fake) in recorder.wrappers.behind and found is MISSING:
             refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
-            self.world.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
+            recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
+        classes = self.world.classes
         if name == "data":
-            value = self.world.recorder.reassignments.assign(
-                fake, opened(value), "Tensor.data = ...", set_data
-            )
-            if id(fake) not in self.world.recorder.inputs.index_of:
+            value = recorder.reassignments.assign(fake, opened(value), "Tensor.data = ...", set_data)
+            if id(fake) not in recorder.inputs.index_of:
                 return
         elif name in ("real", "imag") and type(opened(value)) is FakeTensor:
-            self.world.recorder.call(Tensor.copy_, (self.attribute(fake, name), opened(value)), {})
+            recorder.call(Tensor.copy_, (self.attribute(fake, name), opened(value)), {})
             return
         elif name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:
             refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        elif self.world.classes.describes(
-            type(self.world.classes.attribute(self.world.recorder.subclasses.class_of(fake), name)), "__set__"
-        ):
+        elif classes.describes(type(classes.attribute(recorder.subclasses.class_of(fake), name)), "__set__"):
             refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor")
-        at = self.world.recorder.inputs.index_of.get(id(fake))
+        at = recorder.inputs.index_of.get(id(fake))
         if at is None:
-            self.world.recorder.subclasses.set_attribute(fake, name, value)
+            recorder.subclasses.set_attribute(fake, name, value)
         else:
             self.view(at).write(name, value)
 

@@ -45,21 +45,20 @@ class WrittenState(Part):
         self.decimal_flags = DecimalFlags()
 
     def collect(self) -> Writes:
-        containers = [
-            change for change in map(change_of, list(self.world.containers.shadows.values())) if change
-        ]
-        containers += [blind.change() for blind in self.world.containers.blind.values()]
-        modules = {id(scope) for scope in self.world.scopes.views.values()}
+        world = self.world
+        containers = [change for change in map(change_of, list(world.containers.shadows.values())) if change]
+        containers += [blind.change() for blind in world.containers.blind.values()]
+        modules = {id(scope) for scope in world.scopes.views.values()}
         attributes = [
             (view, changes)
-            for view in self.world.attributes.views.values()
+            for view in world.attributes.views.values()
             if id(view) not in modules and (changes := view.changes())
         ]
-        scopes = [(view, changes) for view in self.world.scopes.views.values() if (changes := view.changes())]
+        scopes = [(view, changes) for view in world.scopes.views.values() if (changes := view.changes())]
         signals = self.decimal_flags.raised
         if signals:  # the context says which of them are errors
-            self.world.guards.add(self.world.inputs.root.decimal_context(), Check.EQUAL, context_text())
-        written = Writes(containers, attributes, scopes, self.world.functions.changed_cells(), signals)
+            world.guards.add(world.inputs.root.decimal_context(), Check.EQUAL, context_text())
+        written = Writes(containers, attributes, scopes, world.functions.changed_cells(), signals)
         self.refuse_two_faces(written)
         self.guard_apart(written)
         return written
@@ -76,17 +75,12 @@ class WrittenState(Part):
 
     def refuse_two_faces(self, written: Writes) -> None:
         """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""
-        met = {
-            id(value)
-            for source, value in self.world.inputs.glanced.items()
-            if source.access is not Access.DICT
-        }
+        inputs = self.world.inputs
+        met = {id(value) for source, value in inputs.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.world.attributes.views.values(), *self.world.scopes.views.values()):
             own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
-            if id(own) in changed or (
-                (id(own) in met or id(own) in self.world.inputs.known) and view.changes()
-            ):
+            if id(own) in changed or ((id(own) in met or id(own) in inputs.known) and view.changes()):
                 refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
 
     def guard_apart(self, written: Writes) -> None:
