@@ -47,7 +47,7 @@ from framelift.trace.dynamism import Dynamism
 from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
-from framelift.trace.views import View
+from framelift.trace.shadows import View
 from framelift.trace.world import TraceWorld
 
 

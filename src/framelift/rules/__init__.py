@@ -2,15 +2,13 @@
 
 What is called as it is, or refused:
 - `natives`: builtins, and functions, types and modules of C
-- `torch_modules`: torch
+- `torch_functions`: torch
 
 What Framelift does itself, by a handler:
-- `attribute_access`: methods of `object`, and of descriptors
-- `builtins`: builtin functions, and methods of builtin containers
+- `builtins`: builtin functions, and methods of builtin containers, of `object` and of descriptors
 - `classes`: `type` and its methods
-- `copies`: `copy`, and what an object is copied and pickled by
-- `standard_library`: the rest of the standard library
-- `torch_functions`: torch
+- `standard_library`: the rest of the standard library, `copy` among it
+- `torch_functions`: torch, as above
 
 `interpreter/served.py` has the handlers of what asks about the calling frame, or reads attributes by name.
 """

@@ -18,10 +18,10 @@ from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
-from framelift.trace.decimals import context_text
 from framelift.trace.materialize import Seen
 from framelift.trace.type_rules import Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
+from framelift.trace.writes import context_text
 
 MANY_NUMBERS = 32
 """So many numbers may be symbols: what torch does with them takes long, and more of them are data."""

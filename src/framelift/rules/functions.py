@@ -14,11 +14,10 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.generators import Suspended
-from framelift.regions.instance_state import write_state
+from framelift.regions.rebuild import write_state
 from framelift.rules.constants import wrap_by_identity
 from framelift.trace.materialize import Seen
-from framelift.trace.type_facts import BUILTINS
-from framelift.trace.type_rules import Rebuilder, type_rule
+from framelift.trace.type_rules import BUILTINS, Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
 
 

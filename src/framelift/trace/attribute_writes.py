@@ -17,9 +17,8 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE
-from framelift.trace.type_rules import ABSTRACT
-from framelift.trace.views import DELETED, View, own_dictionary
+from framelift.trace.shadows import DELETED, View, own_dictionary
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
 
 native = _frame.native
 

@@ -32,10 +32,8 @@ from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.shadows import slots_of
-from framelift.trace.type_facts import IMMUTABLE_TYPE
-from framelift.trace.type_rules import ABSTRACT, rule_of_type
-from framelift.trace.views import DELETED, View, own_dictionary
+from framelift.trace.shadows import DELETED, View, own_dictionary, slots_of
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld

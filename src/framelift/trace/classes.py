@@ -19,11 +19,10 @@ from framelift.guards.guard import ClassGuard
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.functions import CONSTANTS
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE, is_ordinary
-from framelift.trace.type_rules import ABSTRACT
-from framelift.trace.views import DELETED
+from framelift.trace.scopes import CONSTANTS
+from framelift.trace.shadows import DELETED
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld

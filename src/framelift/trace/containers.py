@@ -20,10 +20,8 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.shadows import Blind, Shadow
-from framelift.trace.type_facts import IMMUTABLE_TYPE, is_iterator
-from framelift.trace.type_rules import ABSTRACT
-from framelift.trace.views import DELETED
+from framelift.trace.shadows import DELETED, Blind, Shadow
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_iterator
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld

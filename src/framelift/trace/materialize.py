@@ -21,8 +21,7 @@ from framelift.graph import op_memory
 from framelift.graph.symbols import SYMBOLIC, settled
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE, is_iterator
-from framelift.trace.type_rules import ABSTRACT, RULES, rule_of_type
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, RULES, is_iterator, rule_of_type
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld

@@ -31,7 +31,6 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.arithmetic import NUMBERS
 from framelift.trace.callable_rules import (
     BY_CODE,
     BY_TYPE,
@@ -44,8 +43,9 @@ from framelift.trace.callable_rules import (
 from framelift.trace.containers import MAPPINGS
 from framelift.trace.identity import Address
 from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.operators import NUMBERS
 from framelift.trace.part import Part
-from framelift.trace.type_facts import BUILTINS, IMMUTABLE_TYPE, is_ordinary
+from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld

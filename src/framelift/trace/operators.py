@@ -1,4 +1,4 @@
-"""Operators, truth and `isinstance` on values of a trace."""
+"""Operators, truth and `isinstance` on values of a trace; which operators graphs and torch's symbols have."""
 
 from __future__ import annotations
 
@@ -16,14 +16,70 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.containers import SIZED
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE
-from framelift.trace.type_rules import ABSTRACT
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
+
+IN_PLACE = {
+    getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
+    for name in [
+        "add",
+        "and_",
+        "floordiv",
+        "lshift",
+        "matmul",
+        "mul",
+        "mod",
+        "or_",
+        "pow",
+        "rshift",
+        "sub",
+        "truediv",
+        "xor",
+    ]
+}
+OPERATORS = frozenset(
+    {*IN_PLACE, *IN_PLACE.values()}
+    | {operator.neg, operator.pos, operator.invert, operator.lt, operator.le, operator.eq, operator.ne}
+    | {operator.gt, operator.ge, operator.getitem}
+)
+"""Operators that a graph can hold as they are."""
+
+ARITHMETIC = OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
+"""Operators that torch's symbols have."""
+OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
+"""Operators on sizes that leave symbols in them what they are."""
+NUMBERS = SYMBOLIC | {int, float, bool}
+
+
+def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
+    """Whether symbols would not do exactly what numbers do. With integers they do, but that they know of no
+    error; with floats they may compute in another order, so only one step is left to them."""
+    floats = [operand for operand in operands if type(operand) is torch.SymFloat]
+    if floats:
+        others = [operand for operand in operands if type(operand) is not torch.SymFloat]
+        one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
+        zeros = fn in COMPARISONS  # in a sum or a product they would do away with the symbol, or its sign
+        return not (
+            one_step and all(type(other) in (int, float) and (zeros or other != 0) for other in others)
+        )
+    if fn in DIVIDING:
+        return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
+    return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
+
+
+DIVIDING = frozenset({operator.floordiv, operator.mod, operator.truediv})
+DIVIDING |= {operator.ifloordiv, operator.imod, operator.itruediv}
+POWERS = frozenset({operator.pow, operator.ipow, operator.lshift, operator.rshift})
+POWERS |= {operator.ilshift, operator.irshift}
+FLOAT_STEPS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
+FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
+COMPARISONS = frozenset({operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne})
+FLOAT_STEPS |= COMPARISONS
+
 
 native = _frame.native
 

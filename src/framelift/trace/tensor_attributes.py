@@ -23,8 +23,8 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
+from framelift.trace.shadows import DELETED, View, own_dictionary
 from framelift.trace.type_rules import ABSTRACT, rule_of_type
-from framelift.trace.views import DELETED, View, own_dictionary
 
 native = _frame.native
 
