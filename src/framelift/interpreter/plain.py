@@ -14,14 +14,12 @@ import operator
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import policy
 from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.lookups import builtin_named, class_attribute, stood_for
 from framelift.interpreter.machine import Machine
 from framelift.interpreter.world import Keywords, Scope
-
-native = _frame.native
 
 
 def interpret(fn: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -19,8 +19,6 @@ from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View, own_dictionary
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
-
-native = _frame.native
 
 SETTER = object.__setattr__
 

@@ -15,12 +15,12 @@ import threading
 import types
 from collections.abc import Iterable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -34,11 +34,6 @@ from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View, own_dictionary, slots_of
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
-native = _frame.native
 
 CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
@@ -55,8 +50,7 @@ NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
 class Attributes(Part):
     """Reads attributes. What is set and deleted is in `AttributeWrites`."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.views: dict[int, View] = {}
         """id of an outside instance, module or class -> its view."""
 

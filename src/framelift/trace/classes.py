@@ -6,11 +6,11 @@ import abc
 import types
 import typing
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
@@ -24,20 +24,14 @@ from framelift.trace.scopes import CONSTANTS
 from framelift.trace.shadows import DELETED
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
-
-native = _frame.native
 
 
 class Classes(Part):
     """Lookups in classes from outside. Each is a guard: `(class, name) -> the object found`."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
 

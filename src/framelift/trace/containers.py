@@ -6,12 +6,12 @@ import collections
 import gc
 import operator
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -22,11 +22,6 @@ from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, Blind, Shadow
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_iterator
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
-native = _frame.native
 
 SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, collections.deque})
 
@@ -41,8 +36,7 @@ COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
 class Containers(Part):
     """Reads and writes items, and iterates. An outside container that is only added to is not opened."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
         self.blind: dict[int, Blind] = {}

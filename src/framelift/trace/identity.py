@@ -9,12 +9,12 @@ import itertools
 import operator
 import types
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
@@ -29,9 +29,6 @@ from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.operators import NUMBERS
 from framelift.trace.part import Part
 from framelift.trace.type_rules import BUILTINS
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
 
 SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
 """Types of which the text is not the default one, and tells the address all the same."""
@@ -189,8 +186,6 @@ def is_bound_to_instance(value: Any) -> bool:
     return type(value) in BUILTINS and not issubclass(type(value.__self__), kinds)
 
 
-native = _frame.native
-
 SINGLE = frozenset({"add", "discard", "remove", "pop", "clear"})
 """Methods of sets that are about one element, or none."""
 
@@ -205,8 +200,7 @@ OPERANDS: dict[type, Any] = {
 class SetOrder(Part):
     """Replays calls on outside sets, and refuses what would show an order that no guard knows."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.sources: dict[int, Source] = {}
         """id of the shadow of an outside set -> where that is found."""
         self.disordered: set[int] = set()

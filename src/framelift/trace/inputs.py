@@ -10,7 +10,7 @@ is one object, and that it is the same is guarded too. `Guards` has the facts th
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -24,9 +24,6 @@ from framelift.interpreter.pending import Pending
 from framelift.trace.dynamism import Dynamism
 from framelift.trace.part import Part
 from framelift.trace.type_rules import rule_of_type
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
 
 
 class Known:
@@ -43,8 +40,7 @@ class Known:
 class Inputs(Part):
     """The outside objects that a trace has opened."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.root = Root()
         self.known: dict[int, Known] = {}
         self.stand_ins: dict[int, Known] = {}
@@ -130,8 +126,7 @@ class Inputs(Part):
 class Guards(Part):
     """Collects guards as values are looked at. A fact is added once, with the line that needed it first."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.facts: dict[Any, Guard] = {}
         self.sighted: list[Source] = []
         """Names and keys that were found, whether or not what they hold was ever looked at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import weakref
 from types import FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -16,9 +16,6 @@ from framelift.interpreter.lookups import RELIED_ON, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
 from framelift.trace.type_rules import is_hashed_oddly
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
 
 leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
 
@@ -70,8 +67,7 @@ def is_written_for(fn: FunctionType, cls: type) -> bool:
 class Created(Part):
     """Classes, and objects such as memoising functions, modules and weak references."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.classes: set[type] = set()
         self.objects: dict[int, Any] = {}
 

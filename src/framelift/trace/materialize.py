@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
@@ -25,8 +24,6 @@ from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, RULES, is_itera
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
-
-native = _frame.native
 
 ATOMS = op_memory.ATOMS | {bytes, range, type(NotImplemented), torch.Size, type, types.ModuleType}
 """Types whose values hold nothing that could be pending."""
@@ -53,8 +50,7 @@ class SeenByTorch(dict[int, Any]):
 class Materialize(Part):
     """Opens what C code is about to look at, as deep as it looks."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.exposed: set[type] = set()
         """Classes whose special methods C may have looked up: all of these are guarded."""
 

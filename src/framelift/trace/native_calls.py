@@ -90,8 +90,7 @@ def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
 class NativeCalls(Part):
     """Calls C functions, and Python functions that are not interpreted, on behalf of the program."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.memo: dict[Any, Any] = {}
         """What memoising functions from outside have given in the trace."""
         self.kept: list[Any] = []

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
@@ -80,8 +80,6 @@ FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
 COMPARISONS = frozenset({operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne})
 FLOAT_STEPS |= COMPARISONS
 
-
-native = _frame.native
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""

@@ -6,7 +6,7 @@ import builtins
 import sys
 import types
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
@@ -19,9 +19,6 @@ from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened, unchanged
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
 
 IMPORTER = builtins.__import__
 
@@ -38,8 +35,7 @@ def may_have(module: types.ModuleType, name: str) -> bool:
 class Scopes(Part):
     """Namespaces, each seen through a view."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.views: dict[int, View] = {}
         """id of a globals dictionary -> its view."""
 
@@ -129,8 +125,7 @@ CONSTANTS = op_memory.ATOMS | {bytes}
 class Functions(Part):
     """Functions from outside and inside, with what they hold."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.inside: dict[int, FunctionType] = {}
         """Functions that the program has made."""
         self.inlined: dict[int, FunctionType] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -25,8 +25,6 @@ from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View, own_dictionary
 from framelift.trace.type_rules import ABSTRACT, rule_of_type
-
-native = _frame.native
 
 Tensor = torch.Tensor
 

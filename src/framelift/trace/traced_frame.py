@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, MethodWrapperType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framelift.bytecode import slot_names
 from framelift.bytecode.resume import INNER, called_by
@@ -16,15 +16,11 @@ from framelift.guards.variables import STACK
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
 
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
 
 class TracedFrame(Part):
     """The outermost frame of a trace: its function, its globals, and what it was handed."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.function: FunctionType | None = None
         self.globals: dict[str, Any] | None = None
         self.outermost: Any = None
@@ -60,8 +56,7 @@ def is_exit(value: Any) -> bool:
 class Places(Part):
     """Answers where the program stands, for guards, breaks and the graph's nodes."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.users: dict[int, bool] = {}
         """id of a globals dictionary -> whether it is the user's."""
 

@@ -11,7 +11,7 @@ import decimal
 import re
 from dataclasses import dataclass
 from types import CellType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,9 +23,6 @@ from framelift.interpreter.pending import unchanged
 from framelift.trace.part import Part
 from framelift.trace.scopes import contents_of
 from framelift.trace.shadows import Change, View, change_of, own_dictionary
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
 
 Signal = type[decimal.DecimalException]
 
@@ -79,8 +76,7 @@ class Writes:
 class WrittenState(Part):
     """Collects the changes that views, shadows and cells have noted."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.decimal_flags = DecimalFlags()
 
     def collect(self) -> Writes:
