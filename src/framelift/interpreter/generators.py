@@ -47,13 +47,7 @@ class Suspended:
     """A frame that stops at each `yield`; what generators of all kinds have in common."""
 
     __slots__ = (
-        "__name__",
-        "__qualname__",
-        "__weakref__",
-        "callers_exception",
-        "frame",
-        "own_exception",
-        "state",
+        *("__name__", "__qualname__", "__weakref__", "callers_exception", "frame", "own_exception", "state"),
     )
 
     kind = "generator"

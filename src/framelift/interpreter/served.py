@@ -217,13 +217,8 @@ def serve_stack(function: Any) -> None:
         return caller.world.calls.native(caller, function, [start, *options], named)
 
 
-for function in (
-    traceback.print_stack,
-    traceback.format_stack,
-    traceback.extract_stack,
-    traceback.walk_stack,
-):
-    serve_stack(function)
+for name in ("print_stack", "format_stack", "extract_stack", "walk_stack"):
+    serve_stack(getattr(traceback, name))
 
 
 def serve_getframemodulename(f: Frame, /, depth: Any = 0) -> Any:

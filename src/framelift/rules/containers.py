@@ -29,12 +29,11 @@ SUBCLASSES: dict[type, Facets] = {}
 """Builtin container -> what holds of the classes derived from it."""
 
 
-def container_rule(cls: type, **facets: Any) -> None:
+def container_rule(cls: type, shadow: Any, rebuild: Any, changes: Any = None, **facets: Any) -> None:
     """Adds the entry of a builtin container, and what holds of its subclasses. Their shadows are instances of
     the same subclass, with its attributes."""
-    shared: Facets = {name: facets.pop(name) for name in ("shadow", "changes") if name in facets}
-    shared |= {"container": cls, "wrap": wrap_container}
-    type_rule(cls, **shared, **facets)
+    shared: Facets = {"shadow": shadow, "changes": changes, "container": cls, "wrap": wrap_container}
+    type_rule(cls, rebuild=rebuild, **shared, **facets)
     SUBCLASSES[cls] = {**shared, "rebuild": rebuild_container}
     if "materialize" in facets:
         SUBCLASSES[cls]["materialize"] = with_special_methods(facets["materialize"])
@@ -207,23 +206,16 @@ def rebuild_dict_view(r: Rebuilder, value: Any) -> str:
 
 
 # a class comes before what it derives from
-container_rule(
-    collections.OrderedDict, shadow=shadow_ordered, changes=mapping_changes, rebuild=rebuild_container
-)
+container_rule(collections.OrderedDict, shadow_ordered, rebuild_container, mapping_changes)
 container_rule(
     collections.defaultdict,
-    shadow=shadow_default,
-    changes=mapping_changes,
+    shadow_default,
+    rebuild_container,
+    mapping_changes,
     materialize=materialize_defaulting,
-    rebuild=rebuild_container,
 )
 container_rule(
-    dict,
-    shadow=shadow_dict,
-    changes=mapping_changes,
-    materialize=materialize_mapping,
-    rebuild=rebuild_dict,
-    fillable=True,
+    dict, shadow_dict, rebuild_dict, mapping_changes, materialize=materialize_mapping, fillable=True
 )
 type_rule(*DICT_VIEWS, rebuild=rebuild_dict_view)
 type_rule(*DICT_VIEWS, types.MappingProxyType, wrap=wrap_dict_view, materialize=materialize_referents)
@@ -337,5 +329,5 @@ _once = {1}
 _once.discard(1)
 REMOVED = slots(_once)[1]
 
-container_rule(set, shadow=shadow_set, changes=set_changes, rebuild=rebuild_set, fillable=True)
-container_rule(frozenset, shadow=shadow_set, rebuild=rebuild_frozenset)
+container_rule(set, shadow_set, rebuild_set, set_changes, fillable=True)
+container_rule(frozenset, shadow_set, rebuild_frozenset)

@@ -24,7 +24,8 @@ from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
 
 QUESTION = "asks about torch's state, which every entry guards"
-rule(
+questions = functools.partial(rule, looks=Looks.DEEP, why=QUESTION)
+questions(
     *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
     *(torch.is_autocast_enabled, torch.is_autocast_cpu_enabled, torch.is_autocast_cache_enabled),
     *(torch.get_autocast_dtype, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
@@ -37,8 +38,6 @@ rule(
     *(torch._C._get_mem_efficient_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled),
     *(torch._C._is_multithreading_enabled, torch._C._is_view_replay_enabled),
     torch._C._get_privateuse1_backend_name,
-    looks=Looks.DEEP,
-    why=QUESTION,
 )
 rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the graph holds")
 
@@ -175,12 +174,7 @@ def serve_module_getattr(f: TraceFrame, module: Any, /, name: Any) -> Any:
 
 
 HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
-GLOBAL_HOOKS = (
-    "_global_backward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-)
+GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 
 @serve(torch.nn.Module._wrapped_call_impl)
@@ -227,8 +221,7 @@ _frame.set_decision(deep_copy.__code__, _frame.SKIP, _frame.INTERPRET)
 
 @serve(torch.Tensor.__deepcopy__)
 def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
-    world: Any = f.world
-    tensor = opened(source)
+    tensor, world = opened(source), f.world
     if not world.attributes.load(tensor, "is_leaf"):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
@@ -241,26 +234,22 @@ def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
 
 @serve(torch.Tensor.set_)
 def serve_set(f: TraceFrame, tensor: Any, source: Any, /) -> Any:
-    world: Any = f.world
     if not isinstance(opened(source), torch.Tensor):
-        return world.calls.native(f, torch.Tensor.set_, [tensor, source], None)
-    return world.tensors.set_data(opened(tensor), opened(source))
+        return f.world.calls.native(f, torch.Tensor.set_, [tensor, source], None)
+    return f.world.tensors.set_data(opened(tensor), opened(source))
 
 
 @serve(torch.Tensor.resize_)
 def serve_resize(f: TraceFrame, tensor: Any, first: Any, /, *others: Any) -> Any:
-    world: Any = f.world
-    tensor, *sizes = world.materialize.for_torch([tensor, first, *others])
-    return world.recorder.reassignments.resize(
-        tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
-    )
+    tensor, *sizes = f.world.materialize.for_torch([tensor, first, *others])
+    given = sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes
+    return f.world.recorder.reassignments.resize(tensor, tuple(given))
 
 
 @serve(torch.Tensor.resize_as_, torch.resize_as_)
 def serve_resize_as(f: TraceFrame, tensor: Any, template: Any, /) -> Any:
-    world: Any = f.world
-    tensor, template = world.materialize.for_torch([tensor, template])
-    return world.recorder.reassignments.resize(tensor, tuple(template.shape))
+    tensor, template = f.world.materialize.for_torch([tensor, template])
+    return f.world.recorder.reassignments.resize(tensor, tuple(template.shape))
 
 
 # ---- facts about symbols

@@ -15,6 +15,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
+from framelift.interpreter.op_operators import IN_PLACE
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
@@ -23,24 +24,6 @@ from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
 
-IN_PLACE = {
-    getattr(operator, "i" + name.rstrip("_")): getattr(operator, name)
-    for name in [
-        "add",
-        "and_",
-        "floordiv",
-        "lshift",
-        "matmul",
-        "mul",
-        "mod",
-        "or_",
-        "pow",
-        "rshift",
-        "sub",
-        "truediv",
-        "xor",
-    ]
-}
 OPERATORS = frozenset(
     {*IN_PLACE, *IN_PLACE.values()}
     | {operator.neg, operator.pos, operator.invert, operator.lt, operator.le, operator.eq, operator.ne}
