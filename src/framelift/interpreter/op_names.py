@@ -163,21 +163,17 @@ def LOAD_NAME(f: Frame, name: str) -> None:
 
 
 def STORE_NAME(f: Frame, name: str) -> None:
-    f.world.containers.store(
-        f.namespace, name, f.world.materialize.for_c(f.stack[-1])
-    )  # C makes a class of it
+    value = f.world.materialize.for_c(f.stack[-1])  # C makes a class of it
+    f.world.containers.store(f.namespace, name, value)
     f.stack.pop()
 
 
 def DELETE_NAME(f: Frame, name: str) -> None:
     try:
-        f.world.containers.delete(f.namespace, name)
+        return f.world.containers.delete(f.namespace, name)
     except KeyError:
-        found = False
-    else:
-        found = True
-    if not found:
-        raise NameError(f"name '{name}' is not defined", name=name)
+        pass  # so that the error has no context
+    raise NameError(f"name '{name}' is not defined", name=name)
 
 
 def LOAD_LOCALS(f: Frame, _: Any) -> None:

@@ -95,13 +95,10 @@ class Stopping:
 
     def values(self) -> tuple[Any, ...]:
         """All that is handed over, in one: what is shared between frames stays shared."""
+        made = (self.made_by(n) for n in range(len(self.standings)))
         return tuple(
-            (
-                tuple(found.slots),
-                tuple(found.stack),
-                made if (made := self.made_by(n)) is not MISSING else None,
-            )
-            for n, found in enumerate(self.standings)
+            (tuple(found.slots), tuple(found.stack), None if new is MISSING else new)
+            for found, new in zip(self.standings, made, strict=True)
         )
 
     def written(self, world: TraceWorld, r: Rebuild, states: str) -> str:
@@ -188,11 +185,8 @@ def write(
     elif recorder.modes.kept < len(recorder.modes.before):
         modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes.kept}]"
         body.append(f"{r.constant(put_modes_back)}({modes})")
-    body[:0] = [
-        f"{name}.requires_grad_()"
-        for found, name in flagged
-        if id(found.fake) in recorder.histories.leaf_inputs
-    ]
+    leaves = recorder.histories.leaf_inputs
+    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
     body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]

@@ -65,13 +65,7 @@ def serve_len(f: TraceFrame, obj: Any, /) -> Any:
     return f.world.operators.length(value)
 
 
-@serve(
-    builtins.bool,
-    looks=Looks.DEEP,
-    orderless=True,
-    on_symbols=lambda number: number != 0,
-    why="asks for truth",
-)
+@serve(builtins.bool, looks=Looks.DEEP, orderless=True, on_symbols=lambda n: n != 0, why="asks for truth")
 def serve_bool(f: TraceFrame, x: Any = False, /) -> Any:
     if type(opened(x)) in (FakeTensor, *SYMBOLIC):
         return f.world.calls.native(f, builtins.bool, [x], None)
@@ -118,10 +112,9 @@ def serve_object_setattr(f: TraceFrame, obj: Any, name: Any, value: Any, /) -> A
     if type(obj) is FakeTensor or f.world.attribute_writes.is_fixed(obj):
         return f.world.attribute_writes.store(obj, name, value)
     refuse_opaque(f, obj, name)
-    c_takes_it = type(f.world.classes.attribute(type(obj), name)) is types.GetSetDescriptorType
-    return _frame.native(
-        object.__setattr__, obj, name, f.world.materialize.for_c(value) if c_takes_it else value
-    )
+    if type(f.world.classes.attribute(type(obj), name)) is types.GetSetDescriptorType:
+        value = f.world.materialize.for_c(value)  # C takes it
+    return _frame.native(object.__setattr__, obj, name, value)
 
 
 @serve(object.__delattr__, types.ModuleType.__delattr__)

@@ -85,11 +85,8 @@ type_family(is_plain_module, wrap=wrap_module)
 type_family(derived_from(types.ModuleType), rebuild=None)
 type_family(is_ours, rebuild=None)
 type_family(derived_from(torch.Tensor), wrap=wrap_tensor)
-type_family(
-    derived_from(BaseException),
-    materialize=with_special_methods(materialize_exception),
-    rebuild=rebuild_exception,
-)
+materialize_derived = with_special_methods(materialize_exception)
+type_family(derived_from(BaseException), materialize=materialize_derived, rebuild=rebuild_exception)
 type_family(is_sealed, wrap=wrap_by_identity)
 for _base, _facets in SUBCLASSES.items():
     type_family(derived_from(_base), **_facets)

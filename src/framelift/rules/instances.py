@@ -128,11 +128,8 @@ def rebuild_weak_reference(r: Rebuilder, value: weakref.ref[Any]) -> str:
 
 type_rule(types.ModuleType, wrap=wrap_module, rebuild=rebuild_constant)
 type_rule(types.SimpleNamespace, materialize=materialize_namespace)
-type_rule(
-    *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
-    wrap=wrap_by_identity,
-    rebuild=rebuild_reduced,
-)
+GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
+type_rule(*GETTERS, wrap=wrap_by_identity, rebuild=rebuild_reduced)
 type_rule(io.StringIO, io.BytesIO, rebuild=rebuild_stream)
 type_rule(weakref.ref, rebuild=rebuild_weak_reference)
 

@@ -212,9 +212,7 @@ functions_of("_warnings", refused=breaks.EFFECT, why="shows or raises warnings")
 
 # ---- modules of Python functions that are not interpreted
 
-python_functions_of(
-    *("re", "sre_compile", "sre_parse", "typing", "_strptime"), why="pure, with a cache of its own"
-)
+python_functions_of("re", "sre_compile", "sre_parse", "typing", "_strptime", why="pure, with its own cache")
 python_functions_of(*policy.EFFECTS, refused=breaks.EFFECT)
 python_functions_of(
     *(generators.__name__, coroutines.__name__),

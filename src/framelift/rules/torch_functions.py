@@ -67,9 +67,8 @@ python_functions_of(
     classes=True,
     why="torch's functional API, or a question; the recorder sees what it does",
 )
-python_functions_of(
-    *("torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"), refused=breaks.EFFECT
-)
+DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
+python_functions_of(*DEVICES, refused=breaks.EFFECT)
 python_functions_of(
     "torch.nn.parallel.distributed", refused=breaks.EFFECT, why="makes ready for the reduction of gradients"
 )

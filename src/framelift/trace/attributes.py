@@ -32,7 +32,7 @@ from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.shadows import DELETED, View, own_dictionary, slots_of
+from framelift.trace.shadows import DELETED, GETATTRIBUTE, View, own_dictionary, slots_of
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
 
 CLASS = vars(object)["__class__"]
@@ -122,19 +122,15 @@ class Attributes(Part):
             cls = type(obj)
         if cls is not super and not issubclass(type(obj), type):
             found = classes.attribute(cls, name)
-            if type(found) is FunctionType or (
-                type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
-            ):
+            builtin = type(found) is MethodDescriptorType
+            if type(found) is FunctionType or (builtin and cls.__flags__ & IMMUTABLE_TYPE):
                 view = self.views.get(id(obj))
                 if view is None:
                     own = own_dictionary(obj) if cls.__dictoffset__ else None
                     plain = own is None or name not in own
                 else:
                     plain = self.own(view, obj, name) is DELETED
-                builtin = type(found) is MethodDescriptorType
-                if plain and (
-                    builtin or classes.attribute(cls, "__getattribute__") is object.__getattribute__
-                ):
+                if plain and (builtin or classes.attribute(cls, "__getattribute__") is GETATTRIBUTE):
                     return found, obj
         return NULL, self.load(obj, name)
 
@@ -262,11 +258,8 @@ class Attributes(Part):
         if kind is FunctionType:
             return found if obj is None else MethodType(found, obj)
         if kind is classmethod:
-            return (
-                MethodType(found.__func__, cls)
-                if type(found.__func__) is FunctionType
-                else found.__get__(obj, cls)
-            )
+            fn = found.__func__
+            return MethodType(fn, cls) if type(fn) is FunctionType else found.__get__(obj, cls)
         if kind is staticmethod:
             return found.__func__
         world = self.world
@@ -283,10 +276,7 @@ class Attributes(Part):
         given = native(getter, found, obj, cls)
         if given is not found or cls in self.world.created.classes:
             return given
-        return self.world.inputs.load(
-            found,
-            self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}"),
-        )
+        return self.world.classes.descriptor_input(found, cls)
 
     @acts_for_program
     def absent(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -356,31 +346,27 @@ class Attributes(Part):
         found = self.world.classes.attribute(cls, name)
         if found is MISSING and isinstance(obj, threading.local):
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of")
-        own = own_dictionary(obj)
+        own, source, guards = own_dictionary(obj), self.world.inputs.known[id(obj)].source, self.world.guards
         if found is MISSING and own is not None and id(obj) not in self.world.runtime_calls.twins:
-            source = self.world.inputs.known[id(obj)].source
             if name in own:
-                return self.world.guards.found(source.child(Access.ATTR, name), own[name])
-            self.world.guards.add(source, Check.NO_ATTR, name)
+                return guards.found(source.child(Access.ATTR, name), own[name])
+            guards.add(source, Check.NO_ATTR, name)
         if found is MISSING and self.answers_in_c(obj, name):
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
-        if type(found) in STATE_OF_C and isinstance(obj, BaseException):
-            source = self.world.inputs.known[id(obj)].source
-            return self.world.guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
-        if name in rule_of_type(cls).guarded_state:
-            source = self.world.inputs.known[id(obj)].source
-            if source.is_drawn:  # the same for each that the region makes
-                return native(getattr, obj, name)
-            return self.world.guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        of_exception = type(found) in STATE_OF_C and isinstance(obj, BaseException)
+        guarded = name in rule_of_type(cls).guarded_state
+        if of_exception or (guarded and not source.is_drawn):
+            return guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        if guarded:  # the same for each that the region makes
+            return native(getattr, obj, name)
         if type(found) in UNGUARDED_STATE:
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
 
     def answers_in_c(self, obj: Any, name: str) -> bool:
         """Whether code of C's has something for a name that the class does not show."""
-        getattribute, fallback = (
-            self.world.classes.attribute(type(obj), n) for n in ("__getattribute__", "__getattr__")
-        )
+        classes, cls = self.world.classes, type(obj)
+        getattribute, fallback = (classes.attribute(cls, n) for n in ("__getattribute__", "__getattr__"))
         if type(getattribute) is FunctionType:
             return False
         try:

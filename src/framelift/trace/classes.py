@@ -69,10 +69,11 @@ class Classes(Part):
         """What a class has found, as its own methods may look at it: wrapped, if it is from outside."""
         if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
-        return self.world.inputs.load(
-            found,
-            self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}"),
-        )
+        return self.descriptor_input(found, cls)
+
+    def descriptor_input(self, found: Any, cls: type) -> Any:
+        place = self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        return self.world.inputs.load(found, place)
 
     def special_of_c(self, cls: type, name: str) -> Any:
         """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:

@@ -115,9 +115,8 @@ class Containers(Part):
     def index(self, container: Any, key: Any) -> Any:
         """What a container is asked for: one that counts does not hash it."""
         world = self.world
-        return (
-            world.materialize.for_c(key) if issubclass(type(container), COUNTING) else world.identity.key(key)
-        )
+        counts = issubclass(type(container), COUNTING)
+        return world.materialize.for_c(key) if counts else world.identity.key(key)
 
     def store(self, container: Any, key: Any, value: Any) -> None:
         container = opened(container)

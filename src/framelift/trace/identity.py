@@ -101,12 +101,8 @@ class Identity(Part):
 
     def keep_apart(self, left: Seen, right: Seen) -> None:
         """C compares these: that two outside objects are not one, which decides it, is guarded."""
-        pairs = [
-            (a, b)
-            for a in self.identities(left)
-            for b in self.identities(right)
-            if a is not b and type(a) is type(b)
-        ]
+        ours, others = self.identities(left), self.identities(right)
+        pairs = [(a, b) for a in ours for b in others if a is not b and type(a) is type(b)]
         if len(pairs) > FEW:
             self.fix({**left, **right})
             return
@@ -117,11 +113,8 @@ class Identity(Part):
 
     def identities(self, seen: Seen) -> list[Any]:
         """The outside objects that equal only themselves."""
-        return [
-            value
-            for value in seen.values()
-            if self.world.inputs.known_of(value) is not None and self.is_unique(value)
-        ]
+        known_of = self.world.inputs.known_of
+        return [value for value in seen.values() if known_of(value) is not None and self.is_unique(value)]
 
     def is_unique(self, value: Any) -> bool:
         cls = type(value)

@@ -59,9 +59,8 @@ def is_written_for(fn: FunctionType, cls: type) -> bool:
     """Whether the library has made a method for a class: for a dataclass from source text, or for a named
     tuple in a function of its own."""
     file = fn.__code__.co_filename
-    return file == "<string>" or (
-        file == collections.__file__ and fn.__qualname__.startswith(f"{cls.__name__}.")
-    )
+    own = fn.__qualname__.startswith(f"{cls.__name__}.")
+    return file == "<string>" or (file == collections.__file__ and own)
 
 
 class Created(Part):

@@ -68,13 +68,8 @@ class Materialize(Part):
             value = value.open()
             cls = type(value)
         if cls in ATOMS or id(value) in seen:
-            if (
-                cls is torch.Size
-                and self.world.recorder.builder.symbols is not None
-                and type(seen) is not SeenByTorch
-            ):
-                return settled(value)
-            return value
+            symbolic = cls is torch.Size and self.world.recorder.builder.symbols is not None
+            return settled(value) if symbolic and type(seen) is not SeenByTorch else value
         if cls in SYMBOLIC:
             return value if type(seen) is SeenByTorch else settled(value)
         seen[id(value)] = value

@@ -187,20 +187,15 @@ class NativeCalls(Part):
         elif looks is Looks.CLASS:
             args = [opened(x) for x in args]
         elif looks is Looks.PAIRS:
-            args = [
-                x if n < rule.first else self.pairs(x) for n, x in enumerate(map(materialize.shallow, args))
-            ]
+            args = [materialize.shallow(x) for x in args]
+            args[rule.first :] = map(self.pairs, args[rule.first :])
         elif looks is Looks.RECORDED:
             if "generator" in kwargs and type(generator := opened(kwargs["generator"])) is torch.Generator:
-                others = {name: materialize.for_torch(kwargs[name]) for name in kwargs if name != "generator"}
-                return world.runtime_calls.of_generator(
-                    fn, materialize.for_torch(args), {**others, "generator": generator}
-                )
-            return world.recorder.call(
-                fn,
-                tuple([materialize.for_torch(x) for x in args]),
-                {k: materialize.for_torch(v) for k, v in kwargs.items()},
-            )
+                others = {k: materialize.for_torch(v) for k, v in kwargs.items() if k != "generator"}
+                others["generator"] = generator
+                return world.runtime_calls.of_generator(fn, materialize.for_torch(args), others)
+            given = tuple([materialize.for_torch(x) for x in args])
+            return world.recorder.call(fn, given, {k: materialize.for_torch(v) for k, v in kwargs.items()})
         else:
             args, kwargs = self.looked_into(fn, rule, args, kwargs)
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
@@ -241,11 +236,8 @@ class NativeCalls(Part):
 
     def pairs(self, value: Any) -> Any:
         """What `dict` takes: a mapping, or an iterable of keys and values."""
-        if (
-            issubclass(type(value), dict)
-            or hasattr(type(value), "keys")
-            or not hasattr(type(value), "__iter__")
-        ):
+        cls = type(value)
+        if issubclass(cls, dict) or hasattr(cls, "keys") or not hasattr(cls, "__iter__"):
             return value
         pairs = []
         world = self.world
@@ -295,11 +287,8 @@ class NativeCalls(Part):
         view = self.world.attributes.views.get(id(value))
         if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
             self.world.materialize.mapping(vars(value), {})
-        if (
-            view is None
-            or not hasattr(value, "__dict__")
-            or issubclass(type(value), (type, types.ModuleType))
-        ):
+        fixed = issubclass(type(value), (type, types.ModuleType))
+        if view is None or fixed or not hasattr(value, "__dict__"):
             return
         self.world.guards.add(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
         for name in list(vars(value)):

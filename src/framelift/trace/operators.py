@@ -46,9 +46,8 @@ def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
         others = [operand for operand in operands if type(operand) is not torch.SymFloat]
         one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
         zeros = fn in COMPARISONS  # in a sum or a product they would do away with the symbol, or its sign
-        return not (
-            one_step and all(type(other) in (int, float) and (zeros or other != 0) for other in others)
-        )
+        plain = all(type(other) in (int, float) and (zeros or other != 0) for other in others)
+        return not (one_step and plain)
     if fn in DIVIDING:
         return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
     return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
@@ -120,9 +119,7 @@ class Operators(Part):
     def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""
         shown: list[Seen] = [{} for _ in operands]
-        prepared = [
-            self.world.materialize.value(operand, seen) for operand, seen in zip(operands, shown, strict=True)
-        ]
+        prepared = list(map(self.world.materialize.value, operands, shown))
         if self.world.set_order.sources:
             self.world.set_order.check(fn, prepared)
         rule = rule_of(fn)

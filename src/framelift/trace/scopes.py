@@ -250,9 +250,8 @@ class Functions(Part):
             if name == "__dict__":
                 return Pending(inputs, inputs.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
             if type(vars(FunctionType).get(name)) in (GetSetDescriptorType, MemberDescriptorType):
-                return Pending(
-                    inputs, inputs.root.constant(fn, fn.__qualname__).child(Access.NATIVE_ATTR, name), value
-                )
+                own = inputs.root.constant(fn, fn.__qualname__)
+                return Pending(inputs, own.child(Access.NATIVE_ATTR, name), value)
             return value
         own = inputs.root.constant(vars(fn), f"{fn.__qualname__}")
         if name in vars(fn):

@@ -128,9 +128,7 @@ class WrittenState(Part):
             others.setdefault(type(value), []).append((source, value))
         views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [
-            (view.source, view.outside) for view in views if not isinstance(view.outside, torch.Tensor)
-        ]
+        changed += [(v.source, v.outside) for v in views if not isinstance(v.outside, torch.Tensor)]
         for source, value in changed:
             if source in self.world.frame.fresh:
                 continue
