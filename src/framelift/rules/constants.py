@@ -49,8 +49,7 @@ def wrap_singleton(world: TraceWorld, value: Any, source: Source) -> Any:
 
 def wrap_by_identity(world: TraceWorld, value: Any, source: Source) -> Any:
     """Itself, guarded by identity, and known to be from outside."""
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.IS, value)
+    wrap_singleton(world, value, source)
     return world.inputs.know(value, value, world.inputs.root.constant(value, str(source)))
 
 

@@ -13,11 +13,11 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.weakly import HEAP_TYPE
 from framelift.guards.hashing import may_be_called_again
-from framelift.guards.kinds import Access, Check
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.regions.rebuild import write_state
-from framelift.rules.constants import rebuild_constant, wrap_by_identity
+from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
 from framelift.trace.materialize import Seen
 from framelift.trace.shadows import View
 from framelift.trace.type_rules import Rebuilder, type_rule
@@ -38,16 +38,14 @@ def wrap_instance(world: TraceWorld, value: Any, source: Source) -> Any:
 
 def wrap_fixed_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """A constant with attributes: an enum's member, a number or text of a user's class, an operator."""
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.IS, value)
+    wrap_singleton(world, value, source)
     fixed = world.inputs.root.constant(value, str(source))
     world.attributes.views[id(value)] = View(fixed, value)
     return world.inputs.know(value, value, fixed)
 
 
 def wrap_module(world: TraceWorld, value: Any, source: Source) -> Any:
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.IS, value)
+    wrap_singleton(world, value, source)
     fixed = world.inputs.root.constant(value, value.__name__)
     world.guards.add(fixed, Check.TYPE, type(value))
     world.attributes.views[id(value)] = world.scopes.view(vars(value))

@@ -36,8 +36,7 @@ class AttributeWrites(Part):
             self.world.classes.attribute(cls, "__setattr__")
             if isinstance(obj, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
-            native(setattr, obj, name, value)
-            return None
+            return native(setattr, obj, name, value)
         if view is None:
             return self.store_fixed(obj, name, value)
         if issubclass(type(obj), (type, types.ModuleType)):
@@ -45,14 +44,11 @@ class AttributeWrites(Part):
                 refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
             if obj is builtins:  # every namespace that lacks a name looks there
                 refuse(breaks.EFFECT, f"{name!r} set in builtins")
-            view.write(name, value)
-            return None
+            return view.write(name, value)
         setter = self.world.classes.attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
-            self.world.calls.invoke(setter, obj, name, value)
-        else:
-            self.generic_store(view, obj, name, value)
-        return None
+            return self.world.calls.invoke(setter, obj, name, value)
+        return self.generic_store(view, obj, name, value)
 
     def store_fixed(self, obj: Any, name: str, value: Any) -> None:
         """An attribute of an outside function, class or descriptor: a metaclass may have its own way to set
