@@ -21,30 +21,24 @@ from framelift.features.numpy import handlers as numpy
 from framelift.features.numpy import values as numpy_values
 from framelift.features.random import handlers as random
 from framelift.rules import (
-    attribute_access,
     builtins,
     classes,
     constants,
-    copies,
-    exceptions,
+    containers,
     families,
     functions,
     instances,
     iterators,
-    mappings,
     natives,
     sequences,
-    sets,
     standard_library,
     tensors,
     torch_functions,
-    torch_modules,
 )
 
 FEATURES = (
-    *(natives, torch_modules),
-    *(attribute_access, builtins, classes, copies, standard_library, torch_functions),
-    *(constants, exceptions, functions, instances, iterators, mappings, sequences, sets, tensors, families),
+    *(natives, builtins, classes, standard_library, torch_functions),
+    *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
     *(contexts, optimizers, subclasses, triton_kernels),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),

@@ -35,25 +35,8 @@ class Frame(Generic[W]):
     owner: weakref.ref[Suspended]
 
     __slots__ = (
-        "back",
-        "called_at",
-        "code",
-        "fast",
-        "func",
-        "generator",
-        "globals",
-        "instead",
-        "ip",
-        "kwnames",
-        "machine",
-        "names",
-        "namespace",
-        "original",
-        "owner",
-        "stack",
-        "users_place",
-        "value",
-        "viewed",
+        *("back", "called_at", "code", "fast", "func", "generator", "globals", "instead", "ip", "kwnames"),
+        *("machine", "names", "namespace", "original", "owner", "stack", "users_place", "value", "viewed"),
         "world",
     )
 

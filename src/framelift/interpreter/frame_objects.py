@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framelift.bytecode.decode import TRACEBACK_CODE
 from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import UNSET
-from framelift.interpreter.lookups import stands_for
+from framelift.interpreter.lookups import contents_of, stands_for
 
 if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame
@@ -120,10 +120,7 @@ def variables(f: Frame, names: Sequence[str]) -> dict[str, Any]:
     cells = {*code.co_cellvars, *code.co_freevars}
     for name, value in zip(names, f.fast, strict=False):
         if name in cells and value is not UNSET:
-            try:
-                value = value.cell_contents
-            except ValueError:
-                value = UNSET
+            value = contents_of(value)
         if value is not UNSET:
             found[name] = value
     return found

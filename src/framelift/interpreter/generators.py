@@ -47,13 +47,7 @@ class Suspended:
     """A frame that stops at each `yield`; what generators of all kinds have in common."""
 
     __slots__ = (
-        "__name__",
-        "__qualname__",
-        "__weakref__",
-        "callers_exception",
-        "frame",
-        "own_exception",
-        "state",
+        *("__name__", "__qualname__", "__weakref__", "callers_exception", "frame", "own_exception", "state"),
     )
 
     kind = "generator"
@@ -292,16 +286,14 @@ def as_thrown(world: World, *thrown: Any) -> BaseException:
 def made_error(world: World, kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException:
     """An instance; where none can be made, the error that this is is thrown instead."""
     try:
-        made = _frame.native(kind, *arguments)
+        made: Any = _frame.native(kind, *arguments)
     except BaseException as raised:
         if not world.errors.catchable(raised):
             raise
         return clean_traceback(raised)
-    return (
-        made
-        if isinstance(made, BaseException)
-        else TypeError(f"{NO_EXCEPTION.format(kind)}, not {type(made).__name__}")
-    )
+    if isinstance(made, BaseException):
+        return made
+    return TypeError(f"{NO_EXCEPTION.format(kind)}, not {type(made).__name__}")
 
 
 NO_EXCEPTION = "calling {!r} should have returned an instance of BaseException"

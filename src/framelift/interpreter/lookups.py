@@ -6,11 +6,11 @@ import builtins
 import decimal
 import operator
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 from framelift import _frame
-from framelift.core.sentinels import MISSING
+from framelift.core.sentinels import MISSING, UNSET
 
 T = TypeVar("T")
 
@@ -34,6 +34,14 @@ def builtin_named(scope: dict[str, Any], name: str) -> Any:
         return _frame.native(operator.getitem, namespace, name)
     except KeyError:
         return MISSING
+
+
+def contents_of(cell: CellType) -> Any:
+    """What a cell holds; UNSET if nothing."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNSET
 
 
 # ---- classes of Framelift's that stand for builtin ones

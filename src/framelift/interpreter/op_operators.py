@@ -10,42 +10,13 @@ from framelift.bytecode.decode import version
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
 
-BINARY = (
-    operator.add,
-    operator.and_,
-    operator.floordiv,
-    operator.lshift,
-    operator.matmul,
-    operator.mul,
-    operator.mod,
-    operator.or_,
-    operator.pow,
-    operator.rshift,
-    operator.sub,
-    operator.truediv,
-    operator.xor,
-    operator.iadd,
-    operator.iand,
-    operator.ifloordiv,
-    operator.ilshift,
-    operator.imatmul,
-    operator.imul,
-    operator.imod,
-    operator.ior,
-    operator.ipow,
-    operator.irshift,
-    operator.isub,
-    operator.itruediv,
-    operator.ixor,
-)
-COMPARISONS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+NAMES = "add and_ floordiv lshift matmul mul mod or_ pow rshift sub truediv xor"
+IN_PLACE = {getattr(operator, "i" + name.rstrip("_")): getattr(operator, name) for name in NAMES.split()}
+"""`+=` and so on -> the operator without the assignment."""
+BINARY = (*IN_PLACE.values(), *IN_PLACE)
+"""By the argument of BINARY_OP."""
+COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq}
+COMPARISONS |= {"!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
 
 def BINARY_OP(f: Frame, n: int) -> None:

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from framelift.interpreter import (
-    op_attributes,
-    op_calls,
-    op_containers,
-    op_control,
-    op_exceptions,
-    op_generators,
-    op_names,
-    op_operators,
-    op_patterns,
-)
+from framelift.interpreter import op_calls, op_containers, op_control, op_generators, op_names, op_operators
 from framelift.interpreter.machine import HANDLERS
 
-MODULES = (
-    op_names,
-    op_operators,
-    op_attributes,
-    op_containers,
-    op_control,
-    op_calls,
-    op_exceptions,
-    op_generators,
-    op_patterns,
-)
+MODULES = (op_names, op_operators, op_containers, op_control, op_calls, op_generators)
 
 for module in MODULES:
-    HANDLERS.update(
-        {name: value for name, value in vars(module).items() if name.isupper() and callable(value)}
-    )
+    handlers = {name: value for name, value in vars(module).items() if name.isupper() and callable(value)}
+    HANDLERS.update(handlers)

@@ -14,14 +14,12 @@ import operator
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import policy
 from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.lookups import builtin_named, class_attribute, stood_for
 from framelift.interpreter.machine import Machine
 from framelift.interpreter.world import Keywords, Scope
-
-native = _frame.native
 
 
 def interpret(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -64,22 +62,19 @@ class PlainFunctions:
     def defaults(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
         return bound
 
-    def made(self, fn: FunctionType) -> None:
-        pass
+    def made(self, fn: FunctionType) -> None: ...
 
     def is_made_inside(self, fn: FunctionType) -> bool:
         return False
 
-    def entered(self, fn: FunctionType) -> None:
-        pass
+    def entered(self, fn: FunctionType) -> None: ...
 
 
 class PlainClasses:
     def attribute(self, cls: type, name: str) -> Any:
         return class_attribute(cls, name)
 
-    def guard_bases(self, cls: type) -> None:
-        pass
+    def guard_bases(self, cls: type) -> None: ...
 
     def special(self, obj: Any, name: str) -> Any:
         found = class_attribute(type(obj), name)
@@ -182,16 +177,13 @@ class PlainCalls:
     def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
         return self.native(frame, fn, args, kwargs)
 
-    def creating(self, cls: type) -> None:
-        pass
+    def creating(self, cls: type) -> None: ...
 
 
 class PlainErrors:
-    def raising(self, error: BaseException) -> None:
-        pass
+    def raising(self, error: BaseException) -> None: ...
 
-    def catching(self, error: BaseException) -> None:
-        pass
+    def catching(self, error: BaseException) -> None: ...
 
     def catchable(self, error: BaseException) -> bool:
         return True
@@ -203,8 +195,7 @@ class PlainLifetimes:
     def finalise(self, generator: Any) -> None:
         generator.close()
 
-    def dropping(self, value: Any) -> None:
-        pass
+    def dropping(self, value: Any) -> None: ...
 
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
         return False

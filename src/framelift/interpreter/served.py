@@ -25,7 +25,7 @@ from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
 from framelift.interpreter.generators import Generator
-from framelift.interpreter.lookups import STAND_INS
+from framelift.interpreter.lookups import STAND_INS, contents_of
 from framelift.interpreter.machine import Machine
 from framelift.interpreter.pending import opened
 
@@ -80,22 +80,13 @@ def zero_argument_super(f: Frame) -> Any:
     if not code.co_argcount:
         raise RuntimeError("super(): no arguments")
     first = f.fast[0]
+    if first is not UNSET and code.co_varnames[0] in code.co_cellvars:
+        first = contents_of(first)
     if first is UNSET:
         raise RuntimeError("super(): arg[0] deleted")
-    if code.co_varnames[0] in code.co_cellvars:
-        try:
-            first = first.cell_contents
-        except ValueError:
-            first = UNSET
-        if first is UNSET:
-            raise RuntimeError("super(): arg[0] deleted")
     if "__class__" not in code.co_freevars:
         raise RuntimeError("super(): __class__ cell not found")
-    cell = f.fast[f.code.names.index("__class__")]
-    try:
-        cls = cell.cell_contents
-    except ValueError:
-        cls = UNSET
+    cls = contents_of(f.fast[f.code.names.index("__class__")])
     if cls is UNSET:
         raise RuntimeError("super(): empty __class__ cell")
     return super(opened(cls), opened(first))
@@ -214,13 +205,8 @@ def serve_stack(function: Any) -> None:
         return caller.world.calls.native(caller, function, [start, *options], named)
 
 
-for function in (
-    traceback.print_stack,
-    traceback.format_stack,
-    traceback.extract_stack,
-    traceback.walk_stack,
-):
-    serve_stack(function)
+for name in ("print_stack", "format_stack", "extract_stack", "walk_stack"):
+    serve_stack(getattr(traceback, name))
 
 
 def serve_getframemodulename(f: Frame, /, depth: Any = 0) -> Any:

@@ -33,9 +33,7 @@ class Scopes(Protocol):
         """A name that `names(scope)` does not have."""
 
     def store(self, scope: Scope, name: str, value: Any) -> None: ...
-
     def delete(self, scope: Scope, name: str) -> None: ...
-
     def as_value(self, scope: Scope) -> Any:
         """What `globals()` gives."""
 
@@ -46,7 +44,6 @@ class Functions(Protocol):
     """Functions, their cells and defaults."""
 
     def cells(self, fn: FunctionType) -> tuple[CellType, ...]: ...
-
     def defaults(self, fn: FunctionType, bound: list[Any]) -> list[Any]:
         """Bound arguments, where a default came from outside told so."""
 
@@ -80,7 +77,6 @@ class Attributes(Protocol):
     """Attributes read."""
 
     def load(self, obj: Any, name: str) -> Any: ...
-
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, self), or (NULL, attribute)."""
 
@@ -95,7 +91,6 @@ class AttributeWrites(Protocol):
     """Attributes set and deleted."""
 
     def store(self, obj: Any, name: str, value: Any) -> None: ...
-
     def delete(self, obj: Any, name: str) -> None: ...
 
 
@@ -103,13 +98,9 @@ class Containers(Protocol):
     """Items and iteration."""
 
     def load(self, container: Any, key: Any) -> Any: ...
-
     def store(self, container: Any, key: Any, value: Any) -> None: ...
-
     def delete(self, container: Any, key: Any) -> None: ...
-
     def contains(self, container: Any, value: Any) -> bool: ...
-
     def append(self, target: Any, value: Any) -> None:
         """What a comprehension does to a list."""
 
@@ -120,7 +111,6 @@ class Containers(Protocol):
         """What a comprehension does to a dictionary."""
 
     def iterate(self, value: Any) -> Any: ...
-
     def advance(self, iterator: Any) -> Any:
         """The next item; MISSING at the end."""
 
@@ -134,7 +124,6 @@ class Operators(Protocol):
         """An operation that C implements, on operands that are already open."""
 
     def truth(self, value: Any) -> bool: ...
-
     def is_instance(self, value: Any, cls: Any) -> bool: ...
 
 
@@ -155,9 +144,7 @@ class Calls(Protocol):
     """Calls of what is not interpreted."""
 
     def interprets(self, fn: FunctionType) -> bool: ...
-
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any: ...
-
     def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
         """A call of a `functools.lru_cache` wrapper."""
 
@@ -200,36 +187,25 @@ class World(Protocol):
 
     @property
     def scopes(self) -> Scopes: ...
-
     @property
     def functions(self) -> Functions: ...
-
     @property
     def classes(self) -> Classes: ...
-
     @property
     def attributes(self) -> Attributes: ...
-
     @property
     def attribute_writes(self) -> AttributeWrites: ...
-
     @property
     def containers(self) -> Containers: ...
-
     @property
     def operators(self) -> Operators: ...
-
     @property
     def identity(self) -> Identity: ...
-
     @property
     def materialize(self) -> Materialize: ...
-
     @property
     def calls(self) -> Calls: ...
-
     @property
     def errors(self) -> Errors: ...
-
     @property
     def lifetimes(self) -> Lifetimes: ...

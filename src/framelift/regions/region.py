@@ -3,6 +3,11 @@
 Its parameters are the values that the guards' walk collects; it calls the compiled graph, makes the
 values that live on, replays the writes to the outside, and returns. The source is registered with
 `linecache`, so tracebacks and `explain` show it.
+
+An operator may fail for what is in its arguments: an index out of range, a matrix without an inverse. If the
+graph has changed nothing yet that could be told, its region has not either, and the frame is run as it is:
+the program handles the error or leaves it to its caller, with its own lines in the traceback, and has done
+before what it does before.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import collections
 import itertools
 import linecache
+import logging
 import types
 import weakref
 from dataclasses import dataclass
@@ -20,10 +26,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
+from framelift import _frame
 from framelift.bytecode.extend import TooLargeError
 from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.errors import FrameliftError
+from framelift.core.records import counters
 from framelift.core.sentinels import MISSING
 from framelift.graph.builder import as_input, is_converted
 from framelift.graph.contexts import (
@@ -40,15 +49,11 @@ from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
-from framelift.regions.instance_state import dictionary_of, is_plain_attribute
 from framelift.regions.plan import Activation, Plan
-from framelift.regions.rebuild import Cyclic, Rebuild
-from framelift.regions.rerun import run_again
-from framelift.trace.decimals import raise_flags
-from framelift.trace.shadows import Change
-from framelift.trace.views import DELETED
+from framelift.regions.rebuild import Cyclic, Rebuild, dictionary_of, is_plain_attribute
+from framelift.trace.shadows import DELETED, Change
 from framelift.trace.world import TraceWorld
-from framelift.trace.writes import Writes
+from framelift.trace.writes import Writes, raise_flags
 
 _numbers = itertools.count()
 
@@ -96,13 +101,10 @@ class Stopping:
 
     def values(self) -> tuple[Any, ...]:
         """All that is handed over, in one: what is shared between frames stays shared."""
+        made = (self.made_by(n) for n in range(len(self.standings)))
         return tuple(
-            (
-                tuple(found.slots),
-                tuple(found.stack),
-                made if (made := self.made_by(n)) is not MISSING else None,
-            )
-            for n, found in enumerate(self.standings)
+            (tuple(found.slots), tuple(found.stack), None if new is MISSING else new)
+            for found, new in zip(self.standings, made, strict=True)
         )
 
     def written(self, world: TraceWorld, r: Rebuild, states: str) -> str:
@@ -189,11 +191,8 @@ def write(
     elif recorder.modes.kept < len(recorder.modes.before):
         modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes.kept}]"
         body.append(f"{r.constant(put_modes_back)}({modes})")
-    body[:0] = [
-        f"{name}.requires_grad_()"
-        for found, name in flagged
-        if id(found.fake) in recorder.histories.leaf_inputs
-    ]
+    leaves = recorder.histories.leaf_inputs
+    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
     body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
@@ -342,3 +341,38 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
 
 HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})
 SUBSCRIPTS = {"__setitem__": "{}[{}] = {}", "__delitem__": "del {}[{}]"}
+
+
+log = logging.getLogger(__name__)
+
+FINAL = (FrameliftError, torch.AcceleratorError)
+"""Errors that tell nothing of the program, or after which no operator works."""
+
+
+def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _frame.Stop:
+    """What a region returns whose graph has raised; `exits` are of the `with` statements around it. The error
+    is raised where the frame is not to run once more. Whether the program `handles` errors is not known for
+    certain; where it does not, an error that it does not have is the backend's."""
+    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_watched():
+        leave_statements(error, *exits)
+        raise error
+    told = name, type(error).__name__, str(error)
+    counters["graph_errors"][f"{told[0]}: {told[1]}"] += 1
+    is_first = counters["graph_errors"][f"{told[0]}: {told[1]}"] == 1
+    if isinstance(error, torch.OutOfMemoryError):
+        error.__traceback__ = None  # whose frames hold what the graph has computed
+
+    def returned() -> None:
+        if not handles:
+            error.add_note(f"The compiled graph of {name} raised this; plain Python does not.")
+            raise error
+        if is_first:
+            log.warning("the graph of %s raised %s: %s\nIt ran as plain Python instead, and returned.", *told)
+
+    return _frame.again(returned)
+
+
+def is_watched() -> bool:
+    """Whether hooks around the call have seen what the graph saves, and would see it twice."""
+    autograd: Any = torch._C._autograd
+    return autograd._top_saved_tensors_default_hooks(True) is not None

@@ -2,15 +2,13 @@
 
 Callables that are called as they are, or refused:
 - `natives`: builtins, and functions, types and modules of C
-- `torch_modules`: torch
+- `torch_functions`: torch
 
 Callables that Framelift does the job of, by a handler:
-- `attribute_access`: methods of `object`, and of descriptors
-- `builtins`: builtin functions, and methods of builtin containers
+- `builtins`: builtin functions, and methods of builtin containers, of `object` and of descriptors
 - `classes`: `type` and its methods
-- `copies`: `copy`, and what an object is copied and pickled by
-- `standard_library`: the rest of the standard library
-- `torch_functions`: torch
+- `standard_library`: the rest of the standard library, `copy` among it
+- `torch_functions`: torch, as above
 
 The other modules have the entries of types: how a value comes in, is shown to C, and is made again.
 

@@ -1,21 +1,24 @@
-"""Builtin functions, and methods of builtin containers, that a trace does itself."""
+"""Builtin functions, and methods of builtin types, that a trace does itself."""
 
 from __future__ import annotations
 
 import builtins
+import types
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift import _frame
 from framelift.core import breaks
+from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.identity import Address
 from framelift.trace.machine import TraceFrame
-from framelift.trace.views import DELETED
+from framelift.trace.shadows import DELETED
 
 
 @serve(builtins.isinstance, looks=Looks.CLASS, orderless=True, why="asks about a class")
@@ -62,13 +65,7 @@ def serve_len(f: TraceFrame, obj: Any, /) -> Any:
     return f.world.operators.length(value)
 
 
-@serve(
-    builtins.bool,
-    looks=Looks.DEEP,
-    orderless=True,
-    on_symbols=lambda number: number != 0,
-    why="asks for truth",
-)
+@serve(builtins.bool, looks=Looks.DEEP, orderless=True, on_symbols=lambda n: n != 0, why="asks for truth")
 def serve_bool(f: TraceFrame, x: Any = False, /) -> Any:
     if type(opened(x)) in (FakeTensor, *SYMBOLIC):
         return f.world.calls.native(f, builtins.bool, [x], None)
@@ -77,13 +74,7 @@ def serve_bool(f: TraceFrame, x: Any = False, /) -> Any:
 
 @serve(builtins.__import__)
 def serve_import(
-    f: TraceFrame,
-    /,
-    name: Any,
-    globals: Any = None,
-    locals: Any = None,
-    fromlist: Any = (),
-    level: Any = 0,
+    f: TraceFrame, /, name: Any, globals: Any = None, locals: Any = None, fromlist: Any = (), level: Any = 0
 ) -> Any:
     """The function that an import statement calls, called by hand. Only absolute names are served."""
     module, names = f.world.materialize.for_c(name), f.world.materialize.for_c(fromlist)
@@ -105,3 +96,98 @@ def serve_get(f: TraceFrame, mapping: Any, key: Any, default: Any = None, /) -> 
         if found is not DELETED:
             return default if found is MISSING else found
     return f.world.calls.native(f, dict.get, [mapping, key, default], None)
+
+
+# ---- methods of `object` and of descriptors: C would read and write attributes without the trace's knowing
+
+
+@serve(object.__setattr__, types.ModuleType.__setattr__)
+def serve_object_setattr(f: TraceFrame, obj: Any, name: Any, value: Any, /) -> Any:
+    obj, name = opened(obj), opened(name)
+    if not isinstance(name, str):
+        return _frame.native(object.__setattr__, obj, name, value)  # which raises
+    view = f.world.attributes.views.get(id(obj))
+    if view is not None:
+        return f.world.attribute_writes.generic_store(view, obj, name, value)
+    if type(obj) is FakeTensor or f.world.attribute_writes.is_fixed(obj):
+        return f.world.attribute_writes.store(obj, name, value)
+    refuse_opaque(f, obj, name)
+    if type(f.world.classes.attribute(type(obj), name)) is types.GetSetDescriptorType:
+        value = f.world.materialize.for_c(value)  # C takes it
+    return _frame.native(object.__setattr__, obj, name, value)
+
+
+@serve(object.__delattr__, types.ModuleType.__delattr__)
+def serve_object_delattr(f: TraceFrame, obj: Any, name: Any, /) -> Any:
+    obj, name = opened(obj), opened(name)
+    if isinstance(name, str):
+        view = f.world.attributes.views.get(id(obj))
+        if view is not None:
+            return f.world.attribute_writes.generic_delete(view, obj, name)
+        refuse_opaque(f, obj, name)
+        f.world.classes.attribute(type(obj), name)
+    return _frame.native(object.__delattr__, obj, name)
+
+
+def refuse_opaque(f: TraceFrame, obj: Any, name: str) -> None:
+    """An outside object that has no view must not be changed while it is traced."""
+    if f.world.inputs.is_opaque(obj):
+        raise Break(breaks.OPAQUE_OBJECT, f"{name} of a {type(obj).__qualname__} is changed")
+
+
+@serve(object.__getattribute__)
+def serve_object_getattribute(f: TraceFrame, obj: Any, name: Any, /) -> Any:
+    obj, name = opened(obj), opened(name)
+    if not isinstance(name, str):
+        return _frame.native(object.__getattribute__, obj, name)  # which raises
+    view = f.world.attributes.views.get(id(obj))
+    if view is not None:
+        return f.world.attributes.generic(view, obj, name, hook=False)
+    if f.world.inputs.is_opaque(obj):
+        return f.world.attributes.of_opaque(obj, type(obj), name)
+    return f.world.attributes.load_inside(obj, name)
+
+
+@serve(object.__hash__)
+def serve_object_hash(f: TraceFrame, obj: Any, /) -> Any:
+    """The address, which the program may hash by, but must not see."""
+    return Address(object.__hash__(opened(obj)))
+
+
+@serve(object.__dir__, type.__dir__)
+def serve_object_dir(f: TraceFrame, obj: Any, /) -> Any:
+    return f.world.attributes.plain_names_of(opened(obj))
+
+
+# ---- slots and other attributes that a class has descriptors of C for
+
+WRITES_SLOT = "writes a slot, if the class of the instance has it by this name"
+
+
+@serve(types.MemberDescriptorType.__set__, looks=Looks.CLASS, why=WRITES_SLOT)
+def serve_slot_set(f: TraceFrame, member: Any, obj: Any, value: Any, /) -> Any:
+    return serve_object_setattr(f, obj, name_of_slot(f, opened(member), opened(obj)), value)
+
+
+@serve(types.MemberDescriptorType.__delete__, looks=Looks.CLASS, why=WRITES_SLOT)
+def serve_slot_delete(f: TraceFrame, member: Any, obj: Any, /) -> Any:
+    return serve_object_delattr(f, obj, name_of_slot(f, opened(member), opened(obj)))
+
+
+def name_of_slot(f: TraceFrame, member: Any, obj: Any) -> str:
+    if f.world.classes.attribute(type(obj), member.__name__) is not member:
+        refuse(breaks.UNKNOWN_NATIVE, f"slot {member.__name__}, which a {type(obj).__qualname__} has not")
+    return member.__name__
+
+
+@serve(types.GetSetDescriptorType.__get__, types.MemberDescriptorType.__get__)
+def serve_descriptor_get(f: TraceFrame, descriptor: Any, instance: Any, owner: Any = None, /) -> Any:
+    """The attribute as `object.__getattribute__` finds it, if it would find it by this descriptor."""
+    descriptor, obj = opened(descriptor), opened(instance)
+    if obj is not None and not isinstance(obj, descriptor.__objclass__):
+        return _frame.native(descriptor.__get__, obj)  # which raises
+    if f.world.classes.attribute(type(obj), descriptor.__name__) is not descriptor:
+        return f.world.calls.native(f, type(descriptor).__get__, [descriptor, obj, owner], None)
+    if isinstance(obj, type):
+        return f.world.classes.load_getset(obj, descriptor.__name__)
+    return serve_object_getattribute(f, obj, descriptor.__name__)

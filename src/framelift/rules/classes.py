@@ -14,7 +14,7 @@ from framelift.interpreter.calls import maker_of_class
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame
-from framelift.trace.type_facts import IMMUTABLE_TYPE
+from framelift.trace.type_rules import IMMUTABLE_TYPE
 
 
 @serve(builtins.type, looks=Looks.SHALLOW, why="tells a class, or makes one")

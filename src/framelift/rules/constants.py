@@ -18,10 +18,10 @@ from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
-from framelift.trace.decimals import context_text
 from framelift.trace.materialize import Seen
 from framelift.trace.type_rules import Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
+from framelift.trace.writes import context_text
 
 MANY_NUMBERS = 32
 """So many numbers may be symbols: what torch does with them takes long, and more of them are data."""
@@ -49,8 +49,7 @@ def wrap_singleton(world: TraceWorld, value: Any, source: Source) -> Any:
 
 def wrap_by_identity(world: TraceWorld, value: Any, source: Source) -> Any:
     """Itself, guarded by identity, and known to be from outside."""
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.IS, value)
+    wrap_singleton(world, value, source)
     return world.inputs.know(value, value, world.inputs.root.constant(value, str(source)))
 
 
@@ -100,7 +99,6 @@ type_rule(
 )
 if sys.version_info >= (3, 12):  # until then, instances of classes in Python
     type_rule(
-        *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.TypeAliasType),
-        wrap=wrap_by_identity,
+        *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.TypeAliasType), wrap=wrap_by_identity
     )
 type_rule(*weakref.ProxyTypes, wrap=wrap_proxy)

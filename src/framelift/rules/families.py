@@ -13,18 +13,17 @@ from typing import Any
 
 import torch
 
-import framelift.rules.mappings
-import framelift.rules.sequences
-import framelift.rules.sets  # noqa: F401 (these three fill SUBCLASSES)
+import framelift.rules.sequences  # noqa: F401 (fills SUBCLASSES)
 from framelift.core.weakly import HEAP_TYPE
 from framelift.interpreter.lookups import is_ours
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_hashed_oddly
 from framelift.rules.containers import SUBCLASSES, materialize_referents, with_special_methods
-from framelift.rules.exceptions import materialize_exception, rebuild_exception
 from framelift.rules.instances import (
     ATOMIC_BASES,
+    materialize_exception,
     materialize_namespace,
     rebuild_atom,
+    rebuild_exception,
     rebuild_instance,
     rebuild_reduced,
     wrap_fixed_instance,
@@ -32,8 +31,13 @@ from framelift.rules.instances import (
     wrap_module,
 )
 from framelift.rules.tensors import wrap_tensor
-from framelift.trace.type_facts import NOT_INSTANTIABLE, is_hashed_oddly, is_iterator, is_ordinary
-from framelift.trace.type_rules import type_family
+from framelift.trace.type_rules import (
+    NOT_INSTANTIABLE,
+    is_hashed_oddly,
+    is_iterator,
+    is_ordinary,
+    type_family,
+)
 
 ALIASES: Any = vars(typing)["_BaseGenericAlias"]
 """Such as `Optional[int]`: `typing` makes each once, and keeps it."""
@@ -81,11 +85,8 @@ type_family(is_plain_module, wrap=wrap_module)
 type_family(derived_from(types.ModuleType), rebuild=None)
 type_family(is_ours, rebuild=None)
 type_family(derived_from(torch.Tensor), wrap=wrap_tensor)
-type_family(
-    derived_from(BaseException),
-    materialize=with_special_methods(materialize_exception),
-    rebuild=rebuild_exception,
-)
+materialize_derived = with_special_methods(materialize_exception)
+type_family(derived_from(BaseException), materialize=materialize_derived, rebuild=rebuild_exception)
 type_family(is_sealed, wrap=wrap_by_identity)
 for _base, _facets in SUBCLASSES.items():
     type_family(derived_from(_base), **_facets)

@@ -14,11 +14,11 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.calls import builtin_method
 from framelift.interpreter.generators import Suspended
-from framelift.regions.instance_state import write_state
+from framelift.interpreter.lookups import contents_of
+from framelift.regions.rebuild import write_state
 from framelift.rules.constants import wrap_by_identity
 from framelift.trace.materialize import Seen
-from framelift.trace.type_facts import BUILTINS
-from framelift.trace.type_rules import Rebuilder, type_rule
+from framelift.trace.type_rules import BUILTINS, Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
 
 
@@ -74,10 +74,7 @@ def wrap_cell(world: TraceWorld, value: Any, source: Source) -> Any:
 
 def rebuild_cell(r: Rebuilder, value: types.CellType) -> str:
     name = r.variable(f"{r.constant(types.CellType)}()", value)
-    try:
-        contents = value.cell_contents
-    except ValueError:
-        return name
+    contents = contents_of(value)
     if contents is not UNSET:
         r.fill(value, lambda: r.say(f"{name}.cell_contents = {r.expression(contents)}"))
     return name
@@ -122,9 +119,7 @@ def rebuild_builtin_method(r: Rebuilder, value: Any) -> str:
         found = value.__objclass__.__dict__[value.__name__]
     else:
         found = builtin_method(value)
-    if hasattr(type(value.__self__), value.__name__) and found is getattr(
-        type(value.__self__), value.__name__
-    ):
+    if found is getattr(type(value.__self__), value.__name__, None):
         return r.variable(f"{this}.{value.__name__}")
     if type(found) in (types.MethodDescriptorType, types.WrapperDescriptorType):
         # had past a class that overrides it, by `super()` say
@@ -196,11 +191,7 @@ type_rule(types.MethodType, wrap=wrap_method, materialize=materialize_method, re
 type_rule(*BUILTINS, types.MethodWrapperType, wrap=wrap_builtin)
 type_rule(types.BuiltinFunctionType, types.MethodWrapperType, rebuild=rebuild_builtin_method)
 type_rule(property, wrap=wrap_by_identity, rebuild=rebuild_property)
-type_rule(
-    *(classmethod, staticmethod),
-    wrap=wrap_by_identity,
-    materialize=materialize_wrapped,
-    rebuild=rebuild_wrapped,
-)
+type_rule(classmethod, staticmethod, wrap=wrap_by_identity)
+type_rule(classmethod, staticmethod, materialize=materialize_wrapped, rebuild=rebuild_wrapped)
 type_rule(functools.partial, wrap=wrap_partial, materialize=materialize_partial, rebuild=rebuild_partial)
 type_rule(types.GenericAlias, wrap=wrap_by_identity, rebuild=rebuild_generic_alias)

@@ -1,4 +1,4 @@
-"""Instances of classes, modules, and objects that C makes again by the reduce protocol."""
+"""Instances of classes, modules, exceptions, and objects that C makes again by the reduce protocol."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.weakly import HEAP_TYPE
 from framelift.guards.hashing import may_be_called_again
-from framelift.guards.kinds import Access, Check
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
-from framelift.regions.instance_state import write_state
-from framelift.rules.constants import rebuild_constant, wrap_by_identity
+from framelift.interpreter.frame_objects import traceback_of
+from framelift.regions.rebuild import write_state
+from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
 from framelift.trace.materialize import Seen
+from framelift.trace.shadows import View
 from framelift.trace.type_rules import Rebuilder, type_rule
-from framelift.trace.views import View
 from framelift.trace.world import TraceWorld
 
 ATOMIC_BASES = (int, float, complex, str, bytes)
@@ -37,16 +38,14 @@ def wrap_instance(world: TraceWorld, value: Any, source: Source) -> Any:
 
 def wrap_fixed_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """A constant with attributes: an enum's member, a number or text of a user's class, an operator."""
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.IS, value)
+    wrap_singleton(world, value, source)
     fixed = world.inputs.root.constant(value, str(source))
     world.attributes.views[id(value)] = View(fixed, value)
     return world.inputs.know(value, value, fixed)
 
 
 def wrap_module(world: TraceWorld, value: Any, source: Source) -> Any:
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.IS, value)
+    wrap_singleton(world, value, source)
     fixed = world.inputs.root.constant(value, value.__name__)
     world.guards.add(fixed, Check.TYPE, type(value))
     world.attributes.views[id(value)] = world.scopes.view(vars(value))
@@ -127,10 +126,61 @@ def rebuild_weak_reference(r: Rebuilder, value: weakref.ref[Any]) -> str:
 
 type_rule(types.ModuleType, wrap=wrap_module, rebuild=rebuild_constant)
 type_rule(types.SimpleNamespace, materialize=materialize_namespace)
-type_rule(
-    *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
-    wrap=wrap_by_identity,
-    rebuild=rebuild_reduced,
-)
+GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
+type_rule(*GETTERS, wrap=wrap_by_identity, rebuild=rebuild_reduced)
 type_rule(io.StringIO, io.BytesIO, rebuild=rebuild_stream)
 type_rule(weakref.ref, rebuild=rebuild_weak_reference)
+
+
+# ---- exceptions
+
+
+def materialize_exception(world: TraceWorld, value: BaseException, seen: Seen) -> Any:
+    world.materialize.guard_special_methods(value, type(value))
+    world.errors.looking_at(value)
+    world.materialize.value(value.args, seen)
+    return value
+
+
+def rebuild_exception(r: Rebuilder, value: BaseException) -> str:
+    r.world.errors.looking_at(value)
+    base = builtin_base(type(value))
+    args = value.args
+    if isinstance(value, BaseExceptionGroup):
+        args = (value.message, list(value.exceptions))  # the arguments may have changed since
+    name = r.variable(f"{r.constant(base)}.__new__({r.listed((type(value), *args))})", value)
+    if args is not value.args or base is MemoryError:  # whose `__new__` does not look at them
+        r.fill(value, lambda: r.say(f"{name}.args = {r.tuple_of(value.args)}"))
+    r.fill(value, lambda: fill_exception(r, name, value))
+    return name
+
+
+def fill_exception(r: Rebuilder, name: str, value: BaseException) -> None:
+    for base in type(value).__mro__:
+        if base is object or base.__flags__ & HEAP_TYPE:
+            continue
+        for attribute, member in vars(base).items():  # such as StopIteration.value
+            if type(member) is types.MemberDescriptorType and not attribute.startswith("__"):
+                held = member.__get__(value)
+                if held is not None and is_writable(member, value):
+                    r.say(f"{name}.{attribute} = {r.expression(held)}")
+    for attribute in ("__cause__", "__context__"):
+        if getattr(value, attribute) is not None:
+            r.say(f"{name}.{attribute} = {r.expression(getattr(value, attribute))}")
+    if traceback_of(value) is not None:
+        # of the interpreter's making, and without the variables of its frames
+        r.say(f"{name}.__traceback__ = {r.constant(traceback_of(value))}")
+    if value.__suppress_context__ is not (value.__cause__ is not None):
+        r.say(f"{name}.__suppress_context__ = {value.__suppress_context__}")
+    write_state(r, name, value)
+
+
+def is_writable(member: Any, value: Any) -> bool:
+    try:
+        member.__set__(value, member.__get__(value))
+    except AttributeError:
+        return False
+    return True
+
+
+type_rule(BaseException, materialize=materialize_exception)

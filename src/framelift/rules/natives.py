@@ -29,39 +29,31 @@ deque, OrderedDict, defaultdict = collections.deque, collections.OrderedDict, co
 
 # ---- what stores or hands on what it is given
 
-STORES = "stores or hands on what it is given"
-rule(types.CellType, looks=Looks.MOVES, first=0, why=STORES)
-rule(
+moves = functools.partial(rule, looks=Looks.MOVES, why="stores or hands on what it is given")
+moves(types.CellType, first=0)
+moves(
     *(list.clear, list.copy, list.reverse, list.__len__, list.__iter__, tuple.__len__, tuple.__iter__),
     *(dict.popitem, dict.keys, dict.values, dict.items, dict.copy, dict.clear, dict.__len__, dict.__iter__),
     *(OrderedDict.keys, OrderedDict.values, OrderedDict.items),
     *(deque.append, deque.appendleft, deque.pop, deque.popleft),
     *(functools._lru_cache_wrapper.__copy__, functools._lru_cache_wrapper.__deepcopy__),
     *(functools.partial, types.MethodType, object.__init__, BaseException.__init__),
-    looks=Looks.MOVES,
     first=1,
-    why=STORES,
 )
-rule(
+moves(
     *(list.insert, list.pop, list.__setitem__, list.__getitem__, list.__delitem__, tuple.__getitem__),
     *(dict.setdefault, dict.pop, dict.__setitem__, dict.__getitem__, dict.__contains__, dict.__delitem__),
     *(OrderedDict.__setitem__, OrderedDict.setdefault, OrderedDict.pop, OrderedDict.move_to_end),
     *(deque.insert, deque.rotate, BaseException.with_traceback),
-    looks=Looks.MOVES,
     first=2,
-    why=STORES,
 )
-rule(property, looks=Looks.MOVES, first=4, why=STORES)
+moves(property, first=4)
 
 # ---- what takes a mapping, or an iterable of pairs
 
-rule(dict, OrderedDict, looks=Looks.PAIRS, first=0, why="takes keys and values")
-rule(
-    *(dict.update, dict.__init__, dict.__ior__, OrderedDict.update, defaultdict),
-    looks=Looks.PAIRS,
-    first=1,
-    why="takes keys and values",
-)
+takes_pairs = functools.partial(rule, looks=Looks.PAIRS, why="takes keys and values")
+takes_pairs(dict, OrderedDict, first=0)
+takes_pairs(dict.update, dict.__init__, dict.__ior__, OrderedDict.update, defaultdict, first=1)
 
 # ---- what goes over elements without looking at them
 
@@ -79,50 +71,36 @@ rule(
 
 # ---- pure builtins
 
-PURE = "a pure builtin"
-rule(
+pure = functools.partial(rule, looks=Looks.DEEP, why="a pure builtin")
+pure(
     *(bin, chr, complex, divmod, hex, issubclass, memoryview, oct, ord, pow, range, round, slice),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
     *(decimal.Decimal, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
     *(itertools.count, itertools.tee, operator.attrgetter, operator.methodcaller, operator.itemgetter),
     *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.Size, torch.finfo, torch.iinfo),
-    looks=Looks.DEEP,
-    why=PURE,
 )
 if hasattr(os.path, "_path_normpath"):
-    rule(os.path._path_normpath, looks=Looks.DEEP, why=PURE)
-rule(json.scanner.make_scanner, looks=Looks.DEEP, reads_attributes=True, why=PURE)
+    pure(os.path._path_normpath)
+pure(json.scanner.make_scanner, reads_attributes=True)
 
-rule(sorted, looks=Looks.DEEP, calls_back=True, iterates=True, drains=(0,), orderless=True, why=PURE)
+pure(sorted, calls_back=True, iterates=True, drains=(0,), orderless=True)
 rule(list.sort, calls_back=True, iterates=True)
-rule(min, looks=Looks.DEEP, calls_back=True, iterates=True, drains_alone=True, on_symbols=min, why=PURE)
-rule(max, looks=Looks.DEEP, calls_back=True, iterates=True, drains_alone=True, on_symbols=max, why=PURE)
-rule(
-    *(map, functools.cmp_to_key, itertools.accumulate, itertools.starmap),
-    *(itertools.takewhile, itertools.dropwhile),
-    looks=Looks.DEEP,
-    calls_back=True,
-    iterates=True,
-    why=PURE,
-)
-rule(
-    *(filter, itertools.filterfalse),
-    looks=Looks.DEEP,
-    calls_back=True,
-    iterates=True,
-    drains_unfiltered=True,
-    why=PURE,
-)
-rule(functools.reduce, looks=Looks.DEEP, calls_back=True, iterates=True, drains=(1,), why=PURE)
-rule(itertools.groupby, looks=Looks.DEEP, calls_back=True, iterates=True, drains=(0,), why=PURE)
-rule(itertools.compress, looks=Looks.DEEP, drains=(0, 1), why=PURE)
-rule(any, all, looks=Looks.DEEP, iterates=True, drains=(0,), why=PURE)
-rule(sum, looks=Looks.DEEP, iterates=True, drains=(0,), on_symbols=sum, why=PURE)
-rule(bytes, bytearray, looks=Looks.DEEP, drains=(0,), why=PURE)
+pure(min, calls_back=True, iterates=True, drains_alone=True, on_symbols=min)
+pure(max, calls_back=True, iterates=True, drains_alone=True, on_symbols=max)
+pure(map, functools.cmp_to_key, calls_back=True, iterates=True)
+pure(itertools.accumulate, itertools.starmap, calls_back=True, iterates=True)
+pure(itertools.takewhile, itertools.dropwhile, calls_back=True, iterates=True)
+pure(filter, itertools.filterfalse, calls_back=True, iterates=True, drains_unfiltered=True)
+pure(functools.reduce, calls_back=True, iterates=True, drains=(1,))
+pure(itertools.groupby, calls_back=True, iterates=True, drains=(0,))
+pure(itertools.compress, drains=(0, 1))
+pure(any, all, iterates=True, drains=(0,))
+pure(sum, iterates=True, drains=(0,), on_symbols=sum)
+pure(bytes, bytearray, drains=(0,))
 
-rule(int, looks=Looks.DEEP, on_symbols=torch.sym_int, why=PURE)
-rule(float, looks=Looks.DEEP, on_symbols=torch.sym_float, why=PURE)
-rule(repr, str, format, ascii, looks=Looks.DEEP, shows_text=True, why=PURE)
+pure(int, on_symbols=torch.sym_int)
+pure(float, on_symbols=torch.sym_float)
+pure(repr, str, format, ascii, shows_text=True)
 rule(str.join, drains=(1,), iterates=True, formats=True)
 rule(bytes.join, drains=(1,), iterates=True)
 rule(str.format_map, str.__mod__, formats=True)
@@ -148,8 +126,8 @@ rule(
 
 # ---- sets, whose order depends on all that was ever done to them
 
-rule(set, frozenset, looks=Looks.DEEP, iterates=True, drains=(0,), hashes=True, why=PURE)
-rule(dict.fromkeys, looks=Looks.DEEP, drains=(0,), hashes=True, why=PURE)
+pure(set, frozenset, iterates=True, drains=(0,), hashes=True)
+pure(dict.fromkeys, drains=(0,), hashes=True)
 rule(set.add, changes="add")
 rule(set.pop, changes="pop")
 for _name in ("discard", "remove", "clear"):
@@ -234,9 +212,7 @@ functions_of("_warnings", refused=breaks.EFFECT, why="shows or raises warnings")
 
 # ---- modules of Python functions that are not interpreted
 
-python_functions_of(
-    *("re", "sre_compile", "sre_parse", "typing", "_strptime"), why="pure, with a cache of its own"
-)
+python_functions_of("re", "sre_compile", "sre_parse", "typing", "_strptime", why="pure, with its own cache")
 python_functions_of(*policy.EFFECTS, refused=breaks.EFFECT)
 python_functions_of(
     *(generators.__name__, coroutines.__name__),

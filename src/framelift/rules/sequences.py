@@ -207,22 +207,11 @@ def rebuild_slice(r: Rebuilder, value: slice) -> str:
     return r.variable(f"{r.constant(slice)}({r.listed((value.start, value.stop, value.step))})")
 
 
-container_rule(tuple, shadow=shadow_tuple, materialize=materialize_tuple, rebuild=rebuild_tuple)
+container_rule(tuple, shadow_tuple, rebuild_tuple, materialize=materialize_tuple)
+container_rule(list, shadow_list, rebuild_list, sequence_changes, materialize=materialize_list, fillable=True)
 container_rule(
-    list,
-    shadow=shadow_list,
-    changes=sequence_changes,
-    materialize=materialize_list,
-    rebuild=rebuild_list,
-    fillable=True,
+    collections.deque, shadow_deque, rebuild_container, sequence_changes, materialize=materialize_deque
 )
-container_rule(
-    collections.deque,
-    shadow=shadow_deque,
-    changes=sequence_changes,
-    materialize=materialize_deque,
-    rebuild=rebuild_container,
-)
-container_rule(bytearray, shadow=shadow_bytes, changes=sequence_changes, rebuild=rebuild_bytearray)
+container_rule(bytearray, shadow_bytes, rebuild_bytearray, sequence_changes)
 type_rule(memoryview, rebuild=rebuild_memoryview)
 type_rule(slice, wrap=wrap_slice, materialize=materialize_slice, rebuild=rebuild_slice)

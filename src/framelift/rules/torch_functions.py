@@ -19,10 +19,62 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.rules.torch_modules import NO_EFFECT, QUESTION
-from framelift.trace.callable_rules import Looks, serve
+from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
 from framelift.trace.machine import TraceFrame, interpreted
-from framelift.trace.views import DELETED
+from framelift.trace.shadows import DELETED
+
+QUESTION = "asks about torch's state, which every entry guards"
+questions = functools.partial(rule, looks=Looks.DEEP, why=QUESTION)
+questions(
+    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
+    *(torch.is_autocast_enabled, torch.is_autocast_cpu_enabled, torch.is_autocast_cache_enabled),
+    *(torch.get_autocast_dtype, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
+    *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
+    *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
+    *(torch._C._is_torch_function_enabled, torch._C._is_torch_function_all_disabled),
+    *(torch._C._is_any_autocast_enabled, torch._C._is_autocast_available, torch._C._has_mkldnn),
+    *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
+    *(torch._C._get_sdp_priority_order, torch._C._get_flash_sdp_enabled, torch._C._get_math_sdp_enabled),
+    *(torch._C._get_mem_efficient_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled),
+    *(torch._C._is_multithreading_enabled, torch._C._is_view_replay_enabled),
+    torch._C._get_privateuse1_backend_name,
+)
+rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the graph holds")
+
+NO_EFFECT = "a function of torch's own Python that has no effect"
+rule(
+    *(torch.is_storage, torch.typename, torch.get_float32_matmul_precision, torch.is_warn_always_enabled),
+    *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled, torch.sym_sum),
+    looks=Looks.DEEP,
+    why=NO_EFFECT,
+)
+for _fn in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not):
+    rule(_fn, looks=Looks.DEEP, on_symbols=_fn, why=NO_EFFECT)
+
+functions_of(
+    *("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse"),
+    looks=Looks.RECORDED,
+    why="a torch operator",
+)
+python_functions_of(
+    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch.overrides", "torch._VF"),
+    *("torch._jit_internal", "torch.autograd.grad_mode", "torch.amp.autocast_mode", "torch.backends"),
+    *("torch._C", "torch._lowrank", "torch.nn._reduction", "torch._prims_common", "torch.utils._device"),
+    *("torch.jit", "torch.compiler", "torch.nn.parameter", "torch.cuda.amp.autocast_mode", "torch.signal"),
+    *("torch.special", "torch.linalg", "torch.fft", "torch.nn.grad", "torch.nested", "torch.masked"),
+    *("torch.return_types", "torch._linalg_utils", "torch._ops", "torch._library"),
+    "torch.distributed.tensor.placement_types",
+    classes=True,
+    why="torch's functional API, or a question; the recorder sees what it does",
+)
+DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
+python_functions_of(*DEVICES, refused=breaks.EFFECT)
+python_functions_of(
+    "torch.nn.parallel.distributed", refused=breaks.EFFECT, why="makes ready for the reduction of gradients"
+)
+python_functions_of("torch.distributed.fsdp", refused=breaks.EFFECT, why="gathers parameters, and frees them")
+python_functions_of("torch.distributed", refused=breaks.DISTRIBUTED)
+
 
 # ---- torch's questions
 
@@ -121,12 +173,7 @@ def serve_module_getattr(f: TraceFrame, module: Any, /, name: Any) -> Any:
 
 
 HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
-GLOBAL_HOOKS = (
-    "_global_backward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-)
+GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 
 @serve(torch.nn.Module._wrapped_call_impl)
@@ -173,8 +220,7 @@ _frame.set_decision(deep_copy.__code__, _frame.SKIP, _frame.INTERPRET)
 
 @serve(torch.Tensor.__deepcopy__)
 def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
-    world: Any = f.world
-    tensor = opened(source)
+    tensor, world = opened(source), f.world
     if not world.attributes.load(tensor, "is_leaf"):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
@@ -187,26 +233,22 @@ def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
 
 @serve(torch.Tensor.set_)
 def serve_set(f: TraceFrame, tensor: Any, source: Any, /) -> Any:
-    world: Any = f.world
     if not isinstance(opened(source), torch.Tensor):
-        return world.calls.native(f, torch.Tensor.set_, [tensor, source], None)
-    return world.tensors.set_data(opened(tensor), opened(source))
+        return f.world.calls.native(f, torch.Tensor.set_, [tensor, source], None)
+    return f.world.tensors.set_data(opened(tensor), opened(source))
 
 
 @serve(torch.Tensor.resize_)
 def serve_resize(f: TraceFrame, tensor: Any, first: Any, /, *others: Any) -> Any:
-    world: Any = f.world
-    tensor, *sizes = world.materialize.for_torch([tensor, first, *others])
-    return world.recorder.reassignments.resize(
-        tensor, tuple(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
-    )
+    tensor, *sizes = f.world.materialize.for_torch([tensor, first, *others])
+    given = sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes
+    return f.world.recorder.reassignments.resize(tensor, tuple(given))
 
 
 @serve(torch.Tensor.resize_as_, torch.resize_as_)
 def serve_resize_as(f: TraceFrame, tensor: Any, template: Any, /) -> Any:
-    world: Any = f.world
-    tensor, template = world.materialize.for_torch([tensor, template])
-    return world.recorder.reassignments.resize(tensor, tuple(template.shape))
+    tensor, template = f.world.materialize.for_torch([tensor, template])
+    return f.world.recorder.reassignments.resize(tensor, tuple(template.shape))
 
 
 # ---- facts about symbols

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -17,12 +17,8 @@ from framelift.core.sentinels import MISSING
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE
-from framelift.trace.type_rules import ABSTRACT
-from framelift.trace.views import DELETED, View, own_dictionary
-
-native = _frame.native
-
+from framelift.trace.shadows import DELETED, View, own_dictionary
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
 
 SETTER = object.__setattr__
 
@@ -40,8 +36,7 @@ class AttributeWrites(Part):
             self.world.classes.attribute(cls, "__setattr__")
             if isinstance(obj, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
-            native(setattr, obj, name, value)
-            return None
+            return native(setattr, obj, name, value)
         if view is None:
             return self.store_fixed(obj, name, value)
         if issubclass(type(obj), (type, types.ModuleType)):
@@ -49,14 +44,11 @@ class AttributeWrites(Part):
                 refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
             if obj is builtins:  # every namespace that lacks a name looks there
                 refuse(breaks.EFFECT, f"{name!r} set in builtins")
-            view.write(name, value)
-            return None
+            return view.write(name, value)
         setter = self.world.classes.attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
-            self.world.calls.invoke(setter, obj, name, value)
-        else:
-            self.generic_store(view, obj, name, value)
-        return None
+            return self.world.calls.invoke(setter, obj, name, value)
+        return self.generic_store(view, obj, name, value)
 
     def store_fixed(self, obj: Any, name: str, value: Any) -> None:
         """An attribute of an outside function, class or descriptor: a metaclass may have its own way to set
@@ -67,18 +59,16 @@ class AttributeWrites(Part):
         value = opened(value)
         if self.takes_no_attribute(obj, name):
             native(setattr, obj, name, self.world.materialize.for_c(value))  # to be told so
-        if (
-            type(obj) is FunctionType
-            and type(value) is str
-            and opened(self.world.functions.attribute(obj, name)) == value
-        ):
+        texts = type(obj) is FunctionType and type(value) is str
+        if texts and opened(self.world.functions.attribute(obj, name)) == value:
             return None
         refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a {type(obj).__name__}")
 
     @acts_for_program
     def generic_store(self, view: View, obj: Any, name: str, value: Any) -> None:
         """`object.__setattr__` on an outside instance."""
-        found = self.world.classes.attribute(type(obj), name)
+        classes = self.world.classes
+        found = classes.attribute(type(obj), name)
         kind = type(found)
         if kind is property:
             if found.fset is None:
@@ -86,12 +76,8 @@ class AttributeWrites(Part):
             self.world.calls.invoke(found.fset, obj, value)
         elif kind is GetSetDescriptorType:
             refuse(breaks.ATTRIBUTE_WRITE, f"{name} set on an outside {type(obj).__name__}")
-        elif (
-            found is not MISSING
-            and kind is not MemberDescriptorType
-            and self.world.classes.describes(kind, "__set__")
-        ):
-            self.world.calls.invoke(kind.__set__, self.world.classes.descriptor(found, type(obj)), obj, value)
+        elif found is not MISSING and kind is not MemberDescriptorType and classes.describes(kind, "__set__"):
+            self.world.calls.invoke(kind.__set__, classes.descriptor(found, type(obj)), obj, value)
         elif kind is MemberDescriptorType or own_dictionary(obj) is not None:
             view.write(name, value)
         else:
@@ -101,25 +87,24 @@ class AttributeWrites(Part):
 
     def delete(self, obj: Any, name: str) -> None:
         obj = opened(obj)
-        view = self.world.attributes.views.get(id(obj))
+        world = self.world
+        view = world.attributes.views.get(id(obj))
         if type(obj) in ABSTRACT:
-            return self.world.abstract(obj).delete_attribute(obj, name)
+            return world.abstract(obj).delete_attribute(obj, name)
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return
-        deleter = (
-            self.world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
-        )
+        deleter = world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
         if type(deleter) is FunctionType:
-            self.world.calls.invoke(deleter, obj, name)
+            world.calls.invoke(deleter, obj, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
             if self.takes_no_attribute(obj, name):
                 native(delattr, obj, name)  # to be told so
             refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} deleted from a {type(obj).__name__}")
-        deleter = self.world.classes.attribute(type(obj), "__delattr__")
+        deleter = world.classes.attribute(type(obj), "__delattr__")
         if type(deleter) is FunctionType:
-            self.world.calls.invoke(deleter, obj, name)
+            world.calls.invoke(deleter, obj, name)
         else:
             self.generic_delete(view, obj, name)
 

@@ -14,19 +14,13 @@ import builtins
 import threading
 import types
 from collections.abc import Iterable
-from types import (
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-)
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -38,28 +32,16 @@ from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.shadows import slots_of
-from framelift.trace.type_facts import IMMUTABLE_TYPE
-from framelift.trace.type_rules import ABSTRACT, rule_of_type
-from framelift.trace.views import DELETED, View, own_dictionary
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
-
-native = _frame.native
-
+from framelift.trace.shadows import DELETED, GETATTRIBUTE, View, own_dictionary, slots_of
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
 
 CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 
-
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
-
 
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
-
 
 NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
 """Modules of operators, which keep what they were ever asked for."""
@@ -68,8 +50,7 @@ NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
 class Attributes(Part):
     """Reads attributes. What is set and deleted is in `AttributeWrites`."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.views: dict[int, View] = {}
         """id of an outside instance, module or class -> its view."""
 
@@ -77,45 +58,44 @@ class Attributes(Part):
         if type(obj) is Pending:
             obj = obj.open()
         view = self.views.get(id(obj))
+        world = self.world
         if view is not None:
             if issubclass(type(obj), type):
-                return self.world.classes.load(obj, name)
+                return world.classes.load(obj, name)
             if type(obj) is types.ModuleType:
                 return self.of_module(view, obj, name)
             return self.of_instance(view, obj, name)
         cls = type(obj)
         if cls is FakeTensor:
-            return self.world.tensors.attribute(obj, name)
+            return world.tensors.attribute(obj, name)
         if cls in ABSTRACT:
-            return self.world.abstract(obj).attribute(obj, name)
+            return world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
             return getattr(settled(obj), name)
         if cls is super:
             return self.of_super(obj, name)
         if issubclass(type(obj), type):
-            return self.world.classes.load(obj, name)
+            return world.classes.load(obj, name)
         if cls is MethodType and (name == "__doc__" or class_attribute(cls, name) is MISSING):
             return self.load(obj.__func__, name)  # as C does it, which asks the function itself
-        if cls is FunctionType and id(obj) not in self.world.functions.inside:
-            return self.world.functions.attribute(obj, name)
+        if cls is FunctionType and id(obj) not in world.functions.inside:
+            return world.functions.attribute(obj, name)
         if not cls.__flags__ & IMMUTABLE_TYPE:
-            found = self.world.classes.attribute(cls, name)
-            getattribute = self.world.classes.special_of_c(cls, "__getattribute__")
+            found = world.classes.attribute(cls, name)
+            getattribute = world.classes.special_of_c(cls, "__getattribute__")
             if type(getattribute) is not FunctionType:
                 if type(found) is property and self.is_interpreted_getter(cls, found.fget):
-                    return self.world.calls.invoke(
-                        found.fget, obj
-                    )  # not by C, to which symbols would be numbers
+                    return world.calls.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
-            self.world.classes.special_of_c(cls, "__getattr__")
-        if name == "__class__" and (is_ours(cls) or self.world.classes.attribute(cls, name) is CLASS):
-            return self.world.classes.class_of(obj)
-        if self.world.inputs.is_opaque(obj):
+            world.classes.special_of_c(cls, "__getattr__")
+        if name == "__class__" and (is_ours(cls) or world.classes.attribute(cls, name) is CLASS):
+            return world.classes.class_of(obj)
+        if world.inputs.is_opaque(obj):
             return self.of_opaque(obj, cls, name)
-        if id(obj) in self.world.errors.operator_errors:
-            self.world.errors.looking_at(obj)
-        if id(obj) in self.world.inputs.known and rule_of_type(cls).by_identity:
+        if id(obj) in world.errors.operator_errors:
+            world.errors.looking_at(obj)
+        if id(obj) in world.inputs.known and rule_of_type(cls).by_identity:
             return self.of_identical(obj, name)
         return native(getattr, obj, name)
 
@@ -128,13 +108,10 @@ class Attributes(Part):
                 return dict.get, obj
             obj = obj.open()
         cls = type(obj)
+        classes = self.world.classes
         if cls is FakeTensor:
             of = self.world.recorder.subclasses.class_of(obj)
-            found = (
-                self.world.classes.attribute(torch.Tensor, name)
-                if of in TENSORS
-                else self.world.classes.attribute(of, name)
-            )
+            found = classes.attribute(torch.Tensor if of in TENSORS else of, name)
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.world.tensors.attribute(obj, name)
@@ -144,21 +121,16 @@ class Attributes(Part):
             obj = settled(obj)
             cls = type(obj)
         if cls is not super and not issubclass(type(obj), type):
-            found = self.world.classes.attribute(cls, name)
-            if type(found) is FunctionType or (
-                type(found) is MethodDescriptorType and cls.__flags__ & IMMUTABLE_TYPE
-            ):
+            found = classes.attribute(cls, name)
+            builtin = type(found) is MethodDescriptorType
+            if type(found) is FunctionType or (builtin and cls.__flags__ & IMMUTABLE_TYPE):
                 view = self.views.get(id(obj))
                 if view is None:
                     own = own_dictionary(obj) if cls.__dictoffset__ else None
                     plain = own is None or name not in own
                 else:
                     plain = self.own(view, obj, name) is DELETED
-                builtin = type(found) is MethodDescriptorType
-                if plain and (
-                    builtin
-                    or self.world.classes.attribute(cls, "__getattribute__") is object.__getattribute__
-                ):
+                if plain and (builtin or classes.attribute(cls, "__getattribute__") is GETATTRIBUTE):
                     return found, obj
         return NULL, self.load(obj, name)
 
@@ -182,7 +154,8 @@ class Attributes(Part):
     def generic(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
         cls = type(obj)
-        found = self.world.classes.attribute(cls, name)
+        classes = self.world.classes
+        found = classes.attribute(cls, name)
         kind = type(found)
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
@@ -191,10 +164,8 @@ class Attributes(Part):
                 return self.slot(view, obj, found, name, hook)
             if kind is MemberDescriptorType or kind is GetSetDescriptorType:
                 return self.builtin(view, obj, name)
-            stores = self.world.classes.describes(kind, "__set__") or self.world.classes.describes(
-                kind, "__delete__"
-            )
-            if stores and self.world.classes.describes(kind, "__get__"):
+            stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
+            if stores and classes.describes(kind, "__get__"):
                 return self.got(kind.__get__, found, obj, cls)
         own = self.own(view, obj, name)
         if own is not DELETED:
@@ -226,13 +197,12 @@ class Attributes(Part):
                 raw = member.__get__(obj)
             except AttributeError:
                 raw = MISSING
+            guards = self.world.guards
             if raw is MISSING:
-                self.world.guards.add(view.source, Check.NO_SLOT, member)
+                guards.add(view.source, Check.NO_SLOT, member)
                 value = DELETED
             else:
-                value = view.values[name] = self.world.guards.found(
-                    view.source.child(Access.SLOT, member), raw
-                )
+                value = view.values[name] = guards.found(view.source.child(Access.SLOT, member), raw)
         if value is DELETED:
             return self.absent(obj, type(obj), name, hook)
         return value
@@ -288,20 +258,16 @@ class Attributes(Part):
         if kind is FunctionType:
             return found if obj is None else MethodType(found, obj)
         if kind is classmethod:
-            return (
-                MethodType(found.__func__, cls)
-                if type(found.__func__) is FunctionType
-                else found.__get__(obj, cls)
-            )
+            fn = found.__func__
+            return MethodType(fn, cls) if type(fn) is FunctionType else found.__get__(obj, cls)
         if kind is staticmethod:
             return found.__func__
-        if self.world.classes.describes(kind, "__get__"):
+        world = self.world
+        if world.classes.describes(kind, "__get__"):
             return self.got(kind.__get__, found, obj, cls)
-        if self.world.classes.is_made_for(cls, found):
+        if world.classes.is_made_for(cls, found):
             return found
-        return Pending(
-            self.world.inputs, self.world.inputs.root.constant(found, f"{cls.__qualname__}.{name}"), found
-        )
+        return Pending(world.inputs, world.inputs.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
     def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:
         """What a descriptor gives; those that C implements only bind."""
@@ -310,10 +276,7 @@ class Attributes(Part):
         given = native(getter, found, obj, cls)
         if given is not found or cls in self.world.created.classes:
             return given
-        return self.world.inputs.load(
-            found,
-            self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}"),
-        )
+        return self.world.classes.descriptor_input(found, cls)
 
     @acts_for_program
     def absent(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
@@ -383,31 +346,27 @@ class Attributes(Part):
         found = self.world.classes.attribute(cls, name)
         if found is MISSING and isinstance(obj, threading.local):
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of")
-        own = own_dictionary(obj)
+        own, source, guards = own_dictionary(obj), self.world.inputs.known[id(obj)].source, self.world.guards
         if found is MISSING and own is not None and id(obj) not in self.world.runtime_calls.twins:
-            source = self.world.inputs.known[id(obj)].source
             if name in own:
-                return self.world.guards.found(source.child(Access.ATTR, name), own[name])
-            self.world.guards.add(source, Check.NO_ATTR, name)
+                return guards.found(source.child(Access.ATTR, name), own[name])
+            guards.add(source, Check.NO_ATTR, name)
         if found is MISSING and self.answers_in_c(obj, name):
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
-        if type(found) in STATE_OF_C and isinstance(obj, BaseException):
-            source = self.world.inputs.known[id(obj)].source
-            return self.world.guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
-        if name in rule_of_type(cls).guarded_state:
-            source = self.world.inputs.known[id(obj)].source
-            if source.is_drawn:  # the same for each that the region makes
-                return native(getattr, obj, name)
-            return self.world.guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        of_exception = type(found) in STATE_OF_C and isinstance(obj, BaseException)
+        guarded = name in rule_of_type(cls).guarded_state
+        if of_exception or (guarded and not source.is_drawn):
+            return guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+        if guarded:  # the same for each that the region makes
+            return native(getattr, obj, name)
         if type(found) in UNGUARDED_STATE:
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
 
     def answers_in_c(self, obj: Any, name: str) -> bool:
         """Whether code of C's has something for a name that the class does not show."""
-        getattribute, fallback = (
-            self.world.classes.attribute(type(obj), n) for n in ("__getattribute__", "__getattr__")
-        )
+        classes, cls = self.world.classes, type(obj)
+        getattribute, fallback = (classes.attribute(cls, n) for n in ("__getattribute__", "__getattr__"))
         if type(getattribute) is FunctionType:
             return False
         try:

@@ -143,14 +143,10 @@ def state_of(value: Any) -> list[Any]:
 def effects(world: TraceWorld) -> list[Any]:
     """What would be written to the outside, by the identity of what is written."""
     changes = [change for change in map(change_of, list(world.containers.shadows.values())) if change]
-    found: list[Any] = [
-        (
-            id(change.shadow),
-            [(method, *map(id, given)) for method, given in change.calls],
-            named(change.attributes),
-        )
-        for change in changes
-    ]
+    found: list[Any] = []
+    for change in changes:
+        calls = [(method, *map(id, given)) for method, given in change.calls]
+        found.append((id(change.shadow), calls, named(change.attributes)))
     found += [(id(blind), len(blind.calls)) for blind in world.containers.blind.values()]
     views = (*world.attributes.views.values(), *world.scopes.views.values())
     found += [(id(view), named(written)) for view in views if (written := view.changes())]

@@ -128,7 +128,6 @@ MODULES: dict[str, Facets] = {}
 PYTHON_MODULES: list[tuple[tuple[str, ...], Facets]] = []
 """Modules of Python functions that are not interpreted, with all below them; the first that fits counts."""
 
-
 PYTHON_CLASSES: set[str] = set()
 """Those of them whose classes may be instantiated: their methods see what they are given."""
 
@@ -284,9 +283,7 @@ def judge_class(cls: type) -> CallableRule:
             may_be_made = policy.within(cls.__module__, tuple(PYTHON_CLASSES))
             return CallableRule(why="a class whose methods run as they are") if may_be_made else refusal(cls)
         if made_without_a_look(cls):
-            return CallableRule(
-                looks=Looks.MOVES, why="a Python class: its methods come back through the hook"
-            )
+            return CallableRule(looks=Looks.MOVES, why="a Python class: the hook sees its methods")
     if issubclass(cls, BaseException):
         looks = Looks.DEEP if issubclass(cls, LOOKING_EXCEPTIONS) else Looks.MOVES
         return CallableRule(looks=looks, why="an exception")

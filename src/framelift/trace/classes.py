@@ -5,15 +5,12 @@ from __future__ import annotations
 import abc
 import types
 import typing
-from types import (
-    FunctionType,
-    MethodType,
-)
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, MethodType
+from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
@@ -22,27 +19,19 @@ from framelift.guards.guard import ClassGuard
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.functions import CONSTANTS
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE, is_ordinary
-from framelift.trace.type_rules import ABSTRACT
-from framelift.trace.views import DELETED
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
+from framelift.trace.scopes import CONSTANTS
+from framelift.trace.shadows import DELETED
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
-
-native = _frame.native
 
 
 class Classes(Part):
     """Lookups in classes from outside. Each is a guard: `(class, name) -> the object found`."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
 
@@ -80,10 +69,11 @@ class Classes(Part):
         """What a class has found, as its own methods may look at it: wrapped, if it is from outside."""
         if not is_ordinary(type(found)) or self.is_made_for(cls, found):
             return found
-        return self.world.inputs.load(
-            found,
-            self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}"),
-        )
+        return self.descriptor_input(found, cls)
+
+    def descriptor_input(self, found: Any, cls: type) -> Any:
+        place = self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
+        return self.world.inputs.load(found, place)
 
     def special_of_c(self, cls: type, name: str) -> Any:
         """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:
@@ -113,11 +103,9 @@ class Classes(Part):
 
     def is_made_for(self, cls: type, found: Any) -> bool:
         """Whether the trace has made the class that has what was found: a base of it may be from outside."""
-        return cls in self.world.created.classes and any(
-            found is own
-            for base in cls.__mro__
-            if base in self.world.created.classes
-            for own in vars(base).values()
+        created = self.world.created
+        return cls in created.classes and any(
+            found is own for base in cls.__mro__ if base in created.classes for own in vars(base).values()
         )
 
     def load(self, cls: type, name: str) -> Any:
@@ -215,7 +203,6 @@ class Classes(Part):
 
 
 PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, str, type(None)}
-
 
 PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 """What a class may have under a name for `hasattr` to run no code of the program's."""

@@ -6,12 +6,12 @@ import collections
 import gc
 import operator
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -20,26 +20,14 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.shadows import Blind, Shadow
-from framelift.trace.type_facts import IMMUTABLE_TYPE, is_iterator
-from framelift.trace.type_rules import ABSTRACT
-from framelift.trace.views import DELETED
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
-
-native = _frame.native
-
+from framelift.trace.shadows import DELETED, Blind, Shadow
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_iterator
 
 SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, collections.deque})
 
-
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 
-
 KEYS = frozenset({str, int, bytes, bool, type(None)})
-
 
 COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
 """Containers whose items are numbered."""
@@ -48,8 +36,7 @@ COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
 class Containers(Part):
     """Reads and writes items, and iterates. An outside container that is only added to is not opened."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.shadows: dict[int, Shadow] = {}
         """id of a shadow -> its record."""
         self.blind: dict[int, Blind] = {}
@@ -127,20 +114,17 @@ class Containers(Part):
 
     def index(self, container: Any, key: Any) -> Any:
         """What a container is asked for: one that counts does not hash it."""
-        return (
-            self.world.materialize.for_c(key)
-            if issubclass(type(container), COUNTING)
-            else self.world.identity.key(key)
-        )
+        world = self.world
+        counts = issubclass(type(container), COUNTING)
+        return world.materialize.for_c(key) if counts else world.identity.key(key)
 
     def store(self, container: Any, key: Any, value: Any) -> None:
         container = opened(container)
         cls = type(container)
+        materialize = self.world.materialize
         if cls is FakeTensor:
             self.world.recorder.call(
-                operator.setitem,
-                (container, self.world.tensors.index(key), self.world.materialize.for_torch(value)),
-                {},
+                operator.setitem, (container, self.world.tensors.index(key), materialize.for_torch(value)), {}
             )
             return
         if cls in ABSTRACT:
@@ -152,8 +136,8 @@ class Containers(Part):
             return
         key = self.index(container, key)
         if type(key) is slice:
-            value = self.world.materialize.shallow(value)
-        native(operator.setitem, self.world.materialize.shallow(container), key, value)
+            value = materialize.shallow(value)
+        native(operator.setitem, materialize.shallow(container), key, value)
 
     def delete(self, container: Any, key: Any) -> None:
         container = opened(container)

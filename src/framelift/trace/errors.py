@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import CodeType, TracebackType
-from typing import TYPE_CHECKING
 
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -13,15 +12,11 @@ from framelift.graph.recorder import Recorder
 from framelift.trace import faults
 from framelift.trace.part import Part
 
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
-
 
 class Errors(Part):
     """Decides what the program's handlers may see of an exception."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.broken: Break | None = None
         """What ends the trace."""
         self.lost = False

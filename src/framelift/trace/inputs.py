@@ -4,26 +4,26 @@
 to use: a constant itself, guarded by value; a tensor's fake, now a graph input; a builtin
 container's shadow; a function, class or module itself, guarded by identity; any other instance
 itself, guarded by type, its attributes being read through a view. The same outside object met twice
-is one object, and that it is the same is guarded too.
+is one object, and that it is the same is guarded too. `Guards` has the facts that the trace relies on.
 """
 
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
 
+from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import Dim
+from framelift.guards.guard import Guard
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Root, Source
+from framelift.interpreter.pending import Pending
 from framelift.trace.dynamism import Dynamism
 from framelift.trace.part import Part
 from framelift.trace.type_rules import rule_of_type
-
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
 
 
 class Known:
@@ -40,8 +40,7 @@ class Known:
 class Inputs(Part):
     """The outside objects that a trace has opened."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.root = Root()
         self.known: dict[int, Known] = {}
         self.stand_ins: dict[int, Known] = {}
@@ -122,3 +121,37 @@ class Inputs(Part):
         if id(value) not in self.known:  # a plain tensor that shares the data of one with a class of its own
             value = next(tensor for known, tensor, _ in self.world.recorder.inputs.entries if known is node)
         return self.known[id(value)].source
+
+
+class Guards(Part):
+    """Collects guards as values are looked at. A fact is added once, with the line that needed it first."""
+
+    def start(self) -> None:
+        self.facts: dict[Any, Guard] = {}
+        self.sighted: list[Source] = []
+        """Names and keys that were found, whether or not what they hold was ever looked at."""
+
+    def add(self, source: Source, check: Check, expected: Any) -> None:
+        if source.is_drawn or (type(expected) is Source and expected.is_drawn):
+            return
+        index = (source, check, expected if check.is_keyed else None)
+        if index not in self.facts:
+            places = self.world.places
+            self.facts[index] = Guard(source, check, expected, places.here(), places.in_user_code())
+
+    def found(self, source: Source, value: Any) -> Pending:
+        """The pending value of a name or key that was looked up."""
+        self.sighted.append(source)
+        return Pending(self.world.inputs, source, value)
+
+    def add_sighted(self, inputs: list[Source]) -> None:
+        """That a lookup finds something is a fact too; most are implied by what was found there."""
+        reached: set[Source | None] = {None}
+        for source in [*inputs, *(guard.source for guard in self.facts.values())]:
+            above: Source | None = source
+            while above not in reached:
+                reached.add(above)
+                above = above.base  # type: ignore[union-attr]
+        for source in self.sighted:
+            if source not in reached:
+                self.add(source, Check.IS_NOT, MISSING)

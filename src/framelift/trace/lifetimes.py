@@ -1,9 +1,10 @@
-"""Objects that the traced program lets go of."""
+"""Objects that the traced program makes and lets go of."""
 
 from __future__ import annotations
 
+import collections
 import weakref
-from types import GeneratorType
+from types import FunctionType, GeneratorType
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from framelift.core.breaks import Break, refuse
 from framelift.interpreter.lookups import RELIED_ON, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
+from framelift.trace.type_rules import is_hashed_oddly
 
 leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
 
@@ -51,3 +53,46 @@ class Lifetimes(Part):
         if not is_watched(type(value)):
             return False
         return weakref.getweakrefcount(value) > 0 or any(item is value for item in stack)
+
+
+def is_written_for(fn: FunctionType, cls: type) -> bool:
+    """Whether the library has made a method for a class: for a dataclass from source text, or for a named
+    tuple in a function of its own."""
+    file = fn.__code__.co_filename
+    own = fn.__qualname__.startswith(f"{cls.__name__}.")
+    return file == "<string>" or (file == collections.__file__ and own)
+
+
+class Created(Part):
+    """Classes, and objects such as memoising functions, modules and weak references."""
+
+    def start(self) -> None:
+        self.classes: set[type] = set()
+        self.objects: dict[int, Any] = {}
+
+    def has(self, value: Any) -> bool:
+        """Whether a function, class or module was made by the trace."""
+        if issubclass(type(value), type):
+            return value in self.classes
+        return id(value) in self.world.functions.inside or id(value) in self.objects
+
+    def keep(self, value: Any) -> Any:
+        self.objects[id(value)] = value
+        return value
+
+    def add_class(self, cls: type) -> None:
+        """A class that the trace has made."""
+        if is_hashed_oddly(type(cls)):
+            refuse(breaks.OPAQUE_OBJECT, f"a class that {type(cls).__qualname__} hashes or compares")
+        self.classes.add(cls)
+
+    def add_written_class(self, cls: Any) -> Any:
+        """A class of the trace's, with all that was made for it."""
+        self.add_class(cls)
+        for value in vars(cls).values():
+            fn = value.__func__ if type(value) in (staticmethod, classmethod) else value
+            functions = [f for f in (fn, getattr(fn, "__wrapped__", None)) if type(f) is FunctionType]
+            if functions and is_written_for(functions[-1], cls):
+                for made in functions:
+                    self.world.functions.made(made)
+        return cls

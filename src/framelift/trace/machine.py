@@ -20,9 +20,7 @@ TraceFrame = Frame["TraceWorld"]
 TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
 """Methods that C calls while it makes a class -> which of their arguments that is."""
 
-
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-
 
 CALLING_BACK: set[types.CodeType] = set()
 """Functions that have run code of the program's when they break: the trace has to begin again."""

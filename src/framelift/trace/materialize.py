@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
@@ -21,26 +20,13 @@ from framelift.graph import op_memory
 from framelift.graph.symbols import SYMBOLIC, settled
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE, is_iterator
-from framelift.trace.type_rules import ABSTRACT, RULES, rule_of_type
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, RULES, is_iterator, rule_of_type
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
-native = _frame.native
-
-
-ATOMS = op_memory.ATOMS | {
-    bytes,
-    range,
-    type(NotImplemented),
-    torch.Size,
-    type,
-    types.ModuleType,
-}
+ATOMS = op_memory.ATOMS | {bytes, range, type(NotImplemented), torch.Size, type, types.ModuleType}
 """Types whose values hold nothing that could be pending."""
-
 
 SPECIAL_NAMES_OF_C = """
     eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call
@@ -50,10 +36,8 @@ SPECIAL_NAMES_OF_C = """
     iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath
 """
 
-
 SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
 """The methods that C looks up on a class by itself."""
-
 
 Seen = dict[int, Any]
 """What one native call is shown, by id."""
@@ -66,8 +50,7 @@ class SeenByTorch(dict[int, Any]):
 class Materialize(Part):
     """Opens what C code is about to look at, as deep as it looks."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.exposed: set[type] = set()
         """Classes whose special methods C may have looked up: all of these are guarded."""
 
@@ -85,13 +68,8 @@ class Materialize(Part):
             value = value.open()
             cls = type(value)
         if cls in ATOMS or id(value) in seen:
-            if (
-                cls is torch.Size
-                and self.world.recorder.builder.symbols is not None
-                and type(seen) is not SeenByTorch
-            ):
-                return settled(value)
-            return value
+            symbolic = cls is torch.Size and self.world.recorder.builder.symbols is not None
+            return settled(value) if symbolic and type(seen) is not SeenByTorch else value
         if cls in SYMBOLIC:
             return value if type(seen) is SeenByTorch else settled(value)
         seen[id(value)] = value

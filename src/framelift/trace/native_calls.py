@@ -15,12 +15,7 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
-from types import (
-    FunctionType,
-    MethodDescriptorType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-)
+from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,7 +31,6 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.arithmetic import NUMBERS
 from framelift.trace.callable_rules import (
     BY_CODE,
     BY_TYPE,
@@ -49,15 +43,14 @@ from framelift.trace.callable_rules import (
 from framelift.trace.containers import MAPPINGS
 from framelift.trace.identity import Address
 from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.operators import NUMBERS
 from framelift.trace.part import Part
-from framelift.trace.type_facts import BUILTINS, IMMUTABLE_TYPE, is_ordinary
+from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 native = _frame.native
-
 
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
@@ -68,7 +61,6 @@ def through(fn: Any) -> Any:
 
 
 _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
-
 
 SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
 """Type of an argument -> whether it makes a function that is pure otherwise print something."""
@@ -98,8 +90,7 @@ def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
 class NativeCalls(Part):
     """Calls C functions, and Python functions that are not interpreted, on behalf of the program."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.memo: dict[Any, Any] = {}
         """What memoising functions from outside have given in the trace."""
         self.kept: list[Any] = []
@@ -123,21 +114,20 @@ class NativeCalls(Part):
             refuse(breaks.FINALISER, cls.__qualname__)
 
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        world = self.world
         if type(fn) is FunctionType and "_framelift_target" in vars(fn):
             # a compiled function, called by a traced one, is part of that; of a module this is `__call__`
             compiled = vars(fn)["_framelift_target"]
-            target = Pending(
-                self.world.inputs, self.world.inputs.root.constant(compiled, fn.__name__), compiled
-            )
+            target = Pending(world.inputs, world.inputs.root.constant(compiled, fn.__name__), compiled)
             return self.invoke(target, *(args[1:] if fn.__name__ == "__call__" else args), **(kwargs or {}))
         controlled = control_of(fn)
         if controlled is not None:
-            return controlled(self.world, fn, args, kwargs or {})
+            return controlled(world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
             return self.invoke(original, *args, **(kwargs or {}))
         served = server_of(fn)
         if served is not None:
-            return served(self.world, fn, args, kwargs or {})
+            return served(world, fn, args, kwargs or {})
         unbound = unbind(fn)
         if unbound is not None:
             fn, args = unbound, [fn.__self__, *args]
@@ -162,11 +152,8 @@ class NativeCalls(Part):
         """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
         args, kwargs = [opened(x) for x in args], {k: opened(v) for k, v in (kwargs or {}).items()}
         if id(fn) in self.world.created.objects:
-            return native(
-                fn,
-                *map(self.world.identity.key, args),
-                **{k: self.world.identity.key(v) for k, v in kwargs.items()},
-            )
+            identity = self.world.identity
+            return native(fn, *map(identity.key, args), **{k: identity.key(v) for k, v in kwargs.items()})
         for x in (*args, *kwargs.values()):
             if type(x).__hash__ is None:
                 hash(x)  # which raises what the memoising function would
@@ -185,61 +172,51 @@ class NativeCalls(Part):
         return id(fn), functools._make_key(tuple(args), kwargs, bool(parameters.get("typed")))
 
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
-            numbers = self.world.materialize.for_torch(args)
+        world = self.world
+        materialize = world.materialize
+        if world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
+            numbers = materialize.for_torch(args)
             if are_numbers(numbers):
                 return self.compute(rule.on_symbols, numbers)
         looks = rule.looks
         if looks is Looks.MOVES:
             args = self.moved(rule, args)
         elif looks is Looks.SHALLOW:
-            args = [self.world.materialize.shallow(x) for x in args]
-            kwargs = {k: self.world.materialize.shallow(v) for k, v in kwargs.items()}
+            args = [materialize.shallow(x) for x in args]
+            kwargs = {k: materialize.shallow(v) for k, v in kwargs.items()}
         elif looks is Looks.CLASS:
             args = [opened(x) for x in args]
         elif looks is Looks.PAIRS:
-            args = [
-                x if n < rule.first else self.pairs(x)
-                for n, x in enumerate(map(self.world.materialize.shallow, args))
-            ]
+            args = [materialize.shallow(x) for x in args]
+            args[rule.first :] = map(self.pairs, args[rule.first :])
         elif looks is Looks.RECORDED:
             if "generator" in kwargs and type(generator := opened(kwargs["generator"])) is torch.Generator:
-                others = {
-                    name: self.world.materialize.for_torch(kwargs[name])
-                    for name in kwargs
-                    if name != "generator"
-                }
-                return self.world.runtime_calls.of_generator(
-                    fn, self.world.materialize.for_torch(args), {**others, "generator": generator}
-                )
-            return self.world.recorder.call(
-                fn,
-                tuple([self.world.materialize.for_torch(x) for x in args]),
-                {k: self.world.materialize.for_torch(v) for k, v in kwargs.items()},
-            )
+                others = {k: materialize.for_torch(v) for k, v in kwargs.items() if k != "generator"}
+                others["generator"] = generator
+                return world.runtime_calls.of_generator(fn, materialize.for_torch(args), others)
+            given = tuple([materialize.for_torch(x) for x in args])
+            return world.recorder.call(fn, given, {k: materialize.for_torch(v) for k, v in kwargs.items()})
         else:
             args, kwargs = self.looked_into(fn, rule, args, kwargs)
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
-        if self.world.set_order.sources:
-            self.world.set_order.check(fn, args)
+        if world.set_order.sources:
+            world.set_order.check(fn, args)
         if rule.calls_back:
             args = [self.callback(x) for x in args]
             kwargs = {k: self.callback(v) for k, v in kwargs.items()}
         if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
-            self.world.classes.guard_bases(args[0])
-            self.world.classes.guard_check(args[1], "__subclasscheck__")
+            world.classes.guard_bases(args[0])
+            world.classes.guard_check(args[1], "__subclasscheck__")
         elif fn is type.mro and len(args) == 1:
-            self.world.classes.guard_bases(args[0])
-        of_abc = (
-            getattr(fn, "__module__", None) == "_abc" and bool(args) and not self.world.created.has(args[0])
-        )
+            world.classes.guard_bases(args[0])
+        of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not world.created.has(args[0])
         if of_abc and fn.__name__ == "_abc_register":
             refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
-        result = native(fn, *args, **kwargs) if kwargs else self.world.set_order.call(fn, args)
+        result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
         if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
-            self.world.guards.add(self.world.inputs.root.registrations(), Check.EQUAL, abc.get_cache_token())
+            world.guards.add(world.inputs.root.registrations(), Check.EQUAL, abc.get_cache_token())
         return result
 
     def compute(self, fn: Any, args: list[Any]) -> Any:
@@ -250,31 +227,24 @@ class NativeCalls(Part):
     def moved(self, rule: CallableRule, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""
         args = list(args)
+        world = self.world
         for n in range(min(rule.first, len(args))):
-            args[n] = (
-                self.world.containers.index(args[0], args[n])
-                if n
-                else self.world.materialize.shallow(args[n])
-            )
+            args[n] = world.containers.index(args[0], args[n]) if n else world.materialize.shallow(args[n])
         if len(args) == 3 and type(args[1]) is slice:
-            args[2] = self.world.materialize.shallow(args[2])
+            args[2] = world.materialize.shallow(args[2])
         return args
 
     def pairs(self, value: Any) -> Any:
         """What `dict` takes: a mapping, or an iterable of keys and values."""
-        if (
-            issubclass(type(value), dict)
-            or hasattr(type(value), "keys")
-            or not hasattr(type(value), "__iter__")
-        ):
+        cls = type(value)
+        if issubclass(cls, dict) or hasattr(cls, "keys") or not hasattr(cls, "__iter__"):
             return value
         pairs = []
-        for item in self.world.containers.elements(value):
+        world = self.world
+        for item in world.containers.elements(value):
             item = opened(item)
             pair = type(item) in (tuple, list) and len(item) == 2
-            pairs.append(
-                (self.world.identity.key(item[0]), item[1]) if pair else self.world.materialize.for_c(item)
-            )
+            pairs.append((world.identity.key(item[0]), item[1]) if pair else world.materialize.for_c(item))
         return pairs
 
     def looked_into(
@@ -282,23 +252,20 @@ class NativeCalls(Part):
     ) -> tuple[list[Any], dict[str, Any]]:
         shown: list[Seen] = []
         prepared: list[Any] = []
+        materialize = self.world.materialize
         for value in args:
             value = opened(value)
             seen: Seen = {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (rule.iterates and cls in MAPPINGS)):
                 drained = is_drained(rule, len(prepared), args)
-                value = (
-                    self.world.materialize.iterable(value, seen)
-                    if drained
-                    else self.world.materialize.value(value, seen)
-                )
+                value = materialize.iterable(value, seen) if drained else materialize.value(value, seen)
             prepared.append(value)
             shown.append(seen)
             if type(fn) is FunctionType or rule.reads_attributes:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: self.world.materialize.for_c(v) for k, v in kwargs.items()}
+        kwargs = {k: materialize.for_c(v) for k, v in kwargs.items()}
         if rule.hashes:
             for seen in shown:
                 self.world.identity.fix(seen)
@@ -320,11 +287,8 @@ class NativeCalls(Part):
         view = self.world.attributes.views.get(id(value))
         if view is None and is_ordinary(type(value)) and hasattr(value, "__dict__"):
             self.world.materialize.mapping(vars(value), {})
-        if (
-            view is None
-            or not hasattr(value, "__dict__")
-            or issubclass(type(value), (type, types.ModuleType))
-        ):
+        fixed = issubclass(type(value), (type, types.ModuleType))
+        if view is None or fixed or not hasattr(value, "__dict__"):
             return
         self.world.guards.add(view.source.child(Access.DICT), Check.KEYS, tuple(vars(value)))
         for name in list(vars(value)):
@@ -400,9 +364,8 @@ def call_reference(world: TraceWorld, reference: Any, args: list[Any], kwargs: d
 
 def call_torchs_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if cls is torch.Generator:
-        return world.runtime_calls.new_generator(
-            world.materialize.for_c(args), world.materialize.for_c(kwargs)
-        )
+        materialize = world.materialize
+        return world.runtime_calls.new_generator(materialize.for_c(args), materialize.for_c(kwargs))
     return world.calls.by_policy(cls, args, kwargs)
 
 
@@ -428,7 +391,6 @@ def find_implementation(cls: type, registry: dict[type, Any]) -> Any:
 
 _frame.set_decision(find_implementation.__code__, _frame.SKIP, _frame.INTERPRET)
 
-
 DISPATCH = functools.singledispatch(find_implementation).dispatch.__code__
 
 
@@ -451,7 +413,6 @@ BY_TYPE.update(
         Callee: lambda world, fn, args, kwargs: fn(),
     }
 )
-
 
 if type(torch.Generator) is not type:  # as in some versions of torch
     BY_TYPE[type(torch.Generator)] = call_torchs_class

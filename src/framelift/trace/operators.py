@@ -1,4 +1,4 @@
-"""Operators, truth and `isinstance` on values of a trace."""
+"""Operators, truth and `isinstance` on values of a trace; which operators graphs and torch's symbols have."""
 
 from __future__ import annotations
 
@@ -10,30 +10,63 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
+from framelift.interpreter.op_operators import IN_PLACE
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.arithmetic import ARITHMETIC, IN_PLACE, NUMBERS, OF_SIZES, OPERATORS, is_delicate
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.containers import SIZED
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
-from framelift.trace.type_facts import IMMUTABLE_TYPE
-from framelift.trace.type_rules import ABSTRACT
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
 
-native = _frame.native
+OPERATORS = frozenset(
+    {*IN_PLACE, *IN_PLACE.values()}
+    | {operator.neg, operator.pos, operator.invert, operator.lt, operator.le, operator.eq, operator.ne}
+    | {operator.gt, operator.ge, operator.getitem}
+)
+"""Operators that a graph can hold as they are."""
+
+ARITHMETIC = OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
+"""Operators that torch's symbols have."""
+OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
+"""Operators on sizes that leave symbols in them what they are."""
+NUMBERS = SYMBOLIC | {int, float, bool}
+
+
+def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
+    """Whether symbols would not do exactly what numbers do. With integers they do, but that they know of no
+    error; with floats they may compute in another order, so only one step is left to them."""
+    floats = [operand for operand in operands if type(operand) is torch.SymFloat]
+    if floats:
+        others = [operand for operand in operands if type(operand) is not torch.SymFloat]
+        one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
+        zeros = fn in COMPARISONS  # in a sum or a product they would do away with the symbol, or its sign
+        plain = all(type(other) in (int, float) and (zeros or other != 0) for other in others)
+        return not (one_step and plain)
+    if fn in DIVIDING:
+        return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
+    return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
+
+
+DIVIDING = frozenset({operator.floordiv, operator.mod, operator.truediv})
+DIVIDING |= {operator.ifloordiv, operator.imod, operator.itruediv}
+POWERS = frozenset({operator.pow, operator.ipow, operator.lshift, operator.rshift})
+POWERS |= {operator.ilshift, operator.irshift}
+FLOAT_STEPS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
+FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
+COMPARISONS = frozenset({operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne})
+FLOAT_STEPS |= COMPARISONS
 
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
 
-
 SEQUENCES = (list, tuple)
-
 
 JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 """Operators that move the elements of lists and tuples without looking at them."""
@@ -43,11 +76,12 @@ class Operators(Part):
     @acts_for_program
     def apply(self, fn: Any, *operands: Any) -> Any:
         tensors = symbols = False
+        world = self.world
         for operand in operands:
             cls = type(operand)
             if cls is FakeTensor:
                 tensors = True
-            elif cls in SYMBOLIC or (cls is torch.Size and self.world.recorder.builder.symbols is not None):
+            elif cls in SYMBOLIC or (cls is torch.Size and world.recorder.builder.symbols is not None):
                 symbols = True
             elif cls not in ATOMS:
                 break
@@ -57,18 +91,16 @@ class Operators(Part):
             if tensors and fn in OPERATORS:
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
-                return self.world.recorder.call(fn, operands, {})
+                return world.recorder.call(fn, operands, {})
             # what is called with nothing may be the program's: a class, a bound method
             return fn(*operands) if operands and not tensors else native(fn, *operands)
         for operand in operands:
             if type(operand) in ABSTRACT:
-                return self.world.abstract(operand).operate(fn, operands)
+                return world.abstract(operand).operate(fn, operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
-            return fn(
-                *map(self.world.materialize.for_torch, operands)
-            )  # a size takes numbers, and symbols, only
+            return fn(*map(world.materialize.for_torch, operands))  # a size takes numbers, and symbols, only
         return self.apply_native(fn, operands)
 
     @acts_for_program
@@ -87,9 +119,7 @@ class Operators(Part):
     def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""
         shown: list[Seen] = [{} for _ in operands]
-        prepared = [
-            self.world.materialize.value(operand, seen) for operand, seen in zip(operands, shown, strict=True)
-        ]
+        prepared = list(map(self.world.materialize.value, operands, shown))
         if self.world.set_order.sources:
             self.world.set_order.check(fn, prepared)
         rule = rule_of(fn)

@@ -13,3 +13,7 @@ class Part:
 
     def __init__(self, world: TraceWorld) -> None:
         self.world = world
+        self.start()
+
+    def start(self) -> None:
+        """Makes what the part keeps for its trace."""

@@ -32,7 +32,6 @@ from framelift.trace.type_rules import rule_of_type
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-
 DEFAULT = torch.default_generator
 WIDE = 1 << 62
 """Numbers up to here can be held by a graph, and so can sums of two of them."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
@@ -22,21 +22,15 @@ from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
+from framelift.trace.shadows import DELETED, View, own_dictionary
 from framelift.trace.type_rules import ABSTRACT, rule_of_type
-from framelift.trace.views import DELETED, View, own_dictionary
-
-native = _frame.native
-
 
 Tensor = torch.Tensor
 
-
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
-
 
 UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 """Attributes of a tensor from outside that its fake does not have, or that no guard is about."""
-
 
 OF_THE_REAL_ONE = {
     **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.TENSOR_STATE),
@@ -128,32 +122,30 @@ class TensorAttributes(Part):
 
     def view(self, at: int) -> View:
         """What the trace has read of, or set on, a tensor that came in."""
-        tensor = self.world.recorder.inputs.entries[at][1]
-        view = self.world.attributes.views.get(id(tensor))
+        world = self.world
+        tensor = world.recorder.inputs.entries[at][1]
+        view = world.attributes.views.get(id(tensor))
         if view is None:
-            view = self.world.attributes.views[id(tensor)] = View(
-                self.world.inputs.known[id(tensor)].source, tensor
-            )
+            view = world.attributes.views[id(tensor)] = View(world.inputs.known[id(tensor)].source, tensor)
         return view
 
     def subclass_attribute(self, fake: Any, cls: type, name: str) -> Any:
         """What a tensor has of its class; MISSING where that is what every tensor has."""
-        if id(fake) in self.world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
+        world = self.world
+        if id(fake) in world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
-        if id(
-            fake
-        ) in self.world.recorder.wrappers.behind and name in self.world.recorder.wrappers.part_names(fake):
-            return self.world.recorder.wrappers.part(fake, name)
-        found = self.world.classes.attribute(cls, name)
+        if id(fake) in world.recorder.wrappers.behind and name in world.recorder.wrappers.part_names(fake):
+            return world.recorder.wrappers.part(fake, name)
+        found = world.classes.attribute(cls, name)
         if found is self.world.classes.attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
                 return native(getattr, fake, name)  # torch asks the class
             return MISSING
-        if not self.world.classes.describes(type(found), "__set__"):
+        if not world.classes.describes(type(found), "__set__"):
             own = self.own(fake, name)
             if own is not MISSING:
                 return own
-        return self.world.attributes.bound(found, fake, cls, name)
+        return world.attributes.bound(found, fake, cls, name)
 
     def description(self, fake: Any, name: str) -> Any:
         """What a tensor around others says of itself, which is guarded where that one comes from outside."""
@@ -177,31 +169,29 @@ class TensorAttributes(Part):
 
     def store(self, fake: Any, name: str, value: Any) -> None:
         found = self.world.classes.attribute(torch.Tensor, name)
-        if id(fake) in self.world.recorder.wrappers.behind and found is MISSING:
+        recorder = self.world.recorder
+        if id(fake) in recorder.wrappers.behind and found is MISSING:
             refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
-            self.world.recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
+            recorder.call(torch.Tensor.requires_grad_, (fake, opened(value)), {})
             return
+        classes = self.world.classes
         if name == "data":
-            value = self.world.recorder.reassignments.assign(
-                fake, opened(value), "Tensor.data = ...", set_data
-            )
-            if id(fake) not in self.world.recorder.inputs.index_of:
+            value = recorder.reassignments.assign(fake, opened(value), "Tensor.data = ...", set_data)
+            if id(fake) not in recorder.inputs.index_of:
                 return
         elif name in ("real", "imag") and type(opened(value)) is FakeTensor:
-            self.world.recorder.call(Tensor.copy_, (self.attribute(fake, name), opened(value)), {})
+            recorder.call(Tensor.copy_, (self.attribute(fake, name), opened(value)), {})
             return
         elif name == "grad":
             self.check_grad(fake, opened(value))
         elif found is not MISSING:
             refuse(breaks.EFFECT, f"assignment to Tensor.{name}")
-        elif self.world.classes.describes(
-            type(self.world.classes.attribute(self.world.recorder.subclasses.class_of(fake), name)), "__set__"
-        ):
+        elif classes.describes(type(classes.attribute(recorder.subclasses.class_of(fake), name)), "__set__"):
             refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor")
-        at = self.world.recorder.inputs.index_of.get(id(fake))
+        at = recorder.inputs.index_of.get(id(fake))
         if at is None:
-            self.world.recorder.subclasses.set_attribute(fake, name, value)
+            recorder.subclasses.set_attribute(fake, name, value)
         else:
             self.view(at).write(name, value)
 

@@ -9,20 +9,107 @@ entry of exactly that type. Facets that the entry does not name come from the fa
 
 from __future__ import annotations
 
+import re
+import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from framelift.core.weakly import PerCode
+import torch
+
+from framelift.core.weakly import HEAP_TYPE, PerCode
 from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
-from framelift.trace.abstract_values import AbstractValues
-from framelift.trace.type_facts import is_hashed_oddly
 
 if TYPE_CHECKING:
     from framelift.trace.materialize import Seen
     from framelift.trace.shadows import Shadow
     from framelift.trace.world import TraceWorld
+
+IMMUTABLE_TYPE = 1 << 8
+NOT_INSTANTIABLE = 1 << 7
+
+BUILTINS = (types.BuiltinFunctionType, type(re.compile("").match))
+"""The types of C functions: those that are told their class have one of their own."""
+
+METHODS_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+EXTRA_STATE = (types.SimpleNamespace, torch.nn.Module, types.ModuleType)
+"""Bases that are more than `object` to C but keep their state in `__dict__` all the same."""
+
+
+def is_hashed_oddly(meta: type) -> bool:
+    """Whether a metaclass says how its classes are hashed: they can't be told apart by looking them up."""
+    return any(getattr(meta, name) is not getattr(type, name) for name in ("__hash__", "__eq__"))
+
+
+def is_iterator(cls: type) -> bool:
+    """Whether it is an iterator that C implements."""
+    # a metaclass may have a `__getattr__`, which is the program's
+    return cls.__module__ in ("builtins", "itertools", "collections") and hasattr(cls, "__next__")
+
+
+def is_made_in_c(cls: type) -> bool:
+    """Whether C has given it methods, or slots such as `__next__`, of its own."""
+    return any(type(v) in METHODS_OF_C and v.__objclass__ is cls for v in vars(cls).values())
+
+
+_ordinary: PerCode[bool] = PerCode()
+
+
+def is_ordinary(cls: type) -> bool:
+    """Whether everything an instance holds is in its `__dict__` and slots."""
+    found = _ordinary.get(cls)
+    return _ordinary.set(cls, looks_ordinary(cls)) if found is None else found
+
+
+def looks_ordinary(cls: type) -> bool:
+    slots = 0
+    for base in cls.__mro__:
+        if base is object or has_extra_state(base):
+            continue
+        if not base.__flags__ & HEAP_TYPE or is_made_in_c(base):
+            return False
+        names = base.__dict__.get("__slots__", ())
+        names = (names,) if isinstance(names, str) else names
+        slots += sum(name not in ("__dict__", "__weakref__") for name in names)
+    if any(map(has_extra_state, cls.__mro__)):
+        return True
+    # a class made in C has a larger struct than its Python-visible parts account for
+    hidden = cls.__basicsize__ - object.__basicsize__ - 8 * slots
+    return hidden <= 16
+
+
+def has_extra_state(base: type) -> bool:
+    return any(base is extra for extra in EXTRA_STATE)  # a metaclass may hash or compare the base
+
+
+class AbstractValues(Protocol):
+    """What Python does with the values of a type, in one trace."""
+
+    def __init__(self, world: TraceWorld) -> None: ...
+    def class_of(self, value: Any) -> type: ...
+    def attribute(self, value: Any, name: str) -> Any: ...
+    def method(self, value: Any, name: str) -> tuple[Any, Any]:
+        """The pair (function, value), or (NULL, attribute), as `Attributes.load_method` has it."""
+
+    def set_attribute(self, value: Any, name: str, new: Any) -> None: ...
+    def delete_attribute(self, value: Any, name: str) -> None: ...
+    def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        """An operator, of which at least one operand is such a value."""
+
+    def get_item(self, value: Any, key: Any) -> Any: ...
+    def set_item(self, value: Any, key: Any, new: Any) -> None: ...
+    def items(self, value: Any) -> list[Any]:
+        """What iteration gives."""
+
+    def length(self, value: Any) -> int: ...
+    def truth(self, value: Any) -> bool: ...
+    def as_tensor(self, value: Any) -> Any:
+        """The tensor that it is where a tensor is indexed with it."""
+
+    def refuse_in_c(self, value: Any) -> NoReturn:
+        """Ends the trace: C code can't be given it."""
 
 
 class Rebuilder(Protocol):

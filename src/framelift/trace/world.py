@@ -5,30 +5,24 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from framelift.graph.recorder import Recorder
-from framelift.trace.abstract_values import AbstractValues
 from framelift.trace.attribute_writes import AttributeWrites
 from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
 from framelift.trace.containers import Containers
-from framelift.trace.created import Created
 from framelift.trace.errors import Errors
-from framelift.trace.functions import Functions
-from framelift.trace.guards import Guards
-from framelift.trace.identity import Identity
-from framelift.trace.inputs import Inputs
-from framelift.trace.lifetimes import Lifetimes
+from framelift.trace.identity import Identity, SetOrder
+from framelift.trace.inputs import Guards, Inputs
+from framelift.trace.lifetimes import Created, Lifetimes
 from framelift.trace.materialize import Materialize
 from framelift.trace.native_calls import NativeCalls
 from framelift.trace.operators import Operators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
-from framelift.trace.places import Places
 from framelift.trace.runtime_calls import RuntimeCalls
-from framelift.trace.scopes import Scopes
-from framelift.trace.set_order import SetOrder
+from framelift.trace.scopes import Functions, Scopes
 from framelift.trace.tensor_attributes import TensorAttributes
-from framelift.trace.traced_frame import TracedFrame
-from framelift.trace.type_rules import ABSTRACT
+from framelift.trace.traced_frame import Places, TracedFrame
+from framelift.trace.type_rules import ABSTRACT, AbstractValues
 from framelift.trace.writes import WrittenState
 
 State = TypeVar("State")

@@ -1,10 +1,17 @@
-"""What must be written to the outside once the graph has run."""
+"""What must be written to the outside once the graph has run.
+
+C notes signals of decimals (Inexact, say) in the thread's context. A trace has the flags of its thread to
+itself, so that it can tell which signals the program gives; afterwards they are as they were, and the region
+raises those flags each time.
+"""
 
 from __future__ import annotations
 
+import decimal
+import re
 from dataclasses import dataclass
 from types import CellType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,14 +20,43 @@ from framelift.core.breaks import refuse
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import unchanged
-from framelift.trace.decimals import DecimalFlags, Signal, context_text
-from framelift.trace.functions import contents_of
 from framelift.trace.part import Part
-from framelift.trace.shadows import Change, change_of
-from framelift.trace.views import View, own_dictionary
+from framelift.trace.scopes import contents_of
+from framelift.trace.shadows import Change, View, change_of, own_dictionary
 
-if TYPE_CHECKING:
-    from framelift.trace.world import TraceWorld
+Signal = type[decimal.DecimalException]
+
+
+def context_text() -> str:
+    """The thread's context without the flags: what results depend on."""
+    return re.sub(r"flags=\[.*?\]", "", repr(decimal.getcontext()))
+
+
+def raise_flags(*signals: Signal) -> None:
+    flags = decimal.getcontext().flags
+    for signal in signals:
+        flags[signal] = True
+
+
+def raised_in(context: decimal.Context) -> tuple[Signal, ...]:
+    return tuple(signal for signal, is_raised in context.flags.items() if is_raised)
+
+
+class DecimalFlags:
+    """Within it no flag is raised but by what happens there; `raised` are those, afterwards."""
+
+    raised: tuple[Signal, ...] = ()
+
+    def __enter__(self) -> None:
+        self.context = decimal.getcontext()
+        self.before = raised_in(self.context)
+        self.context.clear_flags()
+
+    def __exit__(self, *error: object) -> None:
+        self.raised = raised_in(self.context)
+        self.context.clear_flags()
+        for signal in self.before:
+            self.context.flags[signal] = True
 
 
 @dataclass
@@ -40,26 +76,24 @@ class Writes:
 class WrittenState(Part):
     """Collects the changes that views, shadows and cells have noted."""
 
-    def __init__(self, world: TraceWorld) -> None:
-        super().__init__(world)
+    def start(self) -> None:
         self.decimal_flags = DecimalFlags()
 
     def collect(self) -> Writes:
-        containers = [
-            change for change in map(change_of, list(self.world.containers.shadows.values())) if change
-        ]
-        containers += [blind.change() for blind in self.world.containers.blind.values()]
-        modules = {id(scope) for scope in self.world.scopes.views.values()}
+        world = self.world
+        containers = [change for change in map(change_of, list(world.containers.shadows.values())) if change]
+        containers += [blind.change() for blind in world.containers.blind.values()]
+        modules = {id(scope) for scope in world.scopes.views.values()}
         attributes = [
             (view, changes)
-            for view in self.world.attributes.views.values()
+            for view in world.attributes.views.values()
             if id(view) not in modules and (changes := view.changes())
         ]
-        scopes = [(view, changes) for view in self.world.scopes.views.values() if (changes := view.changes())]
+        scopes = [(view, changes) for view in world.scopes.views.values() if (changes := view.changes())]
         signals = self.decimal_flags.raised
         if signals:  # the context says which of them are errors
-            self.world.guards.add(self.world.inputs.root.decimal_context(), Check.EQUAL, context_text())
-        written = Writes(containers, attributes, scopes, self.world.functions.changed_cells(), signals)
+            world.guards.add(world.inputs.root.decimal_context(), Check.EQUAL, context_text())
+        written = Writes(containers, attributes, scopes, world.functions.changed_cells(), signals)
         self.refuse_two_faces(written)
         self.guard_apart(written)
         return written
@@ -76,17 +110,12 @@ class WrittenState(Part):
 
     def refuse_two_faces(self, written: Writes) -> None:
         """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""
-        met = {
-            id(value)
-            for source, value in self.world.inputs.glanced.items()
-            if source.access is not Access.DICT
-        }
+        inputs = self.world.inputs
+        met = {id(value) for source, value in inputs.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.world.attributes.views.values(), *self.world.scopes.views.values()):
             own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
-            if id(own) in changed or (
-                (id(own) in met or id(own) in self.world.inputs.known) and view.changes()
-            ):
+            if id(own) in changed or ((id(own) in met or id(own) in inputs.known) and view.changes()):
                 refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
 
     def guard_apart(self, written: Writes) -> None:
@@ -99,9 +128,7 @@ class WrittenState(Part):
             others.setdefault(type(value), []).append((source, value))
         views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [
-            (view.source, view.outside) for view in views if not isinstance(view.outside, torch.Tensor)
-        ]
+        changed += [(v.source, v.outside) for v in views if not isinstance(v.outside, torch.Tensor)]
         for source, value in changed:
             if source in self.world.frame.fresh:
                 continue

@@ -16,7 +16,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.collectives.groups import fact, interpret, own_functions, serve_facts
 from framelift.interpreter.pending import opened
-from framelift.rules.torch_modules import NO_EFFECT
+from framelift.rules.torch_functions import NO_EFFECT
 from framelift.trace.callable_rules import Looks, rule, serve
 from framelift.trace.machine import TraceFrame
 

@@ -110,7 +110,7 @@ def refuse(what: str) -> NoReturn:
 
 
 class Arrays(Part):
-    """What a trace knows of arrays, and does with them (`trace/abstract_values.py`)."""
+    """What a trace knows of arrays, and does with them (`trace/type_rules.py`)."""
 
     def __init__(self, world: TraceWorld) -> None:
         super().__init__(world)
