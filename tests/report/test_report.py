@@ -17,7 +17,7 @@ from torch import nn
 
 import framelift
 from framelift.cli import main
-from framelift.report import marks, page, picture, terminal
+from framelift.report import highlights, page, picture, terminal
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -203,8 +203,8 @@ def test_columns_are_in_characters_though_python_counts_bytes() -> None:
         return größe, x.sum().item()  # noqa: E702
 
     (found,) = [each for each in framelift.explain(fn)(X).to_dict()["break_reasons"]]
-    spans = marks.spans([found])[found["at"]["file"], found["at"]["line"]]
-    pieces = marks.pieces(found["at"]["text"], spans)
+    spans = highlights.spans([found])[found["at"]["file"], found["at"]["line"]]
+    pieces = highlights.pieces(found["at"]["text"], spans)
     assert "".join(text for text, _ in pieces) == found["at"]["text"]
     assert [text for text, within in pieces if within] == ["x.sum().item()"]
 
@@ -219,7 +219,7 @@ def test_an_expression_of_several_lines_is_marked_on_each() -> None:
 
     report = framelift.explain(fn)(X)
     (found,) = report.to_dict()["break_reasons"]
-    spans = marks.spans([found])
+    spans = highlights.spans([found])
     first = fn.__code__.co_firstlineno + 1
     assert sorted(line for _, line in spans) == list(range(first, first + 4))
     lines = [
@@ -231,9 +231,9 @@ def test_an_expression_of_several_lines_is_marked_on_each() -> None:
 
 
 def test_nested_expressions_are_cut_once() -> None:
-    inner = marks.Span(1, "value", True, 9, 17, True)
-    outer = marks.Span(2, "effect", True, 0, 18, True)
-    pieces = marks.pieces('print("x", y.item())'[:18], [inner, outer])
+    inner = highlights.Span(1, "value", True, 9, 17, True)
+    outer = highlights.Span(2, "effect", True, 0, 18, True)
+    pieces = highlights.pieces('print("x", y.item())'[:18], [inner, outer])
     assert [(text, [span.number for span in within]) for text, within in pieces] == [
         ('print("x"', [2]), (", y.item", [1, 2]), ("(", [2])
     ]  # fmt: skip
@@ -243,7 +243,7 @@ def test_each_input_has_its_name_in_the_program(report: Any) -> None:
     first, second = report.to_dict()["graphs"]
     assert [each["is"] for each in first["inputs"]] == ["x", "self.linear.weight", "self.linear.bias"]
     assert [each["is"] for each in second["inputs"]] == ["y"]
-    assert [marks.kind(each) for each in first["outputs"]] == ["f32[2, 2]", "f32[]"]
+    assert [highlights.kind(each) for each in first["outputs"]] == ["f32[2, 2]", "f32[]"]
 
 
 def test_guards_have_a_cost(report: Any) -> None:

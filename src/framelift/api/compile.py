@@ -186,9 +186,7 @@ def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[...,
         return call_in(context, target, *args, **kwargs)
 
     functools.update_wrapper(compiled, fn if hasattr(fn, "__name__") else target)
-    compiled.__wrapped__ = fn  # type: ignore[attr-defined]
-    compiled._framelift_context = context  # type: ignore[attr-defined]
-    compiled._framelift_target = fn  # type: ignore[attr-defined]
+    vars(compiled).update(__wrapped__=fn, _framelift_context=context, _framelift_target=fn)
     return compiled
 
 
@@ -234,7 +232,7 @@ def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., An
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         return call_in(context, target, *args, **kwargs)
 
-    __call__._framelift_target = module  # type: ignore[attr-defined]
+    vars(__call__)["_framelift_target"] = module
     return __call__
 
 
@@ -249,7 +247,7 @@ def data_parallel_calls(ddp: DistributedDataParallel, context: Context) -> dict[
         with self._inside_ddp_forward():
             return call_in(context, wrapped, *args, **kwargs)
 
-    __call__._framelift_target = ddp  # type: ignore[attr-defined]
+    vars(__call__)["_framelift_target"] = ddp
     return {"__call__": __call__, "_run_ddp_forward": _run_ddp_forward}
 
 

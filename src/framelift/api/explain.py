@@ -25,14 +25,14 @@ from framelift.api.source_lines import FunctionLines, marked_functions
 from framelift.core.breaks import Break, Place
 from framelift.core.records import SINGLE, CompileRecord, as_table, single
 from framelift.debugging.reporting import readable, shape_of
-from framelift.dispatch.compilation import NOTHING
+from framelift.dispatch.compilation import NOTHING_CAPTURED
 from framelift.dispatch.compile_contexts import CompiledEntry, Context, Recompilation, Watch, watching
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
 
 
 @dataclass
-class Part:
+class CapturedPart:
     """One entry that was made: what it computes, what it relies on, and what that costs."""
 
     name: str
@@ -66,7 +66,7 @@ class Explanation:
 
     name: str
     result: Any = field(repr=False)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[CapturedPart] = field(default_factory=list)
     """The entries, in the order in which they were made."""
     graphs: list[torch.fx.GraphModule] = field(default_factory=list)
     ops: list[list[Any]] = field(default_factory=list)
@@ -211,7 +211,7 @@ def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -
     for state in (state for context in contexts for state in context.code_states.values()):
         if state.entries:
             report.code_entries.append(entries_of(state))
-        if state.skipped not in (None, NOTHING):
+        if state.skipped not in (None, NOTHING_CAPTURED):
             report.skipped[state.name] = state.skipped
     return report
 
@@ -243,14 +243,14 @@ def add(report: Explanation, entry: CompiledEntry) -> None:
     report.backend_seconds += entry.backend_seconds
 
 
-def part_of(entry: CompiledEntry) -> Part:
+def part_of(entry: CompiledEntry) -> CapturedPart:
     capture, program = entry.capture, entry.capture.program
     steps = collections.Counter[str]()
     for source, count in program.steps().items():
         steps[str(source)] += count
     made = (entry.name, entry.compile_id, capture.graph, capture.region.source)
     facts = (program.guards, program.class_guards, program.shapes)
-    return Part(*made, *facts, dict(steps), entry.guard_seconds, capture.input_names)
+    return CapturedPart(*made, *facts, dict(steps), entry.guard_seconds, capture.input_names)
 
 
 # ---- as plain data
@@ -293,7 +293,7 @@ def break_data(found: Break) -> dict[str, Any]:
     }
 
 
-def graph_data(part: Part) -> dict[str, Any]:
+def graph_data(part: CapturedPart) -> dict[str, Any]:
     module, names = part.graph, part.input_names
     assert module is not None
     nodes = list(map(node_data, module.graph.nodes))
@@ -340,7 +340,7 @@ def guard_data(guards: list[Guard]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def part_data(part: Part) -> dict[str, Any]:
+def part_data(part: CapturedPart) -> dict[str, Any]:
     """What one entry relies on, and what that costs each call."""
     return {
         "function": part.name,

@@ -52,7 +52,7 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
     very tensor: another one is another compilation. Otherwise it is a hint for backends that look for it."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"mark_static_address takes a tensor, not a {type(tensor).__name__}")
-    tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
+    vars(tensor)["_dynamo_static_input_type"] = "guarded" if guard else "unguarded"
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int]) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from framelift.core.breaks import Break
 from framelift.core.policy import OWN_FILES
-from framelift.dispatch.compilation import NOTHING
+from framelift.dispatch.compilation import NOTHING_CAPTURED
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry
 
 SIGNS = {"captured": "+", "broken": "!", "plain": "-", None: " "}
@@ -57,7 +57,9 @@ def marked_functions(
     captured: Lines = set().union(*(one.capture.lines or () for one in compiled))
     broken = {(at.code.co_filename, at.line or 0) for each in found for at in each.stack}
     users = sorted((each for each in originals if is_users(each.filename)), key=lambda each: each.number)
-    functions = [function_lines(state, captured, broken) for state in users if state.skipped != NOTHING]
+    functions = [
+        function_lines(state, captured, broken) for state in users if state.skipped != NOTHING_CAPTURED
+    ]
     shown = {(function.filename, line.number) for function in functions for line in function.lines}
     left = {(filename, line) for filename, line in (captured | broken) - shown if is_users(filename)}
     functions += others(left, broken)

@@ -7,12 +7,12 @@ import dis
 from framelift.bytecode.extend import Body
 from framelift.bytecode.resume import target_of
 
-READS = {
+SLOT_READS = {
     dis.opmap[name]
     for name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST")
     if name in dis.opmap
 }
-WRITES = {dis.opmap["STORE_FAST"]}
+SLOT_WRITES = {dis.opmap["STORE_FAST"]}
 ENDS = {
     dis.opmap[name]
     for name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
@@ -70,9 +70,9 @@ def analyse(body: Body) -> list[int]:
             for after in follows[at]:
                 needed |= live[after]
             bit = 1 << body.arguments[at]
-            if body.opcodes[at] in READS:
+            if body.opcodes[at] in SLOT_READS:
                 needed |= bit
-            elif body.opcodes[at] in WRITES:
+            elif body.opcodes[at] in SLOT_WRITES:
                 needed &= ~bit
             if needed != live[at]:
                 live[at] = needed

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
 
+RUN_MODULE_CODE: Any = vars(runpy)["_run_module_code"]
+
 
 class Problem(Exception):
     """What is wrong with a command, in a sentence."""
@@ -109,7 +111,7 @@ def run_script(
     try:
         if code is not None:  # as run_path does it, with code that is there already
             names = {COMPILER: compiler}
-            return 0, runpy._run_module_code(code, names, "__main__", script_name=path)  # type: ignore[attr-defined]
+            return 0, RUN_MODULE_CODE(code, names, "__main__", script_name=path)
         return 0, runpy.run_path(path, run_name="__main__")
     except SystemExit as leaving:
         return exit_code(leaving), variables(leaving, path)

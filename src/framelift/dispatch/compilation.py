@@ -49,7 +49,7 @@ FAILURE_LIMIT = 8
 """How often a frame whose program raises is traced again before it is left alone."""
 CHECKS = 20
 """How often guards are checked in a row to find out what that takes."""
-NOTHING = "nothing to capture: no tensor operations"
+NOTHING_CAPTURED = "nothing to capture: no tensor operations"
 
 Replacement = tuple[Any, tuple[Any, ...]]
 """A region and its arguments, for the hook to run in the frame's place."""
@@ -230,9 +230,9 @@ class Compilation:
             whole.empty += 1
         if capture.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(whole)):
             if state.empty >= EMPTY_LIMIT or whole.empty > EMPTY_LIMIT:
-                skip(context, state, NOTHING)
+                skip(context, state, NOTHING_CAPTURED)
                 if not captures_anything(whole):
-                    skip(context, whole, NOTHING)
+                    skip(context, whole, NOTHING_CAPTURED)
             return True
         return False
 
@@ -251,7 +251,7 @@ class Compilation:
     def is_called_by_useless_frame(self) -> bool:
         """Whether a function runs it that was looked at whole and has nothing to capture: nothing is lost."""
         states = self.context.code_states.values()
-        return any(other.skipped == NOTHING for other in states if other is not self.state)
+        return any(other.skipped == NOTHING_CAPTURED for other in states if other is not self.state)
 
     # ---- what is known of it afterwards
 

@@ -68,7 +68,7 @@ def emptying(forward: Callable[..., Any]) -> Any:
         given.clear()
         return forward(*values)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
+    vars(run)["_boxed_call"] = True
     return run
 
 

@@ -273,7 +273,7 @@ def quiet_fakes() -> Iterator[None]:
 def warnings_as_breaks() -> Iterator[None]:
     """What C warns of is to be told each time, and of the place where the program stands. What torch warns of
     as it is captured is told then."""
-    show, thread = warnings._showwarnmsg, threading.get_ident()  # type: ignore[attr-defined]
+    show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
 
     def noticed(message: warnings.WarningMessage) -> None:
         if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
@@ -281,11 +281,11 @@ def warnings_as_breaks() -> Iterator[None]:
         else:
             raise Break(EFFECT, f"a {message.category.__name__}")
 
-    warnings._showwarnmsg = noticed  # type: ignore[attr-defined]
+    vars(warnings)["_showwarnmsg"] = noticed
     try:
         yield
     finally:
-        warnings._showwarnmsg = show  # type: ignore[attr-defined]
+        vars(warnings)["_showwarnmsg"] = show
 
 
 def is_torchs(frame: FrameType | None) -> bool:

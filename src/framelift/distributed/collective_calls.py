@@ -25,7 +25,7 @@ SAME_SHAPES = frozenset({"all_reduce", "all_gather_into_tensor", "reduce_scatter
 """Collectives to which all ranks give tensors of one shape."""
 
 
-class Collective(NamedTuple):
+class CollectiveCall(NamedTuple):
     name: str
     group: str
     tensor: Any
@@ -36,7 +36,7 @@ class Collective(NamedTuple):
         return f"{self.name} in group {self.group!r}{self.where and ', '}{self.where}"
 
 
-def collectives(graph: torch.fx.GraphModule) -> Iterator[Collective]:
+def collectives(graph: torch.fx.GraphModule) -> Iterator[CollectiveCall]:
     """Those of a graph, in the order of the program."""
     for node in graph.graph.nodes:
         target: Any = getattr(node.target, "overloadpacket", node.target)
@@ -44,7 +44,7 @@ def collectives(graph: torch.fx.GraphModule) -> Iterator[Collective]:
         if namespace == "_c10d_functional" and name != WAITING:
             given, group = node.args[0], node.args[-1]
             tensor = given.meta.get("example_value") if isinstance(given, torch.fx.Node) else None
-            yield Collective(name, str(group), tensor, node.meta.get("stack_trace", "").strip())
+            yield CollectiveCall(name, str(group), tensor, node.meta.get("stack_trace", "").strip())
 
 
 def describe_collectives(graph: torch.fx.GraphModule | None) -> list[list[Any]]:

@@ -48,7 +48,7 @@ class CanNotCutError(Exception):
 
 
 @dataclass
-class Part:
+class GraphPart:
     """A stretch of the graph, as a graph of its own. Values are known by where they are kept in a run."""
 
     module: Graph
@@ -106,7 +106,7 @@ def compile_in_parts(
 
 def cut(
     ddp: DDP, graph: Graph, inputs: list[Any], symbols: Symbols | None
-) -> tuple[FakeTensorMode, list[Part], list[int]]:
+) -> tuple[FakeTensorMode, list[GraphPart], list[int]]:
     """The parts, the mode of their examples, and where the graph's outputs are."""
     check(graph, inputs, symbols)
     nodes = list(graph.graph.nodes)
@@ -248,7 +248,7 @@ def named_in_place(node: Node) -> bool:
 
 def parts(
     graph: Graph, nodes: list[Node], places: list[int], slots: dict[Node, int], values: dict[Node, Any]
-) -> Iterator[Part]:
+) -> Iterator[GraphPart]:
     """The graph, cut at some places."""
     given: Any = nodes[-1].args[0]
     bodies: dict[str, Any] = dict(graph.named_children())
@@ -263,7 +263,7 @@ def parts(
         done = [node for node in (*takes, *gives) if node not in given and not later & node.users.keys()]
         made, copies = copy_nodes(takes, inside)
         made.output(tuple([copies[node] for node in gives]))
-        yield Part(
+        yield GraphPart(
             graph_module(made, bodies),
             [slots[node] for node in takes],
             [slots[node] for node in gives],

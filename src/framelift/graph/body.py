@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
 
 
-class Operand(NamedTuple):
+class BodyOperand(NamedTuple):
     """What a body uses from around it."""
 
     node: torch.fx.Node
@@ -54,7 +54,7 @@ class GraphBody:
     """Symbolic expression -> its node here."""
     modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
     """The bodies within, by the names under which nodes refer to them."""
-    operands: list[Operand] = field(default_factory=list)
+    operands: list[BodyOperand] = field(default_factory=list)
     operator_inputs: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself gives to the body."""
     placed: int = 0
@@ -87,7 +87,7 @@ class GraphBody:
     def add_operand(self, value: Any, outer: torch.fx.Node) -> torch.fx.Node:
         made = self.placeholder([*self.operator_inputs, *(operand.node for operand in self.operands)])
         made.meta["example_value"] = value
-        self.operands.append(Operand(made, value, outer))
+        self.operands.append(BodyOperand(made, value, outer))
         return made
 
     def add_node(
@@ -137,7 +137,7 @@ class GraphBody:
                 first.prepend(node)
             node.meta["example_value"] = value
             before.append(node)
-            taken.append(Operand(node, value, outer))
+            taken.append(BodyOperand(node, value, outer))
         self.operands = taken
 
     def module(self) -> torch.fx.GraphModule:

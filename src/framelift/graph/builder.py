@@ -40,7 +40,7 @@ class GraphInput(NamedTuple):
     """What stands for it in the trace: a fake, a symbol, or the value itself."""
 
 
-class Inputs:
+class GraphInputs:
     """The inputs of one graph, in order."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
@@ -134,7 +134,7 @@ class GraphBuilder:
         """The graph in which calls are recorded now."""
         self.bodies = [self.body]
         """The whole graph, and those within which calls are being recorded, outermost first."""
-        self.inputs = Inputs(self.body.graph)
+        self.inputs = GraphInputs(self.body.graph)
         self.numbers = NumberNodes(self)
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""

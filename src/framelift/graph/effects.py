@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 Setter = Callable[[Any, Any], Any]
-DATA: Any = Tensor.data.__get__  # type: ignore[attr-defined]
+DATA: Any = vars(torch._C.TensorBase)["data"].__get__
 UNDIFFERENTIATED = DETACHES | {DATA, Tensor.requires_grad_}
 """What may be done with a tensor that requires grad, and gives none that is differentiated up to it."""
 

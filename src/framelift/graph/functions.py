@@ -114,7 +114,7 @@ REFUSED = {
 }
 """Torch functions that are not recorded -> why."""
 if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
-    REFUSED[Tensor.const_data_ptr] = breaks.IDENTITY, "Tensor.const_data_ptr"  # type: ignore[attr-defined]
+    REFUSED[vars(torch._C.TensorBase)["const_data_ptr"]] = breaks.IDENTITY, "Tensor.const_data_ptr"
 
 SPARSE_NAMES = "is_coalesced _nnz sparse_dim dense_dim indices values _indices _values"
 SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES.split())
@@ -251,7 +251,8 @@ def takes_a_factor(args: Any, kwargs: dict[str, Any]) -> bool:
 def describe(func: Any) -> str:
     """The name of a function, for messages."""
     if type(func) is MethodWrapperType:
-        return f"Tensor.{func.__self__.__name__}"  # type: ignore[attr-defined]
+        descriptor: Any = func.__self__
+        return f"Tensor.{descriptor.__name__}"
     if type(func) in (MethodDescriptorType, WrapperDescriptorType):
         return f"Tensor.{func.__name__}"
     module = getattr(func, "__module__", None)

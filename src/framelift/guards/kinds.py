@@ -32,7 +32,7 @@ class MemberName:
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandKind:
     """What a kind of guard compares with."""
 
     text: Callable[[Any], str] = str
@@ -40,22 +40,22 @@ class Operand:
     """None: it holds no object of the program."""
 
 
-NOTHING = Operand()
-SOURCE = Operand()
-TENSOR_SPEC = Operand()
-VALUE = Operand(written)
-OBJECT = Operand(lambda kept: written(there(kept)), weakly)
-CLASS = Operand(lambda kept: full_name(there(kept)), weakly)
-MEMBER = Operand(lambda kept: repr(kept.__name__), MemberName)
-LIST = Operand(lambda kept: written_list(map(there, kept)), lambda objects: tuple(map(weakly, objects)))
-TUPLE = Operand(lambda kept: written(tuple(map(there, kept))), LIST.keep)
+NOTHING = OperandKind()
+SOURCE = OperandKind()
+TENSOR_SPEC = OperandKind()
+VALUE = OperandKind(written)
+OBJECT = OperandKind(lambda kept: written(there(kept)), weakly)
+CLASS = OperandKind(lambda kept: full_name(there(kept)), weakly)
+MEMBER = OperandKind(lambda kept: repr(kept.__name__), MemberName)
+LIST = OperandKind(lambda kept: written_list(map(there, kept)), lambda objects: tuple(map(weakly, objects)))
+TUPLE = OperandKind(lambda kept: written(tuple(map(there, kept))), LIST.keep)
 
 
 @dataclass(frozen=True, eq=False)
 class CheckRow:
     text: str
     """The fact as a user writes it, with its source `s` and the operand `e`."""
-    operand: Operand
+    operand: OperandKind
     cause: Cause | None
     """Why something is compiled again when it fails. None: the value decides (`failures`)."""
     found: str | Callable[[Any], str] = shown

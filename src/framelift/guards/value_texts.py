@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-PLAIN = frozenset({str, int, float, complex, bool, bytes, type(None), type(...), range})
+PLAIN_TYPES = frozenset({str, int, float, complex, bool, bytes, type(None), type(...), range})
 WIDE = 512
 NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 CONTAINERS = (list, tuple, dict, set, frozenset)
@@ -23,7 +23,7 @@ def written(value: Any) -> str:
     cls = type(value)
     if cls is int and value.bit_length() > WIDE:
         return f"<int of {value.bit_length()} bits>"  # Python limits how many digits it writes
-    if cls in PLAIN or (cls.__module__ == "torch" and cls.__name__ in ("dtype", "device", "Size")):
+    if cls in PLAIN_TYPES or (cls.__module__ == "torch" and cls.__name__ in ("dtype", "device", "Size")):
         return repr(value)
     if cls is tuple:
         return f"({', '.join(map(written, value))}{',' * (len(value) == 1)})"

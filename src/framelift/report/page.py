@@ -16,8 +16,8 @@ from pathlib import Path
 
 import jinja2
 
-from framelift.report import marks, picture
-from framelift.report.marks import Data, basename, short_name
+from framelift.report import highlights, picture
+from framelift.report.highlights import Data, basename, short_name
 
 HERE = Path(__file__).parent
 WORDS = {
@@ -38,7 +38,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"duration": duration, "kind": marks.kind, "basename": basename, "plural": plural}
+    made.filters |= {"duration": duration, "kind": highlights.kind, "basename": basename, "plural": plural}
     made.filters |= {"where": where, "short_name": short_name}
     return made
 
@@ -62,7 +62,7 @@ def html(data: Data) -> str:
             guarded=guarded(data),
             recompiled=recompiled(data),
             timeline=timeline(data),
-            phases=marks.PHASES,
+            phases=highlights.PHASES,
             words=WORDS,
             signs=SIGNS,
             sums=sums(data),
@@ -81,14 +81,14 @@ def read(name: str) -> str:
 class Line:
     number: int
     mark: str | None
-    pieces: list[tuple[str, list[marks.Span]]]
+    pieces: list[tuple[str, list[highlights.Span]]]
     graphs: list[int]
     breaks: list[int]
     """Those that are in this line, from 1."""
 
 
 def functions(data: Data) -> list[Data]:
-    found = marks.spans(data["break_reasons"])
+    found = highlights.spans(data["break_reasons"])
     shown = []
     for function in data["source"]:
         file, lines = function["file"], function["lines"]
@@ -98,9 +98,9 @@ def functions(data: Data) -> list[Data]:
     return shown
 
 
-def line_of(line: Data, spans: list[marks.Span]) -> Line:
+def line_of(line: Data, spans: list[highlights.Span]) -> Line:
     numbers = sorted({span.number for span in spans})
-    return Line(line["line"], line["mark"], marks.pieces(line["text"], spans), line["graphs"], numbers)
+    return Line(line["line"], line["mark"], highlights.pieces(line["text"], spans), line["graphs"], numbers)
 
 
 def breaks(data: Data) -> list[Data]:
@@ -113,12 +113,12 @@ def breaks(data: Data) -> list[Data]:
 
 def cut(at: Data, number: int, found: Data) -> list[Line]:
     """The lines of a place, without the indentation that they share."""
-    spans = marks.spans([{**found, "stack": [at]}])
+    spans = highlights.spans([{**found, "stack": [at]}])
     texts = at["text"].splitlines()
     shared = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
     lines = []
     for n, text in enumerate(texts, at["line"] or 0):
-        pieces = marks.pieces(text, spans.get((at["file"], n), []))
+        pieces = highlights.pieces(text, spans.get((at["file"], n), []))
         if pieces:
             pieces[0] = (pieces[0][0][shared:], pieces[0][1])
         lines.append(Line(n, None, pieces, [], [number]))
@@ -184,11 +184,11 @@ def timeline(data: Data) -> list[tuple[Data, list[Bar]]]:
     began = records[0]["started"]
     ended = max(record["started"] + record["seconds"] for record in records)
     whole = max(ended - began, 1e-9)
-    return [(record, bars(record, began, whole)) for record in records if not marks.is_empty(record)]
+    return [(record, bars(record, began, whole)) for record in records if not highlights.is_empty(record)]
 
 
 def bars(record: Data, began: float, whole: float) -> list[Bar]:
-    phases = [(name, record["phases"].get(name) or 0.0) for name in marks.PHASES]
+    phases = [(name, record["phases"].get(name) or 0.0) for name in highlights.PHASES]
     starts = itertools.accumulate((seconds for _, seconds in phases), initial=record["started"] - began)
     return [
         Bar(name, seconds, 100 * start / whole, 100 * seconds / whole)
@@ -202,8 +202,10 @@ def sums(data: Data) -> Data:
     return {
         "guards": sum(map(len, data["guards"].values())),
         "seconds": sum(record["seconds"] for record in records),
-        "empty": [record["seconds"] for record in records if marks.is_empty(record)],
-        "phases": {name: sum(record["phases"].get(name, 0.0) for record in records) for name in marks.PHASES},
+        "empty": [record["seconds"] for record in records if highlights.is_empty(record)],
+        "phases": {
+            name: sum(record["phases"].get(name, 0.0) for record in records) for name in highlights.PHASES
+        },
     }
 
 

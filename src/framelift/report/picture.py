@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from framelift.report.marks import Data, kind
+from framelift.report.highlights import Data, kind
 
 WIDTH, HEIGHT = 168, 44
 """Of a node."""
@@ -19,7 +19,7 @@ LETTERS = 22
 """How many fit into a node."""
 MOST = 2000
 """A drawing of more nodes than these shows nobody anything."""
-MISSING = "The picture needs the package fast-sugiyama: pip install framelift[report]."
+NO_LAYOUT = "The picture needs the package fast-sugiyama: pip install framelift[report]."
 TOO_MANY = "A picture of {0} nodes would show nobody anything; the table has them all."
 
 
@@ -55,7 +55,7 @@ def of(graph: Data) -> Picture:
     try:
         from fast_sugiyama import from_edges
     except ImportError:
-        return Picture(problem=MISSING)
+        return Picture(problem=NO_LAYOUT)
     places: dict[Any, tuple[float, float]] = {}
     ways: list[list[Any]] = []
     left = 0.0

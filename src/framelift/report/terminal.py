@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from framelift.report import marks
-from framelift.report.marks import Data, short_name
+from framelift.report import highlights
+from framelift.report.highlights import Data, short_name
 
 GUARDS_SHOWN = 25
 """How many guards are listed; a page has all of them."""
@@ -98,7 +98,7 @@ def titled(title: str, *columns: str) -> Table:
 
 def source(data: Data) -> Iterator[RenderableType]:
     """Lines, and below a broken one what in it could not be captured."""
-    found = marks.spans(data["break_reasons"])
+    found = highlights.spans(data["break_reasons"])
     for n, function in enumerate(data["source"]):
         if n:
             yield Text()
@@ -109,7 +109,7 @@ def source(data: Data) -> Iterator[RenderableType]:
             yield from underlined(line, found.get((function["file"], line["line"]), []))
 
 
-def underlined(line: Data, spans: list[marks.Span]) -> Iterator[Text]:
+def underlined(line: Data, spans: list[highlights.Span]) -> Iterator[Text]:
     for span in spans:
         begin, end = span.columns(line["text"])
         name = f" {span.name}" if span.is_last else ""
@@ -150,7 +150,7 @@ def graphs(data: Data) -> Iterator[RenderableType]:
 
 
 def tensors(nodes: list[Data], most: int = 3) -> str:
-    names = (f"{node.get('is') or node['name']} {marks.kind(node)}".rstrip() for node in nodes[:most])
+    names = (f"{node.get('is') or node['name']} {highlights.kind(node)}".rstrip() for node in nodes[:most])
     more = f"\nand {len(nodes) - most} more" if len(nodes) > most else ""
     return "\n".join(names) + more
 
@@ -203,11 +203,11 @@ def by(at: Data | None) -> str:
 def times(data: Data) -> Iterator[RenderableType]:
     if not data["compilations"]:
         return
-    table = titled("times", "compilation", "of", *(f"{name} ms" for name in marks.PHASES), "sum ms")
+    table = titled("times", "compilation", "of", *(f"{name} ms" for name in highlights.PHASES), "sum ms")
     for column in table.columns[2:]:
         column.justify = "right"
-    for record in (record for record in data["compilations"] if not marks.is_empty(record)):
-        phases = (record["phases"].get(name) for name in marks.PHASES)
+    for record in (record for record in data["compilations"] if not highlights.is_empty(record)):
+        phases = (record["phases"].get(name) for name in highlights.PHASES)
         cells = ("" if seconds is None else f"{seconds * 1e3:.1f}" for seconds in phases)
         kind = "" if record["kind"] == "forward" else f" {record['kind']}"
         of = f"{record['name']}:{record['line']}{kind}"

@@ -42,7 +42,7 @@ from framelift.trace.type_rules import (
 ALIASES: Any = vars(typing)["_BaseGenericAlias"]
 """Such as `Optional[int]`: `typing` makes each once, and keeps it."""
 
-OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
+OPERATOR_CLASSES = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 """What a graph calls as it is."""
 
 
@@ -80,7 +80,7 @@ def is_reduced_iterator(cls: type) -> bool:
 type_family(is_told_apart_oddly, wrap=wrap_hashed_oddly)
 type_family(derived_from(type), wrap=wrap_by_identity, rebuild=None)
 type_family(derived_from(ALIASES), rebuild=rebuild_constant)
-type_family(derived_from(enum.Enum, *ATOMIC_BASES, *OPERATORS), wrap=wrap_fixed_instance)
+type_family(derived_from(enum.Enum, *ATOMIC_BASES, *OPERATOR_CLASSES), wrap=wrap_fixed_instance)
 type_family(is_plain_module, wrap=wrap_module)
 type_family(derived_from(types.ModuleType), rebuild=None)
 type_family(is_ours, rebuild=None)

@@ -172,7 +172,7 @@ def captures(*operators: Any) -> Any:
     def register(handler: Any) -> Any:
         calls_back(handler)
         for one in operators:
-            OPERATORS[one] = handler
+            HIGHER_ORDER_OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
                 serve(type(one).__call__)(
                     lambda f, called, /, *args, **kwargs: handler(f.world, *args, **kwargs)
@@ -193,7 +193,7 @@ def interpret(*functions: Any) -> None:
         codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
 
 
-OPERATORS: dict[Any, Any] = {}
+HIGHER_ORDER_OPERATORS: dict[Any, Any] = {}
 """Operator -> its handler."""
 
 

@@ -121,9 +121,9 @@ def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]
 
 # ---- what has no entry of its own, by what it belongs to
 
-METHODS: dict[type, Facets] = {}
+METHOD_RULES: dict[type, Facets] = {}
 """Builtin types whose methods, and other callables of which type they are, look at nothing but arguments."""
-MODULES: dict[str, Facets] = {}
+MODULE_RULES: dict[str, Facets] = {}
 """Modules of C functions."""
 PYTHON_MODULES: list[tuple[tuple[str, ...], Facets]] = []
 """Modules of Python functions that are not interpreted, with all below them; the first that fits counts."""
@@ -134,7 +134,7 @@ PYTHON_CLASSES: set[str] = set()
 
 def methods_of(*types: type, **facets: Any) -> None:
     for cls in types:
-        METHODS[cls] = facets
+        METHOD_RULES[cls] = facets
         for member in vars(cls).values():
             if type(member) is staticmethod:  # which is told nothing of the type, such as `str.maketrans`
                 _entries.setdefault(member.__func__, {"looks": Looks.DEEP, **facets})
@@ -143,7 +143,7 @@ def methods_of(*types: type, **facets: Any) -> None:
 
 def functions_of(*modules: str, **facets: Any) -> None:
     for module in modules:
-        MODULES[module] = facets
+        MODULE_RULES[module] = facets
 
 
 def python_functions_of(*modules: str, classes: bool = False, **facets: Any) -> None:
@@ -245,26 +245,26 @@ def judge_by_kind(fn: Any) -> CallableRule:
         return judge_builtin(fn, getattr(fn, "__module__", None) or "")
     if kind is types.FunctionType:
         return judge_python_function(fn)
-    if kind in METHODS or may_run(kind.__module__) or kind is types.MethodWrapperType:
+    if kind in METHOD_RULES or may_run(kind.__module__) or kind is types.MethodWrapperType:
         return CallableRule(why="a callable of a builtin type")
     return refusal(fn)
 
 
 def may_run(module: str) -> bool:
     """Whether functions of a module are called as they are."""
-    return module in MODULES and "refused" not in MODULES[module]
+    return module in MODULE_RULES and "refused" not in MODULE_RULES[module]
 
 
 def judge_method(fn: Any) -> CallableRule:
     owner = fn.__objclass__
-    if owner in METHODS:
-        return CallableRule(**METHODS[owner])
+    if owner in METHOD_RULES:
+        return CallableRule(**METHOD_RULES[owner])
     if issubclass(owner, BaseException):
         return CallableRule(why="a method of an exception")
     if issubclass(owner, torch._C.TensorBase):
         return CallableRule(looks=Looks.RECORDED, why="a tensor method")
-    if owner.__module__ in MODULES:
-        return ruled(fn, MODULES[owner.__module__])
+    if owner.__module__ in MODULE_RULES:
+        return ruled(fn, MODULE_RULES[owner.__module__])
     return refusal(fn)
 
 
@@ -291,7 +291,7 @@ def judge_class(cls: type) -> CallableRule:
         inherited = _entries.get(base, {}) if type(base) in KINDS else {}
         if "looks" in inherited or "refused" in inherited:
             return CallableRule(**{name: inherited[name] for name in INHERITED if name in inherited})
-    if may_run(cls.__module__) or any(base in METHODS for base in (cls, *cls.__mro__[:-1])):
+    if may_run(cls.__module__) or any(base in METHOD_RULES for base in (cls, *cls.__mro__[:-1])):
         return CallableRule(looks=Looks.SHALLOW, why="a builtin type")
     if in_python and init is object.__init__ and made_without_a_look(cls):
         return CallableRule(looks=Looks.MOVES, why="an ordinary class")
@@ -326,8 +326,8 @@ def judge_builtin(fn: Any, module: str) -> CallableRule:
     owner = fn.__self__
     if module == "torch" and not issubclass(type(owner), types.ModuleType):
         return CallableRule(looks=Looks.RECORDED, why="a torch operator")
-    if module in MODULES:
-        return ruled(fn, MODULES[module])
+    if module in MODULE_RULES:
+        return ruled(fn, MODULE_RULES[module])
     if not issubclass(type(owner), type):
         return refusal(fn)
     if issubclass(owner, datetime.date) and fn.__name__ in CLOCKS:
@@ -335,7 +335,7 @@ def judge_builtin(fn: Any, module: str) -> CallableRule:
     # a class method of C, had through a subclass that may have one of its own by that name
     method = types.ClassMethodDescriptorType
     owner = next((base for base in owner.__mro__ if type(vars(base).get(fn.__name__)) is method), owner)
-    return CallableRule(**METHODS[owner]) if owner in METHODS else refusal(fn)
+    return CallableRule(**METHOD_RULES[owner]) if owner in METHOD_RULES else refusal(fn)
 
 
 def why_disabled(fn: types.FunctionType) -> str | None:

@@ -24,14 +24,14 @@ from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
 
-OPERATORS = frozenset(
+GRAPH_OPERATORS = frozenset(
     {*IN_PLACE, *IN_PLACE.values()}
     | {operator.neg, operator.pos, operator.invert, operator.lt, operator.le, operator.eq, operator.ne}
     | {operator.gt, operator.ge, operator.getitem}
 )
 """Operators that a graph can hold as they are."""
 
-ARITHMETIC = OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
+ARITHMETIC = GRAPH_OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
 """Operators that torch's symbols have."""
 OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
 """Operators on sizes that leave symbols in them what they are."""
@@ -88,7 +88,7 @@ class Operators(Part):
         else:
             if symbols and not tensors:
                 return self.compute(fn, operands)
-            if tensors and fn in OPERATORS:
+            if tensors and fn in GRAPH_OPERATORS:
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
                 return world.recorder.call(fn, operands, {})

@@ -24,7 +24,7 @@ from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
 
-class Context(FunctionCtx):
+class FunctionContext(FunctionCtx):
     """What forward and backward are given as `ctx` while they are traced."""
 
     to_save: tuple[Any, ...] = ()
@@ -52,7 +52,7 @@ class Application:
 
     def __init__(self, world: TraceWorld, cls: Any, args: list[Any]) -> None:
         self.world, self.recorder, self.cls, self.args = world, world.recorder, cls, args
-        self.ctx = Context()
+        self.ctx = FunctionContext()
         self.ctx.needs_input_grad = tuple(is_tensor(arg) and arg.requires_grad for arg in args)
 
     @calls_back

@@ -22,14 +22,14 @@ from framelift.trace.machine import TraceFrame
 
 RESOLVING = "_resolve_group" if hasattr(functional, "_resolve_group") else "_resolve_group_name"
 """The function that finds a group. That of torch 2.11 gives its name."""
-SERVED = (RESOLVING, "_group_or_group_name")
+CALLED_AS_IT_IS = (RESOLVING, "_group_or_group_name")
 """Functions that are called as they are: they must not be interpreted."""
 NOT_CALLED = ("_meta", "_setup_context", "_backward", "_ctx")
 """How names of functions end that only the operators call."""
 
 for _name, _fn in vars(functional).items():
     _own = type(_fn) is types.FunctionType and _fn.__module__ == functional.__name__
-    if _own and _name not in SERVED and not _name.endswith(NOT_CALLED):
+    if _own and _name not in CALLED_AS_IT_IS and not _name.endswith(NOT_CALLED):
         interpret(_fn)
 
 _views = own_functions(torch._utils, "_maybe_view_chunk_cat", "_chunk_or_narrow_cat")

@@ -23,7 +23,7 @@ from framelift.graph.functions import tensors_of
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import OPERATORS, body, breaks_named
+from framelift.trace.bodies import HIGHER_ORDER_OPERATORS, body, breaks_named
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
@@ -116,4 +116,6 @@ def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any]
 def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
     """Whether a graph calls operators that torch's checkpoints can't recompute."""
     inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
-    return any(inner) or any(node.target in OPERATORS for node in graph.nodes if node.op == "call_function")
+    return any(inner) or any(
+        node.target in HIGHER_ORDER_OPERATORS for node in graph.nodes if node.op == "call_function"
+    )

@@ -106,12 +106,12 @@ def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]
             inner = modules[str(node.target)]
             found.append(signature(inner.graph, dict(inner.named_children())))
         else:
-            args = torch.fx.map_arg((node.args, node.kwargs), lambda one: Place(number[one]))
+            args = torch.fx.map_arg((node.args, node.kwargs), lambda one: RegionPlace(number[one]))
             found.append((node.op, node.target, repr(args)))
     return tuple(found)
 
 
-class Place(int):
+class RegionPlace(int):
     def __repr__(self) -> str:
         return f"%{int(self)}"
 

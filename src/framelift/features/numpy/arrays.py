@@ -4,7 +4,7 @@ What the program does with one goes to torch's implementation, and the graph get
 tensor; arrays that live on are made NumPy's again. Before each call NumPy itself is asked, with arrays of the
 same shape, strides and type but without their values: where it would give another type, shape or layout,
 share memory that torch's does not share, or raise, the call is not captured. So torch's implementation has to
-be trusted for values only, and `FUNCTIONS` and `METHODS` name what it is trusted with.
+be trusted for values only, and `FUNCTIONS` and `ARRAY_METHODS` name what it is trusted with.
 
 Arrays without dimensions are not traced; what has none is one of NumPy's numbers.
 """
@@ -38,13 +38,13 @@ except ImportError:  # torch works without NumPy
 Array: Any = tnp.ndarray if tnp is not None else None
 """What stands for an array, or for a number of NumPy's that is not known."""
 
-DTYPES: dict[Any, torch.dtype] = {}
+NUMPY_DTYPES: dict[Any, torch.dtype] = {}
 """Type of NumPy's -> torch's. Others can't be traced."""
 if np is not None:
     NAMES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
-    DTYPES = {np.dtype(name): getattr(torch, name) for name in NAMES.split()}
-OF_TORCH = {dtype: of for of, dtype in DTYPES.items()}
-NUMBERS = frozenset(dtype.type for dtype in DTYPES)
+    NUMPY_DTYPES = {np.dtype(name): getattr(torch, name) for name in NAMES.split()}
+OF_TORCH = {dtype: of for of, dtype in NUMPY_DTYPES.items()}
+NUMPY_NUMBERS = frozenset(dtype.type for dtype in NUMPY_DTYPES)
 CYTHON: Any = type(np.random.default_rng) if np is not None else None
 """The type of functions of `numpy.random`."""
 
@@ -72,20 +72,20 @@ METHOD_NAMES = """
 """
 FUNCTIONS: dict[int, Any] = {}
 """id of a function of NumPy's -> torch's."""
-METHODS: dict[Any, Any] = {}
+ARRAY_METHODS: dict[Any, Any] = {}
 """Method of arrays -> torch's."""
 if np is not None:
     FUNCTIONS = {id(getattr(np, n)): getattr(tnp, n) for n in (*ELEMENTWISE.split(), *OTHERS.split())}
     FUNCTIONS[id(np.linalg.norm)] = tnp.linalg.norm
-    METHODS = {getattr(np.ndarray, n): getattr(Array, n) for n in METHOD_NAMES.split()}
+    ARRAY_METHODS = {getattr(np.ndarray, n): getattr(Array, n) for n in METHOD_NAMES.split()}
 
 INTEGER_ERRORS = frozenset({"floor_divide", "remainder", "power", "float_power", "floordiv", "mod", "pow"})
 INTEGER_ERRORS |= {"ifloordiv", "imod", "ipow", "reciprocal"}
 """What NumPy warns of, or computes, for some integers where torch raises, or the other way round."""
 
 BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lt le eq ne gt ge"
-OPERATORS = frozenset(getattr(operator, name) for name in (*BINARY.split(), "neg", "pos", "invert"))
-IN_PLACE = {
+ARRAY_OPERATORS = frozenset(getattr(operator, name) for name in (*BINARY.split(), "neg", "pos", "invert"))
+ARRAY_IN_PLACE = {
     getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
     for name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor")
 }
@@ -159,7 +159,7 @@ class Arrays(Part):
             return tuple(made) if isinstance(expected, tuple) else made
         if isinstance(found, torch.Tensor):
             found = Array(found)
-        if type(found) is not Array or type(expected) not in (np.ndarray, *NUMBERS):
+        if type(found) is not Array or type(expected) not in (np.ndarray, *NUMPY_NUMBERS):
             refuse(f"{name}, which gives a {type(expected).__name__}")
         if isinstance(expected, np.ndarray) and not expected.flags.writeable:
             refuse(f"{name}, which gives an array that can't be written to")
@@ -191,7 +191,7 @@ class Arrays(Part):
             return slice(*map(self.prepared, (value.start, value.stop, value.step)))
         if type(value) is Array or type(value) in TEXTUAL:
             return value
-        if type(value) in NUMBERS:
+        if type(value) in NUMPY_NUMBERS:
             return Typed(value)
         dtype = dtype_of(value)
         if dtype is None:
@@ -217,11 +217,11 @@ class Arrays(Part):
         """A new array of numbers that are known: as NumPy makes it, unless there are many of them."""
         args, kwargs = self.prepared(args), self.prepared(kwargs)
         real = asking(fn, self.as_dummies(args, []), self.as_dummies(kwargs, []), f"numpy.{name}")
-        if type(real) is not np.ndarray or not real.ndim or real.dtype not in DTYPES or not real.size:
+        if type(real) is not np.ndarray or not real.ndim or real.dtype not in NUMPY_DTYPES or not real.size:
             refuse(f"numpy.{name}, which gives no array that can be traced")
         if not real.flags.c_contiguous:
             refuse(f"numpy.{name} in another order than C's")
-        first, dtype = real.flat[0], DTYPES[real.dtype]
+        first, dtype = real.flat[0], NUMPY_DTYPES[real.dtype]
         call = self.world.recorder.call
         if real.tobytes() == first.tobytes() * real.size:
             return Array(call(torch.full, (real.shape, first.item()), {"dtype": dtype}))
@@ -233,17 +233,17 @@ class Arrays(Part):
 
     def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         name = getattr(fn, "__name__", "operator")
-        if fn in IN_PLACE and is_array(operands[0]) and operands[0].ndim:
+        if fn in ARRAY_IN_PLACE and is_array(operands[0]) and operands[0].ndim:
             return self.operate_in_place(fn, operands, name)
-        fn = IN_PLACE.get(fn, fn)
-        if fn not in OPERATORS:
+        fn = ARRAY_IN_PLACE.get(fn, fn)
+        if fn not in ARRAY_OPERATORS:
             refuse(f"the operator {name}")
         return self.call(fn, fn, operands, {}, name)
 
     def operate_in_place(self, fn: Any, operands: tuple[Any, ...], name: str) -> Any:
         """The result is computed and checked, then copied into the array."""
         target, other = operands
-        plain = IN_PLACE[fn]
+        plain = ARRAY_IN_PLACE[fn]
         args: Any = self.prepared(operands)
         asking(fn, self.as_dummies(args, []), {}, name)
         value = self.call(plain, plain, (target, other), {}, name)
@@ -362,8 +362,8 @@ def dtype_of(value: Any) -> Any:
     if value in (bool, int, float, complex) if isinstance(value, type) else False:
         return np.dtype(value)
     if isinstance(value, np.dtype):
-        return value if value in DTYPES else None
-    if isinstance(value, type) and value in NUMBERS:
+        return value if value in NUMPY_DTYPES else None
+    if isinstance(value, type) and value in NUMPY_NUMBERS:
         return np.dtype(value)
     return None
 
@@ -377,7 +377,7 @@ def for_torch(value: Any) -> Any:
         return slice(*map(for_torch, (value.start, value.stop, value.step)))
     if type(value) is Typed:
         number = value.number
-        return Array(torch.tensor(number.item(), dtype=DTYPES[number.dtype]))
+        return Array(torch.tensor(number.item(), dtype=NUMPY_DTYPES[number.dtype]))
     if isinstance(value, np.dtype):
         return value.name.replace("bool", "bool_") if value.kind == "b" else value.name
     return value

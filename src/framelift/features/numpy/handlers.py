@@ -10,9 +10,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.config import config
 from framelift.features.numpy.arrays import (
+    ARRAY_METHODS,
     FUNCTIONS,
-    METHODS,
-    NUMBERS,
+    NUMPY_NUMBERS,
     Array,
     Arrays,
     dtype_of,
@@ -27,7 +27,7 @@ from framelift.trace.machine import TraceFrame
 from framelift.trace.runtime_calls import outside_of_modes
 from framelift.trace.world import TraceWorld
 
-PLAIN = (bool, int, float, complex, *NUMBERS)
+PLAIN_ARGUMENTS = (bool, int, float, complex, *NUMPY_NUMBERS)
 
 
 def opened_deep(value: Any) -> Any:
@@ -51,7 +51,7 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     name = fn.__name__
     if fn is np.asarray and len(given) == 1 and not keywords and type(given[0]) is FakeTensor:
         return world.feature(Arrays).of_tensor(given[0])
-    if type(fn) is np.ufunc and not keywords and all(type(x) in PLAIN for x in given):
+    if type(fn) is np.ufunc and not keywords and all(type(x) in PLAIN_ARGUMENTS for x in given):
         return on_numbers(world, fn, given, name)
     if fn in REDUCTIONS and not keywords and len(given) == 1 and is_plain(given[0]):
         return on_numbers(world, fn, given, name)
@@ -70,7 +70,11 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
 
 def is_plain(value: Any) -> bool:
     """A number, or a list of numbers."""
-    return all(map(is_plain, value)) if type(value) in (tuple, list, torch.Size) else type(value) in PLAIN
+    return (
+        all(map(is_plain, value))
+        if type(value) in (tuple, list, torch.Size)
+        else type(value) in PLAIN_ARGUMENTS
+    )
 
 
 def on_numbers(world: TraceWorld, fn: Any, given: list[Any], name: str) -> Any:
@@ -88,7 +92,7 @@ def serve_function(fn: Any) -> None:
 
 
 def serve_method(method: Any) -> None:
-    served_by = METHODS.get(method)
+    served_by = ARRAY_METHODS.get(method)
     name = method.__name__
 
     @serve(method)
@@ -149,7 +153,7 @@ if np is not None:
     @serve(np.generic.item)
     def serve_item(f: TraceFrame, number: Any, /) -> Any:
         number = opened(number)
-        if type(number) in NUMBERS:
+        if type(number) in NUMPY_NUMBERS:
             return number.item()
         return f.world.calls.native(f, np.generic.item, [number], None)
 
@@ -183,11 +187,11 @@ if np is not None:
         @serve(cls)
         def served(f: TraceFrame, /, *args: Any) -> Any:
             given = [opened(x) for x in args]
-            if not all(type(x) in PLAIN for x in given):
+            if not all(type(x) in PLAIN_ARGUMENTS for x in given):
                 return f.world.calls.native(f, cls, given, None)
             return on_numbers(f.world, cls, given, cls.__name__)
 
-    for _class in NUMBERS:
+    for _class in NUMPY_NUMBERS:
         serve_number(_class)
     serve_facts(np.finfo)
     serve_facts(np.iinfo)

@@ -9,7 +9,7 @@ import torch
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, Arrays, np
+from framelift.features.numpy.arrays import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, Arrays, np
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
@@ -22,7 +22,7 @@ def can_be_traced(value: Any) -> bool:
     """Whether a tensor can share the memory of an array, and stand for it in a graph."""
     return (
         config.trace_numpy
-        and value.dtype in DTYPES
+        and value.dtype in NUMPY_DTYPES
         and value.ndim > 0
         and value.size > 0
         and value.flags.writeable
@@ -73,7 +73,7 @@ def rebuild_error_state(r: Rebuilder, value: Any) -> str:
 if np is not None:
     type_rule(np.ndarray, wrap=wrap_array, opaque=True)
     type_rule(Array, abstract=Arrays, rebuild=rebuild_array)
-    type_rule(*NUMBERS, wrap=wrap_number, rebuild=rebuild_constant)
-    type_rule(*{type(dtype) for dtype in DTYPES}, wrap=wrap_singleton, rebuild=rebuild_constant)
+    type_rule(*NUMPY_NUMBERS, wrap=wrap_number, rebuild=rebuild_constant)
+    type_rule(*{type(dtype) for dtype in NUMPY_DTYPES}, wrap=wrap_singleton, rebuild=rebuild_constant)
     type_rule(CYTHON, wrap=wrap_by_identity, rebuild=rebuild_constant)
     type_rule(np.errstate, rebuild=rebuild_error_state)

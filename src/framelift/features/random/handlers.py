@@ -16,7 +16,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.features.numpy.arrays import CYTHON, DTYPES, NUMBERS, Array, np
+from framelift.features.numpy.arrays import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
 from framelift.guards.sources import Source
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
@@ -245,7 +245,11 @@ def as_tensor(drawn: Any) -> torch.Tensor:
 def drawn_by_numpy(draws: RuntimeCalls, example: Any, source: Source) -> Any:
     if type(example) in (int, float):
         return draws.number(example, source)
-    if type(example) not in (np.ndarray, *NUMBERS) or example.dtype not in DTYPES or not example.size:
+    if (
+        type(example) not in (np.ndarray, *NUMPY_NUMBERS)
+        or example.dtype not in NUMPY_DTYPES
+        or not example.size
+    ):
         raise Break(breaks.RANDOM, f"NumPy draws a {type(example).__name__}")
     with outside_of_modes():
         tensor = as_tensor(example)
