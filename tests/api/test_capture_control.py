@@ -15,6 +15,7 @@ import torch
 import framelift
 import framelift.exc
 from check import capture, check, entries, why_not
+from framelift.trace.callable_rules import HANDLERS
 
 BACKENDS = ["eager", "aot_eager"]
 
@@ -196,7 +197,9 @@ def test_torchs_mark_for_it_counts():
 # ---- substitute_in_graph
 
 
-def test_a_substitute_is_looked_into():
+def test_a_substitute_is_looked_into(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(HANDLERS, operator.concat, None)  # what is registered is gone after the test
+
     @framelift.substitute_in_graph(operator.concat)
     def concat(a, b, /):
         return [*a, *b]
