@@ -30,7 +30,7 @@ def test_the_page_is_right(example: str, monkeypatch: pytest.MonkeyPatch) -> Non
     module: Any = types.ModuleType("example_of_the_page")
     module.torch, module.framelift = torch, framelift
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(bodies, "OPERATORS", dict(bodies.HIGHER_ORDER_OPERATORS))
+    monkeypatch.setattr(bodies, "HIGHER_ORDER_OPERATORS", dict(bodies.HIGHER_ORDER_OPERATORS))
     name = f"<an example of {PAGE.name}>"
     monkeypatch.setitem(linecache.cache, name, (len(example), None, example.splitlines(True), name))
     exec(compile(example, name, "exec", dont_inherit=True), module.__dict__)
