@@ -374,6 +374,8 @@ class GraphBuilder:
 
     def finish(self, outputs: tuple[torch.fx.Node, ...]) -> None:
         """Closes the graph: gives it its outputs and drops what nobody uses."""
+        if self.symbols is not None:
+            self.numbers.put_constants()
         self.body.close(outputs, self.impure, prune=False)
         self.inputs.drop_unused()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -390,8 +391,25 @@ def settled(value: Any) -> Any:
     plain = PYTHON_TYPES.get(type(value))
     if plain is None:
         return value
+    node = value.node
     with torch._C.DisableTorchFunction(), data_dependence():
-        return plain(value)
+        if plain is not float or node.hint is None:
+            return plain(value)
+        if node.hint == 0 or not math.isfinite(node.hint):
+            settle_symbols(node)  # an equation says nothing of the sign, or nothing at all
+        else:
+            plain(value)
+    return node.hint  # as Python has computed it
+
+
+def settle_symbols(node: Any) -> None:
+    """Whatever an expression is made of has the value that it has now."""
+    env = node.shape_env
+    for symbol in node.expr.free_symbols:
+        if symbol.is_integer:
+            int(env.create_symintnode(symbol, hint=None))
+        else:
+            float(env.create_symfloatnode(symbol, hint=None))
 
 
 @contextlib.contextmanager
@@ -407,9 +425,11 @@ def simplest(value: Any) -> Any:
     """A symbolic result as the program should see it: a number if it is a fixed one, a bool if it can be
     told."""
     cls = type(value)
-    if cls is torch.SymInt or cls is torch.SymFloat:
-        known = value.node.maybe_as_int() if cls is torch.SymInt else value.node.maybe_as_float()
+    if cls is torch.SymInt:
+        known = value.node.maybe_as_int()
         return value if known is None else known
+    if cls is torch.SymFloat and value.node.expr.is_number:
+        return value.node.maybe_as_float() if value.node.hint is None else value.node.hint
     if cls is torch.SymBool and not symbolic_shapes.free_unbacked_symbols(value):
         return settled(value)
     return value

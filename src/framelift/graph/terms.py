@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch._ops import HigherOrderOperator
 from torch.utils._sympy.printers import PythonPrinter
 
-from framelift.graph.symbols import settled
+from framelift.graph.symbols import settled, simplest
 
 if TYPE_CHECKING:
     from framelift.graph.builder import GraphBuilder
@@ -46,6 +47,12 @@ TARGETS: dict[str, Callable[..., Any]] = {
 
 class UnknownTerm(Exception):
     """Something in an expression that there is no operation for."""
+
+
+def expression_of(value: Any) -> Any:
+    """What computes a symbolic number. What was found out since may simplify an integer; a float is computed
+    as the program has written it."""
+    return value.node._expr if type(value) is torch.SymFloat else value.node.expr
 
 
 def text_of(expression: Any) -> str:
@@ -96,6 +103,11 @@ def operation(names: dict[Any, str], spelling: Any) -> str:
     return names[spelling]
 
 
+def is_no_operand(user: torch.fx.Node) -> bool:
+    """Whether a node may be given a constant: bodies of higher-order operators take what varies."""
+    return not isinstance(user.target, HigherOrderOperator)
+
+
 aten = torch.ops.aten
 PROPERTIES = {"size": aten.sym_size.int, "stride": aten.sym_stride.int}
 PROPERTIES["offset"] = aten.sym_storage_offset.default
@@ -144,13 +156,23 @@ class NumberNodes:
             node.meta["unbacked_bindings"] = bindings
             node.meta["example_value"] = out
 
+    def put_constants(self) -> None:
+        """Floats that turned out to be constants: a backend computes with torch's expressions, in which some
+        are integers, or lose their signs."""
+        for node in self.builder.bodies[0].terms.values():
+            value = node.meta.get("example_value")
+            if type(value) is torch.SymFloat and value.node.expr.is_number and value.node.hint is not None:
+                node.replace_all_uses_with(value.node.hint, is_no_operand)
+
     def drop_if_unused(self, symbol: Any) -> None:
         """The node that a symbol comes from need not run for its own sake."""
         self.builder.impure.discard(self.builder.body.terms[symbol.node.expr])
 
     def term(self, value: Any) -> Any:
         """A symbolic number as an argument of a call: nodes that compute it from the inputs."""
-        expression, terms = value.node.expr, self.builder.body.terms
+        if value.node.expr.is_number:
+            return simplest(value)  # it was decided later what it is
+        expression, terms = expression_of(value), self.builder.body.terms
         found = terms.get(expression)
         if found is None:
             names = {str(symbol): symbol for symbol in expression.free_symbols}

@@ -17,6 +17,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
+from framelift.graph import arithmetic
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
@@ -48,8 +49,10 @@ rule(
     looks=Looks.DEEP,
     why=NO_EFFECT,
 )
-for _fn in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not):
-    rule(_fn, looks=Looks.DEEP, on_symbols=_fn, why=NO_EFFECT)
+rule(torch.sym_int, looks=Looks.DEEP, on_symbols=arithmetic.as_int, why=NO_EFFECT)
+rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_EFFECT)
+for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):
+    rule(_fn, looks=Looks.DEEP, on_symbols=arithmetic.of_torch(_fn), why=NO_EFFECT)
 
 functions_of(
     *("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse"),
