@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
+from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes
 from framelift.graph.functions import NUMPY, SPELLINGS, describe
@@ -136,6 +137,7 @@ class GraphBuilder:
         """The whole graph, and those within which calls are being recorded, outermost first."""
         self.inputs = GraphInputs(self.body.graph)
         self.numbers = NumberNodes(self)
+        self.assertions = Assertions(self)
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
         self.kept: list[Any] = []
@@ -254,9 +256,13 @@ class GraphBuilder:
         """A call, by its values; one that is not `pure` is kept though nobody may use its result."""
         if pure and type(out) is FakeTensor and id(out) in self.body.nodes:
             return  # the function gave back its argument
+        symbols = self.symbols
+        if symbols is not None:
+            self.assertions.catch_up(symbols)
         node = self.note_call(self.node(func, args, kwargs), out, pure)
-        if self.symbols is not None:
+        if symbols is not None:
             self.numbers.bind(out, node)
+            self.assertions.catch_up(symbols)
 
     def add_call(
         self, target: Any, args: Any, out: Any, kwargs: dict[str, Any] | None = None, pure: bool = True
@@ -375,6 +381,7 @@ class GraphBuilder:
     def finish(self, outputs: tuple[torch.fx.Node, ...]) -> None:
         """Closes the graph: gives it its outputs and drops what nobody uses."""
         if self.symbols is not None:
+            self.assertions.catch_up(self.symbols)
             self.numbers.put_constants()
         self.body.close(outputs, self.impure, prune=False)
         self.inputs.drop_unused()

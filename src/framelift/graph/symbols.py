@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +28,7 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
     StrictMinMaxConstraint,
 )
+from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from framelift import _guards
@@ -40,6 +41,7 @@ SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBo
 PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """Symbolic type -> the type that the program takes it for."""
 
+PRINTER = PythonPrinter()
 UNBACKED: DimDynamic = getattr(DimDynamic, "UNBACKED", None) or DimDynamic["SIZE_LIKE_UNBACKED"]
 
 
@@ -152,6 +154,7 @@ class Symbols:
         )
         create = self.env.create_symbolic_sizes_strides_storage_offset
         sizes, strides, _ = create(tensor, At(len(self.inputs)), symbolic_context=context)
+        self.env.pending_fresh_unbacked_symbols.clear()  # it is known what they are
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
         for kind, numbers in (("size", sizes), ("stride", strides)):
             for dim, number in enumerate(numbers):
@@ -218,9 +221,14 @@ class Symbols:
         """Whether the last call has brought symbols about that nothing stands for yet."""
         return bool(self.env.pending_fresh_unbacked_symbols)
 
-    def bindings(self, out: Any) -> Any:
-        """What torch's backends want to know about a node that brings symbols about."""
-        return symbolic_shapes.compute_unbacked_bindings(self.env, out) if self.has_fresh else None
+    def forget_fresh(self, out: Any) -> None:
+        """Something stands for them now. Backends are not told which symbols those are: they have their own
+        for the same, of which nothing is known but what the graph checks."""
+        symbolic_shapes.compute_unbacked_bindings(self.env, out)
+
+    def are_read(self, symbols: Iterable[Any]) -> bool:
+        """Whether symbols are sizes of inputs and numbers that come in: guards are about these."""
+        return all(symbol in self.reads for symbol in symbols)
 
     # ---- the end
 
@@ -254,8 +262,19 @@ class Symbols:
             Fact(text, places.get(text) or places.get(text.partition(" == ")[0]) or places.get(names(text)))
             for text in helper.exprs
         ]
+        facts += [Fact(text, None) for text in self.deferred(reads)]
         listed = list(reads)
         return renumbered(listed, [fact for fact in facts if not self.is_static(fact.text, listed)])
+
+    def deferred(self, reads: dict[Read, int]) -> Iterator[str]:
+        """What operators need of sizes that are not to be looked at while tracing."""
+        for one in itertools.chain.from_iterable(self.env.deferred_runtime_asserts.values()):
+            if self.are_read(one.expr.free_symbols):
+                text = PRINTER.doprint(one.expr)
+                for symbol in one.expr.free_symbols:
+                    number = reads.setdefault(self.reads[symbol], len(reads))
+                    text = re.sub(rf"\b{symbol}\b", f"r{number}", text)
+                yield text
 
     def noted(self, reference: Callable[[Any], str]) -> Iterator[tuple[str, Place | None]]:
         """The facts with the places that they come from, written the same way."""

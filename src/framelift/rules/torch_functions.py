@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from typing import Any
 
 import torch
@@ -264,7 +265,16 @@ def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
     condition = opened(cond)
     if type(condition) is not torch.SymBool:
         return f.world.calls.native(f, torch._check, [cond, message], None)
-    return f.world.recorder.builder.numbers.assume(condition)
+    return f.world.recorder.builder.assertions.assume(condition, text_of(opened(message)))
+
+
+def text_of(message: Any) -> str | None:
+    """What a function that only gives a text gives."""
+    code = message.__code__ if type(message) is types.FunctionType else None
+    if code is None or code.co_argcount or code.co_names or code.co_freevars or code.co_varnames:
+        return None
+    texts = [constant for constant in code.co_consts if constant is not None]
+    return texts[0] if len(texts) == 1 and type(texts[0]) is str else None
 
 
 def serve_check_with_error(check: Any) -> None:
