@@ -95,7 +95,7 @@ class RandomNumbers:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.builder.body.draws = True
         if is_custom(func):
-            self.builder.runs_once = True
+            self.builder.failing.note_effect()
 
     def set_generator(self) -> bool:
         """The program sets the generator. Gives whether operators have drawn before: then none may after."""

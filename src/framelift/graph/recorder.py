@@ -66,6 +66,7 @@ from framelift.graph.functions import (
     tensors_of,
 )
 from framelift.graph.history import Histories
+from framelift.graph.safe_operators import LOOKING_AT_DATA
 from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
 from framelift.graph.symbols import Dim, simplest
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
@@ -73,6 +74,8 @@ from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 Tensor = torch.Tensor
 
 INDEXING = (operator.getitem, Tensor.__getitem__)
+NOT_SO = "Expected Tensor with single nonzero value, but got zero"
+"""What torch says of an assertion that does not hold."""
 UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
 
 
@@ -283,7 +286,7 @@ class Recorder(TorchFunctionMode):
                 if found.random or is_custom(func):
                     self.random_numbers.note(func)
                 out = op_memory.produce(found, keys, tensors)
-                builder.record(func, args, kwargs, out, not found.random)
+                builder.record(func, args, kwargs, out, not found.random, found.fails)
                 return out
         else:
             tensors = tensors_of((args, kwargs))
@@ -298,16 +301,19 @@ class Recorder(TorchFunctionMode):
         fakes.watch()
         wrapped = self.wrappers.behind or isinstance(func, type)
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
+        fails = fakes.may_fail or func in LOOKING_AT_DATA
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
-            builder.record(func, args, kwargs, out, pure=False)
+            builder.record(func, args, kwargs, out, False, fails, fakes.written)
             return out
         if func in EFFECTS or func in IN_PLACE_FACTS:
             for tensor in tensors:
                 keys.forget(tensor)
             flags.read()
-            builder.record(func, args, kwargs, out, pure=False)
+            if func is torch._assert_async and len(args) + len(kwargs) == 1:
+                args, kwargs = (*args, *kwargs.values(), NOT_SO), {}  # compilers drop one without a text
+            builder.record(func, args, kwargs, out, False, fails)
             return out
         outputs = tensors_of(out)
         if not outputs:
@@ -322,8 +328,8 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
         random = fakes.drew_random or is_collective(func)
         if keyed is not None and not (builder.symbols is not None and builder.symbols.has_fresh):
-            op_memory.remember(keyed[0], keys, tensors, out, random)
-        builder.record(func, args, kwargs, out, not random)
+            op_memory.remember(keyed[0], keys, tensors, out, random, fails)
+        builder.record(func, args, kwargs, out, not random, fails)
         return out
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -349,7 +355,7 @@ class Recorder(TorchFunctionMode):
                 why = f"{describe(func)} can't be run on fakes: {error}"
                 raise Break(breaks.UNSUPPORTED_FAKE, why) from error
             self.random_numbers.note(func)
-            builder.runs_once = True
+            builder.failing.note_effect()
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
@@ -358,7 +364,8 @@ class Recorder(TorchFunctionMode):
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-            builder.record(func, args, kwargs, out, pure=not changed and not fakes.drew_random)
+            pure = not changed and not fakes.drew_random
+            builder.record(func, args, kwargs, out, pure, True, fakes.written if changed else ())
         return out
 
     @acts_for_program
@@ -397,7 +404,7 @@ class Recorder(TorchFunctionMode):
     def can_run_again(self) -> bool:
         """Whether a graph that raises has changed nothing that could be told, once torch's CPU generator
         is put back."""
-        if self.builder.runs_once or self.contexts.left or self.requires_grad.flagged:
+        if self.builder.failing.first_effect is not None or self.contexts.left or self.requires_grad.flagged:
             return False
         if self.wrappers.behind or self.mutations.of_inputs:
             return False  # an operator on tensors that wrap others may be a collective
@@ -413,10 +420,11 @@ class Recorder(TorchFunctionMode):
         self.requires_grad.check_outputs(outputs)
         self.histories.prepare(outputs)
 
-    def finish(self, outputs: list[Any]) -> None:
-        """Closes the graph, which gives these tensors and numbers."""
+    def finish(self, outputs: list[Any]) -> int:
+        """Closes the graph, which gives these tensors and numbers. Gives how many more there are."""
         output_node, number = self.histories.output_node, self.builder.numbers.symbol
         nodes = [output_node(out) if type(out) is FakeTensor else number(out) for out in outputs]
-        self.builder.finish(tuple(nodes))
+        more = self.builder.finish(tuple(nodes))
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
+        return more

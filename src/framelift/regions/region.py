@@ -166,7 +166,7 @@ def write(
     recorder.prepare(outputs)
     flagged = [(found, r.tensor(found.fake)) for found in recorder.requires_grad.flagged.values()]
     r.write_draws()
-    recorder.finish(outputs)
+    more = recorder.finish(outputs)
     body = []
     has_graph = not recorder.builder.empty or bool(outputs)
     if has_graph:
@@ -178,7 +178,7 @@ def write(
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
         call = f"graph({', '.join(given)})"
-        targets = [target for target, _ in r.outputs.values()]
+        targets = [target for target, _ in r.outputs.values()] + ["_"] * more
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
         body += running(run, name, world, switches, r)
         for target, output in r.outputs.values():
