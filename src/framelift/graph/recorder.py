@@ -33,7 +33,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
 from framelift.graph.body import HigherOrder, drop_redundant_setters
-from framelift.graph.builder import GraphBuilder
+from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
@@ -73,6 +73,8 @@ from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
 
+COPY_LIMIT = 1 << 20
+"""So many bytes of inputs, or one in 50 of all, are copied so that they can have their values back."""
 INDEXING = (operator.getitem, Tensor.__getitem__)
 NOT_SO = "Expected Tensor with single nonzero value, but got zero"
 """What torch says of an assertion that does not hold."""
@@ -404,11 +406,29 @@ class Recorder(TorchFunctionMode):
     def can_run_again(self) -> bool:
         """Whether a graph that raises has changed nothing that could be told, once torch's CPU generator
         is put back."""
-        if self.builder.failing.first_effect is not None or self.contexts.left or self.requires_grad.flagged:
+        if self.builder.failing.first_effect is not None:
             return False
-        if self.wrappers.behind or self.mutations.of_inputs:
-            return False  # an operator on tensors that wrap others may be a collective
+        if self.wrappers.behind:
+            return False  # an operator on these may be a collective
+        last = self.builder.failing.last
+        if not self.can_put_back(last) or (last == 0 and self.mutations.of_inputs):
+            return False  # without a call that may fail it fails for reasons of its own, wherever it is
         return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
+
+    def has_lasting_effect(self) -> bool:
+        """Whether something was done already that can't be undone if the next call fails."""
+        if self.builder.failing.first_effect is not None:
+            return True
+        return bool(self.mutations.first_written) and not self.can_put_back(self.builder.calls + 1)
+
+    def can_put_back(self, until: int) -> bool:
+        """Whether the inputs that calls up to a certain one have written to can have their values back where that
+        fails: copies of them are made each time the graph runs."""
+        early, _ = self.mutations.inputs_written(until)
+        if not early:
+            return True
+        size, whole = (sum(map(size_of, entries)) for entries in (early, self.inputs.entries))
+        return size <= max(COPY_LIMIT, whole // 50) and all(map(is_simply_written, early))
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""
@@ -428,3 +448,15 @@ class Recorder(TorchFunctionMode):
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
         return more
+
+
+def size_of(entry: GraphInput) -> int:
+    return entry.value.nbytes if isinstance(entry.value, Tensor) else 0
+
+
+def is_simply_written(entry: GraphInput) -> bool:
+    """Whether nothing but values has changed of an input, and they can be copied back."""
+    fake, tensor = entry.stand_in, entry.value
+    if type(fake) is not FakeTensor or fake.layout is not torch.strided or not fake.is_leaf:
+        return False
+    return not torch._debug_has_internal_overlap(tensor)

@@ -52,6 +52,7 @@ from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.regions.plan import Activation, Plan
 from framelift.regions.rebuild import Cyclic, Rebuild, dictionary_of, is_plain_attribute
 from framelift.trace.shadows import DELETED, Change
+from framelift.trace.type_rules import rule_of_type
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes, raise_flags
 
@@ -167,7 +168,7 @@ def write(
     flagged = [(found, r.tensor(found.fake)) for found in recorder.requires_grad.flagged.values()]
     r.write_draws()
     more = recorder.finish(outputs)
-    body = []
+    body, first = [], []
     has_graph = not recorder.builder.empty or bool(outputs)
     if has_graph:
         given = [
@@ -180,7 +181,8 @@ def write(
         call = f"graph({', '.join(given)})"
         targets = [target for target, _ in r.outputs.values()] + ["_"] * more
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
-        body += running(run, name, world, switches, r)
+        first, ran = running(run, name, world, switches, r, flagged)
+        body += ran
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(as_inference)}({target})")
@@ -195,7 +197,7 @@ def write(
     body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
     reads = [f"{name} = {read}" for name, read in r.symbols.items()]
-    body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
+    body = [*first, *left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]
@@ -214,23 +216,33 @@ def as_inference(tensor: torch.Tensor) -> torch.Tensor:
         return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Rebuild) -> list[str]:
-    """The statements that run the graph: without the modes around the call, which are in it already. One that
-    raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone. Then the frame
-    runs as it is, or the `with` statements that were open at the beginning are left."""
+def running(
+    run: str, name: str, world: TraceWorld, switches: TorchState, r: Rebuild, flagged: list[Any]
+) -> tuple[list[str], list[str]]:
+    """What comes before all else, and the statements that run the graph: without the modes around the call,
+    which are in it already. One that raises has raised at the beginning, so to speak: its own
+    `with torch.no_grad()` is undone, and so is what was written and drawn. Then the frame runs as it is, or the
+    `with` statements that were open at the beginning are left."""
     recorder = world.recorder
-    before, undo, after = [], [], []
-    again = recorder.can_run_again() and not r.draws(late=False)
-    if again and recorder.random_numbers.drawn:
-        before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
-        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
+    first, before, undo, after, late = [], [], [], [], ""
+    again = recorder.can_run_again()
+    if again:
+        first, undo = drawing_again(world, r)
+        early, late = written_inputs(world, r)
+        if early:
+            before.append(f"copies = {r.constant(copies_of)}({early})")
+            undo.append(f"{r.constant(put_back)}(copies)")
+        if late:
+            before.append(f"versions = {r.constant(versions_of)}({late})")
+        leaves = recorder.histories.leaf_inputs
+        undo += [f"{name}.requires_grad_(False)" for found, name in flagged if id(found.fake) in leaves]
     if recorder.modes.before:
         before.append(f"modes = {r.constant(put_modes_aside)}()")
         undo.append(f"{r.constant(put_modes_back)}(modes)")
         after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes.kept}])")
     if recorder.contexts.sets_flags:
         began = r.own(switches)
-        if recorder.contexts.left:  # which switches things too, and is not undone
+        if recorder.contexts.left:  # which switches things too
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
         if recorder.contexts.enters_inference_mode:
@@ -241,18 +253,83 @@ def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Reb
         before.append(f"before = {r.constant(set_flags)}({r.own(setting)})")
         undo.insert(0, f"{r.constant(set_flags)}(before)")
         after.insert(0, f"{r.constant(set_flags)}(before)")
-    left = {id(manager) for manager in recorder.contexts.left}
+    left = [] if again else [id(manager) for manager in recorder.contexts.left]
     exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
     if again:
+        undo += [f"{r.constant(enter)}({r.value(manager)})" for manager in reversed(recorder.contexts.left)]
         given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
+        if late:
+            left_by = f"{r.constant(leave_statements)}({', '.join(['error', *exits])})"
+            undo.append(f"if {r.constant(has_written)}(error, versions, {late}):")
+            undo += [f"    {left_by}", "    raise"]
         undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
     else:
         undo += [f"{r.constant(leave_statements)}(error, {', '.join(exits)})"] if exits else []
         undo += ["raise"] if undo else []
     if not undo:
-        return [run]
+        return first, [run]
     failing = [f"    {line}" for line in undo]
-    return [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
+    return first, [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
+
+
+def drawing_again(world: TraceWorld, r: Rebuild) -> tuple[list[str], list[str]]:
+    """What notes where generators of random numbers are, and what puts them back there."""
+    calls, first, undo = world.runtime_calls, [], []
+    if world.recorder.random_numbers.drawn or any(not (call.pure or call.late) for call in calls.made):
+        first.append(f"drawn = {r.constant(torch.get_rng_state)}()")
+        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
+    for n, generator in enumerate(calls.generators()):
+        known = world.inputs.known.get(id(generator))
+        name = r.constant(generator) if known is None else r.input(known.source)
+        first.append(f"rewind{n} = {r.own(rule_of_type(type(generator)).rewind)}({name})")
+        undo.append(f"rewind{n}()")
+    return first, undo
+
+
+def written_inputs(world: TraceWorld, r: Rebuild) -> tuple[str, str]:
+    """The tensors that a graph writes to, before a call that may fail and after the last of them."""
+    recorder, source = world.recorder, world.inputs.graph_input_source
+    early, late = (
+        ", ".join(r.input(source(entry.node, entry.value)) for entry in entries)
+        for entries in recorder.mutations.inputs_written(recorder.builder.failing.last)
+    )
+    return early, late
+
+
+Copy = tuple[torch.Tensor, "int | None", torch.Tensor]
+"""A tensor, its version and its values."""
+
+
+def copies_of(*tensors: torch.Tensor) -> list[Copy]:
+    with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
+        return [(x, None if x.is_inference() else x._version, x.clone()) for x in tensors]
+
+
+def put_back(copies: list[Copy]) -> None:
+    """To autograd too, nothing was written."""
+    for tensor, version, values in copies:
+        with torch._C.DisableTorchFunction(), torch.inference_mode(version is None), torch.no_grad():
+            tensor.copy_(values)
+            if version is not None:
+                torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def versions_of(*tensors: torch.Tensor) -> list[int]:
+    with torch._C.DisableTorchFunction():
+        return [0 if x.is_inference() else x._version for x in tensors]
+
+
+def has_written(error: BaseException, versions: list[int], *tensors: torch.Tensor) -> bool:
+    """Whether a graph has failed, for reasons of its own, after it wrote to tensors that it writes to after all
+    calls that may fail. If not, their versions are put back: AOTAutograd counts them all up at the beginning."""
+    steps = {now - before for now, before in zip(versions_of(*tensors), versions, strict=True)}
+    if isinstance(error, torch.OutOfMemoryError) or len(steps) > 1 or max(steps) > 1:
+        return True
+    if steps != {0}:
+        counted = [x for x in tensors if not x.is_inference()]
+        kept = [v for v, x in zip(versions, tensors, strict=True) if not x.is_inference()]
+        torch._C._autograd._unsafe_set_version_counter(tuple(counted), tuple(kept))
+    return False
 
 
 # ---- writes
