@@ -386,8 +386,8 @@ class GraphBuilder:
     # ---- the end
 
     def finish(self, outputs: tuple[torch.fx.Node, ...]) -> int:
-        """Closes the graph: gives it its outputs and drops what nobody uses. Gives how many more outputs it has,
-        which keep calls in the graph that may fail."""
+        """Closes the graph: gives it its outputs and drops what nobody uses. Gives how many more outputs it
+        has, which keep calls in the graph that may fail."""
         more = self.failing.witnesses(outputs)
         self.body.close((*outputs, *more), self.impure, prune=False)
         self.inputs.drop_unused()

@@ -1,7 +1,7 @@
 """The calls of a trace that may fail for what is in their arguments, and what was done before them.
 
-A call may be left out of a graph where nobody uses its result only if it can't fail. That the graph keeps it is
-not enough: AOTAutograd and code generators leave out what nobody uses too. So what such a call gives is an
+A call may be left out of a graph where nobody uses its result only if it can't fail. That the graph keeps it
+is not enough: AOTAutograd and code generators leave out what nobody uses too. So what such a call gives is an
 output of the graph, which the region throws away (`FailingCalls.witnesses`).
 """
 
@@ -29,8 +29,8 @@ Tensor = torch.Tensor
 class FailingCalls:
     """The calls of one trace that may fail on other data, and what they must not come after.
 
-    Calls are numbered as they are recorded. A graph whose last failing call comes before anything that can't be
-    undone has done nothing yet where it fails.
+    Calls are numbered as they are recorded. A graph whose last failing call comes before anything that can't
+    be undone has done nothing yet where it fails.
     """
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -136,12 +136,9 @@ class FailingCalls:
         return made
 
 
-METADATA_ONLY = frozenset(
-    """
-    zeros_like ones_like empty_like full_like rand_like randn_like randint_like new_zeros new_ones new_empty
-    new_full new_tensor new_empty_strided
-    """.split()
-)
+LIKE = ("zeros", "ones", "empty", "full", "rand", "randn", "randint")
+NEW = ("zeros", "ones", "empty", "full", "tensor", "empty_strided")
+METADATA_ONLY = frozenset({f"{name}_like" for name in LIKE} | {f"new_{name}" for name in NEW})
 """Functions that use only the metadata of their first argument."""
 
 

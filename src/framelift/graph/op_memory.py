@@ -68,8 +68,8 @@ Result = Fresh | ViewOfFresh | ViewOf | Same
 
 
 class Remembered(NamedTuple):
-    """What a call gives: one tensor, or a sequence of them; whether it draws random numbers, and whether it may
-    fail on other data."""
+    """What a call gives: one tensor, or a sequence of them; whether it draws random numbers, and whether it
+    may fail on other data."""
 
     results: tuple[Result, ...]
     container: type | None

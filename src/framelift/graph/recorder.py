@@ -422,8 +422,8 @@ class Recorder(TorchFunctionMode):
         return bool(self.mutations.first_written) and not self.can_put_back(self.builder.calls + 1)
 
     def can_put_back(self, until: int) -> bool:
-        """Whether the inputs that calls up to a certain one have written to can have their values back where that
-        fails: copies of them are made each time the graph runs."""
+        """Whether the inputs that calls up to a certain one have written to can have their values back where
+        that fails: copies of them are made each time the graph runs."""
         early, _ = self.mutations.inputs_written(until)
         if not early:
             return True

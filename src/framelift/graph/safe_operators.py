@@ -1,7 +1,7 @@
 """Operators that may fail for what is in their arguments: an index out of range, a matrix without an inverse.
 
-The guards fix shapes, dtypes and devices, so an operator that fails for these fails while it is traced. What is
-left is data. An operator that fails on none is known here, by torch's tags or by name; any other one may.
+The guards fix shapes, dtypes and devices, so an operator that fails for these fails while it is traced. What
+is left is data. An operator that fails on none is known here, by torch's tags or by name; any other one may.
 """
 
 from __future__ import annotations
@@ -23,54 +23,58 @@ CHECKED_PROBABILITIES = frozenset({"bernoulli.default", "bernoulli_.Tensor", "no
 CHECKED_PROBABILITIES |= {"normal.float_Tensor", "bernoulli.Tensor", "bernoulli.out"}
 """Overloads whose names would be safe, and that take a tensor of probabilities or deviations."""
 
-SAFE = frozenset(
-    """
-    _adaptive_avg_pool2d _adaptive_avg_pool3d _add_relu _addmm_activation _aminmax
-    _amp_foreach_non_finite_check_and_unscale _amp_update_scale
-    _assert_tensor_metadata _batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional
-    _cdist_forward _chunk_cat _compute_linear_combination _conj_copy _conv_depthwise2d _convolution _copy_from
-    _cudnn_rnn _cummax_helper _cummin_helper _efficient_attention_forward _euclidean_dist
-    _fft_c2c _fft_c2r _fft_r2c _flash_attention_forward _fused_adagrad _fused_adam _fused_adamw _fused_dropout
-    _fused_rms_norm _fused_sgd _fw_primal_copy _grouped_mm _int_mm _is_all_true _is_any_true _lazy_clone
-    _local_scalar_dense _log_softmax _logcumsumexp _make_dep_token _masked_scale _masked_softmax
-    _native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    _native_multi_head_attention _neg_view_copy _new_zeros_with_same_feature_meta _nnpack_spatial_convolution
-    _pdist_forward _prelu_kernel _reshape_alias_copy _reshape_copy _safe_softmax
+NAMES = """
+    abs adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d
+    adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d _add_relu addbmm addmm
+    _addmm_activation addmv addr affine_grid_generator alias_copy _aminmax
+    _amp_foreach_non_finite_check_and_unscale _amp_update_scale arange as_strided_copy
+    as_strided_scatter _assert_tensor_metadata avg_pool1d avg_pool2d avg_pool3d baddbmm
+    bartlett_window batch_norm_elemt _batch_norm_no_update batch_norm_stats _batch_norm_with_update
+    _batch_norm_with_update_functional bernoulli binary_cross_entropy_with_logits blackman_window
+    block_diag bmm bucketize cat cauchy _cdist_forward channel_shuffle _chunk_cat col2im complex
+    _compute_linear_combination _conj_copy conj_physical constant_pad_nd _conv_depthwise2d
+    conv_depthwise3d conv_tbc _convolution convolution convolution_overrideable copy _copy_from
+    copysign cudnn_batch_norm cudnn_convolution _cudnn_rnn cummax _cummax_helper cummin
+    _cummin_helper cumprod cumsum detach detach_copy diag_embed diagonal_copy diagonal_scatter dist
+    dot _efficient_attention_forward elu empty empty_like empty_permuted empty_strided eq
+    _euclidean_dist expand_copy exponential eye _fft_c2c _fft_c2r fft_fftfreq _fft_r2c fft_rfftfreq
+    _fft_with_size fill _flash_attention_forward flip full full_like _fused_adagrad _fused_adam
+    _fused_adamw _fused_dropout _fused_rms_norm _fused_sgd _fw_primal_copy gcd ge gelu geometric glu
+    glu_jvp grid_sampler_2d grid_sampler_3d  gt hamming_window hann_window hardshrink
+    hardsigmoid hardswish hardtanh heaviside huber_loss im2col _int_mm _is_all_true _is_any_true
+    is_same_size isin kaiser_window kthvalue _lazy_clone lcm le leaky_relu lift lift_fresh_copy
+    linalg_cross linalg_matrix_exp linear linspace _local_scalar_dense log_normal
+    log_sigmoid_forward _log_softmax log_softmax _logcumsumexp logcumsumexp logit logspace lt
+    _make_dep_token masked_fill _masked_scale _masked_softmax max_pool2d_with_indices
+    max_pool3d_with_indices mean median miopen_batch_norm mish mkldnn_convolution mkldnn_linear
+    mkldnn_rnn_layer mm mode mse_loss mv nanmedian narrow_copy native_batch_norm
+    _native_batch_norm_legit _native_batch_norm_legit_functional
+    _native_batch_norm_legit_no_training native_dropout native_group_norm native_layer_norm
+    _native_multi_head_attention native_norm ne _neg_view_copy new_empty new_empty_strided new_full
+    new_ones new_zeros _new_zeros_with_same_feature_meta _nnpack_spatial_convolution normal
+    normal_functional ones ones_like _pdist_forward permute_copy pixel_shuffle pixel_unshuffle polar
+    _prelu_kernel rand rand_like randint randint_like randn randn_like random randperm range
+    reflection_pad1d reflection_pad2d reflection_pad3d renorm repeat replication_pad1d
+    replication_pad2d replication_pad3d _reshape_alias_copy _reshape_copy roll rot90 rrelu
+    rrelu_with_noise rrelu_with_noise_functional _safe_softmax scalar_tensor
     _scaled_dot_product_attention_math _scaled_dot_product_cudnn_attention
     _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
-    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable _scaled_mm
-    _slow_conv2d_forward _softmax _stack _thnn_fused_gru_cell _thnn_fused_lstm_cell _to_copy _trilinear
-    _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view
-    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
-    _upsample_nearest_exact3d _weight_norm_interface
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d
-    addbmm addmm addmv addr affine_grid_generator alias_copy arange as_strided_copy as_strided_scatter
-    avg_pool1d avg_pool2d avg_pool3d baddbmm batch_norm_elemt batch_norm_stats bernoulli
-    binary_cross_entropy_with_logits block_diag bmm bucketize cat cauchy channel_shuffle col2im complex
-    constant_pad_nd conv_depthwise3d conv_tbc convolution copy cudnn_batch_norm cudnn_convolution cummax cummin
-    cumprod cumsum detach detach_copy diag_embed diagonal_copy diagonal_scatter dist dot empty empty_like
-    empty_permuted empty_strided expand_copy exponential eye fft_fftfreq fft_rfftfreq fill flip full full_like
-    geometric glu glu_jvp grid_sampler_2d grid_sampler_3d hamming_window hann_window bartlett_window
-    blackman_window kaiser_window hardswish huber_loss im2col isin is_same_size kthvalue lift lift_fresh_copy
-    linalg_cross linalg_matrix_exp linear linspace log_normal log_sigmoid_forward log_softmax logcumsumexp
-    logspace masked_fill max_pool2d_with_indices max_pool3d_with_indices median miopen_batch_norm
-    mkldnn_convolution mkldnn_linear mkldnn_rnn_layer mm mode mse_loss mv nanmedian narrow_copy native_batch_norm
-    native_dropout native_group_norm native_layer_norm native_norm new_empty new_empty_strided new_full new_ones
-    new_zeros normal normal_functional ones ones_like permute_copy pixel_shuffle pixel_unshuffle polar rand
-    rand_like randint randint_like randn randn_like random randperm range reflection_pad1d reflection_pad2d
-    reflection_pad3d renorm repeat replication_pad1d replication_pad2d replication_pad3d roll rot90
-    rrelu_with_noise rrelu_with_noise_functional scalar_tensor select_copy select_scatter slice_copy slice_scatter
-    slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d
-    smooth_l1_loss soft_margin_loss softmax sort split_copy split_with_sizes_copy squeeze squeeze_copy stack t
-    t_copy topk trace transpose transpose_copy tril tril_indices triu triu_indices unbind_copy unfold_copy uniform
-    unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy upsample_bicubic2d upsample_bilinear2d
-    upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d vdot
-    view_as_complex_copy view_as_real_copy view_copy zero zeros zeros_like
-    conj_physical copysign elu eq ge gelu gt heaviside lcm gcd le leaky_relu lt mish ne rrelu softplus threshold
-    hardshrink hardsigmoid hardtanh softshrink logit silu sigmoid tanh abs zero sym_size sym_stride sym_numel
-    sym_storage_offset _fft_with_size convolution_overrideable sum mean
-    """.split()
-)
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable
+    _scaled_mm select_copy select_scatter sigmoid silu slice_copy slice_scatter _slow_conv2d_forward
+    slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d
+    slow_conv_transpose3d smooth_l1_loss soft_margin_loss _softmax softmax softplus softshrink sort
+    split_copy split_with_sizes_copy squeeze squeeze_copy _stack stack sum sym_numel sym_size
+    sym_storage_offset sym_stride t t_copy tanh _thnn_fused_gru_cell _thnn_fused_lstm_cell threshold
+    _to_copy topk trace transpose transpose_copy tril tril_indices _trilinear triu triu_indices
+    unbind_copy unfold_copy uniform _unsafe_index _unsafe_index_put _unsafe_masked_index
+    _unsafe_masked_index_put_accumulate unsafe_split unsafe_split_with_sizes _unsafe_view unsqueeze
+    unsqueeze_copy upsample_bicubic2d _upsample_bicubic2d_aa upsample_bilinear2d
+    _upsample_bilinear2d_aa upsample_linear1d upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
+    upsample_trilinear3d vdot view_as_complex_copy view_as_real_copy view_copy
+    _weight_norm_interface zero zeros zeros_like
+"""
+SAFE = frozenset(NAMES.split())
 """ATen operators that fail on no data and have no tag that says so, without the endings of their variants."""
 
 BACKWARD_ENDINGS = ("_backward_data", "_backward")

@@ -4,10 +4,8 @@ Its parameters are the values that the guards' walk collects; it calls the compi
 values that live on, replays the writes to the outside, and returns. The source is registered with
 `linecache`, so tracebacks and `explain` show it.
 
-An operator may fail for what is in its arguments: an index out of range, a matrix without an inverse. If the
-graph has changed nothing yet that could be told, its region has not either, and the frame is run as it is:
-the program handles the error or leaves it to its caller, with its own lines in the traceback, and has done
-before what it does before.
+An operator may fail for what is in its arguments: then what the graph has done is undone, and the frame is
+run as it is (`rerun.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from __future__ import annotations
 import collections
 import itertools
 import linecache
-import logging
 import types
 import weakref
 from dataclasses import dataclass
@@ -26,13 +23,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
-from framelift import _frame
 from framelift.bytecode.extend import TooLargeError
 from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.errors import FrameliftError
-from framelift.core.records import counters
 from framelift.core.sentinels import MISSING
 from framelift.graph.builder import as_input, is_converted
 from framelift.graph.contexts import (
@@ -51,8 +45,16 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.regions.plan import Activation, Plan
 from framelift.regions.rebuild import Cyclic, Rebuild, dictionary_of, is_plain_attribute
+from framelift.regions.rerun import (
+    copies_of,
+    drawing_again,
+    has_written,
+    put_back,
+    run_again,
+    versions_of,
+    written_inputs,
+)
 from framelift.trace.shadows import DELETED, Change
-from framelift.trace.type_rules import rule_of_type
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes, raise_flags
 
@@ -221,8 +223,8 @@ def running(
 ) -> tuple[list[str], list[str]]:
     """What comes before all else, and the statements that run the graph: without the modes around the call,
     which are in it already. One that raises has raised at the beginning, so to speak: its own
-    `with torch.no_grad()` is undone, and so is what was written and drawn. Then the frame runs as it is, or the
-    `with` statements that were open at the beginning are left."""
+    `with torch.no_grad()` is undone, and so is what was written and drawn. Then the frame runs as it is, or
+    the `with` statements that were open at the beginning are left."""
     recorder = world.recorder
     first, before, undo, after, late = [], [], [], [], ""
     again = recorder.can_run_again()
@@ -270,66 +272,6 @@ def running(
         return first, [run]
     failing = [f"    {line}" for line in undo]
     return first, [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
-
-
-def drawing_again(world: TraceWorld, r: Rebuild) -> tuple[list[str], list[str]]:
-    """What notes where generators of random numbers are, and what puts them back there."""
-    calls, first, undo = world.runtime_calls, [], []
-    if world.recorder.random_numbers.drawn or any(not (call.pure or call.late) for call in calls.made):
-        first.append(f"drawn = {r.constant(torch.get_rng_state)}()")
-        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
-    for n, generator in enumerate(calls.generators()):
-        known = world.inputs.known.get(id(generator))
-        name = r.constant(generator) if known is None else r.input(known.source)
-        first.append(f"rewind{n} = {r.own(rule_of_type(type(generator)).rewind)}({name})")
-        undo.append(f"rewind{n}()")
-    return first, undo
-
-
-def written_inputs(world: TraceWorld, r: Rebuild) -> tuple[str, str]:
-    """The tensors that a graph writes to, before a call that may fail and after the last of them."""
-    recorder, source = world.recorder, world.inputs.graph_input_source
-    early, late = (
-        ", ".join(r.input(source(entry.node, entry.value)) for entry in entries)
-        for entries in recorder.mutations.inputs_written(recorder.builder.failing.last)
-    )
-    return early, late
-
-
-Copy = tuple[torch.Tensor, "int | None", torch.Tensor]
-"""A tensor, its version and its values."""
-
-
-def copies_of(*tensors: torch.Tensor) -> list[Copy]:
-    with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
-        return [(x, None if x.is_inference() else x._version, x.clone()) for x in tensors]
-
-
-def put_back(copies: list[Copy]) -> None:
-    """To autograd too, nothing was written."""
-    for tensor, version, values in copies:
-        with torch._C.DisableTorchFunction(), torch.inference_mode(version is None), torch.no_grad():
-            tensor.copy_(values)
-            if version is not None:
-                torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
-
-
-def versions_of(*tensors: torch.Tensor) -> list[int]:
-    with torch._C.DisableTorchFunction():
-        return [0 if x.is_inference() else x._version for x in tensors]
-
-
-def has_written(error: BaseException, versions: list[int], *tensors: torch.Tensor) -> bool:
-    """Whether a graph has failed, for reasons of its own, after it wrote to tensors that it writes to after all
-    calls that may fail. If not, their versions are put back: AOTAutograd counts them all up at the beginning."""
-    steps = {now - before for now, before in zip(versions_of(*tensors), versions, strict=True)}
-    if isinstance(error, torch.OutOfMemoryError) or len(steps) > 1 or max(steps) > 1:
-        return True
-    if steps != {0}:
-        counted = [x for x in tensors if not x.is_inference()]
-        kept = [v for v, x in zip(versions, tensors, strict=True) if not x.is_inference()]
-        torch._C._autograd._unsafe_set_version_counter(tuple(counted), tuple(kept))
-    return False
 
 
 # ---- writes
@@ -418,38 +360,3 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
 
 HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})
 SUBSCRIPTS = {"__setitem__": "{}[{}] = {}", "__delitem__": "del {}[{}]"}
-
-
-log = logging.getLogger(__name__)
-
-FINAL = (FrameliftError, torch.AcceleratorError)
-"""Errors that tell nothing of the program, or after which no operator works."""
-
-
-def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _frame.Stop:
-    """What a region returns whose graph has raised; `exits` are of the `with` statements around it. The error
-    is raised where the frame is not to run once more. Whether the program `handles` errors is not known for
-    certain; where it does not, an error that it does not have is the backend's."""
-    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_watched():
-        leave_statements(error, *exits)
-        raise error
-    told = name, type(error).__name__, str(error)
-    counters["graph_errors"][f"{told[0]}: {told[1]}"] += 1
-    is_first = counters["graph_errors"][f"{told[0]}: {told[1]}"] == 1
-    if isinstance(error, torch.OutOfMemoryError):
-        error.__traceback__ = None  # whose frames hold what the graph has computed
-
-    def returned() -> None:
-        if not handles:
-            error.add_note(f"The compiled graph of {name} raised this; plain Python does not.")
-            raise error
-        if is_first:
-            log.warning("the graph of %s raised %s: %s\nIt ran as plain Python instead, and returned.", *told)
-
-    return _frame.again(returned)
-
-
-def is_watched() -> bool:
-    """Whether hooks around the call have seen what the graph saves, and would see it twice."""
-    autograd: Any = torch._C._autograd
-    return autograd._top_saved_tensors_default_hooks(True) is not None
