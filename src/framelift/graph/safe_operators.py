@@ -19,9 +19,11 @@ DIVISIONS = frozenset({"div", "divide", "floor_divide", "remainder", "fmod"})
 LOOKING_AT_DATA = frozenset({functional.one_hot})
 """Functions that look at the data of real tensors, and not at that of fakes."""
 
-CHECKED_PROBABILITIES = frozenset({"bernoulli.default", "bernoulli_.Tensor", "normal.Tensor_Tensor"})
-CHECKED_PROBABILITIES |= {"normal.float_Tensor", "bernoulli.Tensor", "bernoulli.out"}
-"""Overloads whose names would be safe, and that take a tensor of probabilities or deviations."""
+UNSAFE = frozenset({"bernoulli.default", "bernoulli.Tensor", "bernoulli.out", "bernoulli_.Tensor"})
+UNSAFE |= {"normal.Tensor_Tensor", "normal.float_Tensor"}
+UNSAFE |= {f"linspace.{kind}" for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")}
+UNSAFE |= {f"logspace.{kind}" for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")}
+"""Overloads that take a tensor where those that go by a safe name take numbers."""
 
 NAMES = """
     abs adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d
@@ -106,7 +108,7 @@ def may_fail(func: Any) -> bool:
     space, _, name = schema.name.partition("::")
     if space not in ("aten", "prims"):
         return space != "prim"  # these ask for metadata
-    if f"{name}.{schema.overload_name or 'default'}" in CHECKED_PROBABILITIES:
+    if f"{name}.{schema.overload_name or 'default'}" in UNSAFE:
         return True
     base = variant_of(name)
     if base in DIVISIONS:
@@ -131,7 +133,8 @@ def divides_by_zero(func: Any, args: Any, kwargs: Any) -> bool:
     gives_floats = "div" in func._schema.name and "floor" not in func._schema.name
     if gives_floats and not kwargs.get("rounding_mode"):
         return False
-    dividend, divisor, *_ = (*args, kwargs.get("other"), None)
+    given: list[Any] = [*args, kwargs.get("other"), None]
+    dividend, divisor = given[:2]
     for value in (dividend, divisor):
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if type(each) in (float, torch.SymFloat):

@@ -170,7 +170,8 @@ def write(
     flagged = [(found, r.tensor(found.fake)) for found in recorder.requires_grad.flagged.values()]
     r.write_draws()
     more = recorder.finish(outputs)
-    body, first = [], []
+    body: list[str] = []
+    first: list[str] = []
     has_graph = not recorder.builder.empty or bool(outputs)
     if has_graph:
         given = [
@@ -226,7 +227,11 @@ def running(
     `with torch.no_grad()` is undone, and so is what was written and drawn. Then the frame runs as it is, or
     the `with` statements that were open at the beginning are left."""
     recorder = world.recorder
-    first, before, undo, after, late = [], [], [], [], ""
+    first: list[str] = []
+    before: list[str] = []
+    undo: list[str] = []
+    after: list[str] = []
+    late = ""
     again = recorder.can_run_again()
     if again:
         first, undo = drawing_again(world, r)
