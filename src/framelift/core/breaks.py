@@ -83,6 +83,11 @@ EFFECT = reason(
     "The call has an effect that must happen each time the function runs, not once while it is captured.",
     "Move it out of the compiled function, or accept that the function is not captured whole.",
 )
+ERROR_AFTER_EFFECT = reason(
+    "error after an effect",
+    "The operator may fail, and the program may handle that, after something was done that can't be undone.",
+    "Have what can't be undone done behind the operator, or handle the error outside the compiled function.",
+)
 SKIPPED = reason(
     "skipped frame",
     "The function asks to be run as plain Python (skip_frame); what it calls is captured on its own.",

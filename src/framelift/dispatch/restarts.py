@@ -111,7 +111,10 @@ class CaptureRuns:
         return self.avoid(problem, kind, catches)
 
     def trace(self, switches: TorchState, end: Ending | None, catches: bool) -> Trace:
-        return Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
+        made = Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
+        if self.whole:  # an error that is raised where the graph was called is better than no graph
+            made.recorder.builder.failing.is_refused = lambda: False
+        return made
 
     def avoid(self, problem: Break, kind: Any, catches: bool) -> Restart:
         """How the next run gets around what the capture could not be finished for."""

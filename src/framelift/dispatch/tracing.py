@@ -39,6 +39,7 @@ from framelift.features.collectives.groups import know_tensors
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
+from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.recorder import Recorder
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
@@ -101,6 +102,7 @@ class Trace:
         world.frame.function, world.frame.globals = fn, fn.__globals__
         world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.errors.catches_operator_errors = catches
+        self.recorder.builder.failing.is_refused = world.errors.refuses_failing_call
         names = variables(fn.__code__)
         inputs, given = world.inputs, enumerate(arguments)
         pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
@@ -238,6 +240,7 @@ class Trace:
 
 
 SIGNS = {ModeStandIn.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS |= {FailingCalls.check.__code__}  # what the operator has done on fakes is done
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 

@@ -240,7 +240,15 @@ class HigherOrder:
             recorder.random_numbers.note(func)
         modules = {id(body): builder.body.add_module(name, body) for name, body in bodies.items()}
         given = tuple([self.argument(func, value, modules) for value in args])
+        failing = builder.failing
+        fails = fakes.may_fail or any(failing.has(body.graph) for body in bodies.values())
+        if fails:
+            failing.check(func)
         node = builder.add_call(func, given, out, settings, pure=not changed and not fakes.drew_random)
+        if fails:
+            failing.add(node)
+        if changed:
+            failing.writes[node] = list(fakes.written)
         if builder.symbols is not None:
             builder.numbers.bind(out, node)
         return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
 from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
+from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes
 from framelift.graph.functions import NUMPY, SPELLINGS, describe
 from framelift.graph.op_memory import storage
@@ -144,8 +145,7 @@ class GraphBuilder:
         """Every fake that was ever known, so that ids stay theirs."""
         self.impure: set[torch.fx.Node] = set()
         """Nodes that are kept even if nobody uses what they give."""
-        self.runs_once = False
-        """Whether the graph does something that must not be done twice, beside drawing and writing."""
+        self.failing = FailingCalls(self)
         self.calls = 0
         self.moved: dict[torch.fx.Node, torch.fx.Node] = {}
         """Node of a body that was dissolved -> the node that does the same in the graph around."""
@@ -155,10 +155,6 @@ class GraphBuilder:
         """Called with each function and tensor that it uses, once some tensors may not be used by all."""
 
     # ---- bodies
-
-    def run_once(self) -> None:
-        """The graph does something that must not be done twice."""
-        self.runs_once = True
 
     @contextlib.contextmanager
     def nested(self, body: GraphBody) -> Iterator[None]:
@@ -225,6 +221,7 @@ class GraphBuilder:
                 there[node] = into.graph.node_copy(node, there.__getitem__)
                 if node in self.impure:
                     self.impure.add(there[node])
+                self.failing.copy(node, there[node])
         self.moved.update(there)
         into.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in into.nodes})
         into.terms.update({term: there[node] for term, node in body.terms.items() if term not in into.terms})
@@ -252,14 +249,30 @@ class GraphBuilder:
 
     # ---- nodes
 
-    def record(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, pure: bool) -> None:
-        """A call, by its values; one that is not `pure` is kept though nobody may use its result."""
+    def record(
+        self,
+        func: Any,
+        args: Any,
+        kwargs: dict[str, Any],
+        out: Any,
+        pure: bool,
+        fails: bool = False,
+        written: Iterable[Any] = (),
+    ) -> None:
+        """A call, by its values; one that is not `pure`, or may fail, is kept though nobody may use its
+        result. `written`: the tensors that it has written to."""
         if pure and type(out) is FakeTensor and id(out) in self.body.nodes:
             return  # the function gave back its argument
+        if fails:
+            self.failing.check(func)
         symbols = self.symbols
         if symbols is not None:
             self.assertions.catch_up(symbols)
         node = self.note_call(self.node(func, args, kwargs), out, pure)
+        if fails:
+            self.failing.add(node)
+        if written:
+            self.failing.writes[node] = list(written)
         if symbols is not None:
             self.numbers.bind(out, node)
             self.assertions.catch_up(symbols)
@@ -378,13 +391,16 @@ class GraphBuilder:
 
     # ---- the end
 
-    def finish(self, outputs: tuple[torch.fx.Node, ...]) -> None:
-        """Closes the graph: gives it its outputs and drops what nobody uses."""
+    def finish(self, outputs: tuple[torch.fx.Node, ...]) -> int:
+        """Closes the graph: gives it its outputs and drops what nobody uses. Gives how many more outputs it
+        has, which keep calls in the graph that may fail."""
         if self.symbols is not None:
             self.assertions.catch_up(self.symbols)
             self.numbers.put_constants()
-        self.body.close(outputs, self.impure, prune=False)
+        more = self.failing.witnesses(outputs)
+        self.body.close((*outputs, *more), self.impure, prune=False)
         self.inputs.drop_unused()
+        return len(more)
 
     @property
     def empty(self) -> bool:

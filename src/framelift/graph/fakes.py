@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.graph.safe_operators import divides_by_zero, is_division, may_fail
 
 make_subclass = torch.Tensor._make_subclass
 aten = torch.ops.aten
@@ -33,6 +34,10 @@ class Operator(NamedTuple):
     written: tuple[tuple[int, str], ...]
     """Place and name of the arguments that it writes to."""
     statistics: bool
+    fails: bool
+    """Whether it may fail for what is in its arguments."""
+    divides: bool
+    """Whether it does so only where an integer is divided by zero."""
 
 
 _operators: dict[Any, Operator] = {}
@@ -45,7 +50,9 @@ def operator_of(func: Any) -> Operator:
         arguments = enumerate(func._schema.arguments)
         written = tuple([(n, argument.name) for n, argument in arguments if is_written(argument)])
         random = torch.Tag.nondeterministic_seeded in func.tags
-        found = _operators[func] = Operator(random, written, func in STATISTICS)
+        found = _operators[func] = Operator(
+            random, written, func in STATISTICS, may_fail(func), is_division(func)
+        )
     return found
 
 
@@ -62,8 +69,8 @@ begin = without_stack(FakeTensorMode.__init__)
 
 
 class Fakes(FakeTensorMode):
-    """The fake mode of one trace. It notes whether random numbers were drawn, and which tensors were written
-    to, since asked last."""
+    """The fake mode of one trace. It notes whether random numbers were drawn, which tensors were written to,
+    and whether an operator was run that may fail on other data, since asked last."""
 
     supports_higher_order_operators = True
     running = 0
@@ -72,23 +79,24 @@ class Fakes(FakeTensorMode):
     def __init__(self) -> None:
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
+        self.may_fail = False
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
 
     def watch(self) -> None:
-        """Notes anew what is drawn and written."""
-        self.drew_random = False
+        """Notes anew what is drawn and written, and what may fail."""
+        self.drew_random = self.may_fail = False
         self.written.clear()
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
         """What is drawn and written within is not noted."""
-        written, random = self.written, self.drew_random
+        noted = self.written, self.drew_random, self.may_fail
         self.written = []
         try:
             yield
         finally:
-            self.written, self.drew_random = written, random
+            self.written, self.drew_random, self.may_fail = noted
 
     def use_symbols(self, env: ShapeEnv) -> None:
         """From here on a size may be a symbol."""
@@ -105,6 +113,8 @@ class Fakes(FakeTensorMode):
         operator = operator_of(func)
         if operator.random:
             self.drew_random = True
+        if operator.fails and not Fakes.running:  # what an operator is made of for fakes does not count
+            self.may_fail |= not operator.divides or divides_by_zero(func, args, kwargs)
         for n, name in operator.written:
             value = args[n] if n < len(args) else (kwargs or {}).get(name)
             self.written += value if isinstance(value, (list, tuple)) else [] if value is None else [value]

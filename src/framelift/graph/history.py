@@ -201,7 +201,6 @@ class Histories:
 
     def add_grad_call(self, outputs: Any, inputs: Any, settings: Any, results: Any, replayed: Any) -> None:
         builder = self.builder
-        builder.runs_once = True  # what it goes through may be freed
         given = {name: value for name, value in settings.items() if value}
         node = builder.node(torch.autograd.grad, (outputs, inputs), given)
         self.replayed[node] = replayed

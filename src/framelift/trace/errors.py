@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import CodeType, TracebackType
+from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.graph.recorder import Recorder
+from framelift.interpreter.frame import Frame
+from framelift.interpreter.pending import opened
 from framelift.trace import faults
 from framelift.trace.part import Part
 
@@ -27,6 +31,24 @@ class Errors(Part):
         """Those KeyboardInterrupts that the program has raised itself."""
         self.catches_operator_errors = True
         """Whether the program may handle these; if not, the operators fail for real."""
+
+    def refuses_failing_call(self) -> bool:
+        """Whether a call that may fail ends the trace: it can't be made as if nothing had been done, and the
+        program may do something about its error."""
+        recorder = self.world.recorder
+        return not recorder.builder.in_body and recorder.has_lasting_effect() and self.has_handler()
+
+    def has_handler(self) -> bool:
+        """Whether a statement around the place where the program stands may handle an error, or do anything
+        before it goes on."""
+        machine = self.world.machine
+        frame = None if machine is None else machine.frame
+        while frame is not None:
+            library = str(frame.globals.get("__name__")).partition(".")[0] in LIBRARIES
+            if not library and handles_errors(frame):
+                return True
+            frame = frame.back
+        return False
 
     def raising(self, error: BaseException) -> None:
         if id(error) in self.world.inputs.known:
@@ -59,6 +81,25 @@ class Errors(Part):
         """Before anything but the class of an error is looked at."""
         if id(error) in self.operator_errors:
             refuse(breaks.OPERATOR_ERROR, type(error).__qualname__)
+
+
+LIBRARIES = frozenset({"torch", "numpy", "framelift"})
+"""Whose code does nothing about an error but undo what it has set."""
+
+
+def handles_errors(frame: Frame[Any]) -> bool:
+    """Whether a `try`, or a `with` of something that is not torch's, is around the place where a frame is."""
+    entry, code = frame.code.handler_at(frame.ip), frame.code
+    while entry is not None:
+        names = [instruction.opname for instruction in code.instructions[entry.target : entry.target + 2]]
+        if names[0] == "PUSH_EXC_INFO":
+            leaving = frame.stack[entry.depth - 1] if names[1] == "WITH_EXCEPT_START" else None
+            manager = getattr(opened(leaving), "__self__", None)
+            is_torchs = type(manager).__module__.partition(".")[0] in LIBRARIES
+            if manager is None or not (is_torchs or type(manager) is contextlib.nullcontext):
+                return True
+        entry = code.handler_at(entry.target)
+    return False
 
 
 def tells_of_fakes(error: BaseException) -> bool:
