@@ -19,32 +19,17 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
+from framelift.rules.torch_state import QUESTION
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
 
-QUESTION = "asks about torch's state, which every entry guards"
-questions = functools.partial(rule, looks=Looks.DEEP, why=QUESTION)
-questions(
-    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
-    *(torch.is_autocast_enabled, torch.is_autocast_cpu_enabled, torch.is_autocast_cache_enabled),
-    *(torch.get_autocast_dtype, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
-    *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
-    *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
-    *(torch._C._is_torch_function_enabled, torch._C._is_torch_function_all_disabled),
-    *(torch._C._is_any_autocast_enabled, torch._C._is_autocast_available, torch._C._has_mkldnn),
-    *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
-    *(torch._C._get_sdp_priority_order, torch._C._get_flash_sdp_enabled, torch._C._get_math_sdp_enabled),
-    *(torch._C._get_mem_efficient_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled),
-    *(torch._C._is_multithreading_enabled, torch._C._is_view_replay_enabled),
-    torch._C._get_privateuse1_backend_name,
-)
 rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the graph holds")
 
 NO_EFFECT = "a function of torch's own Python that has no effect"
 rule(
-    *(torch.is_storage, torch.typename, torch.get_float32_matmul_precision, torch.is_warn_always_enabled),
-    *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled, torch.sym_sum),
+    *(torch.is_storage, torch.typename, torch.sym_sum),
+    *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled),
     looks=Looks.DEEP,
     why=NO_EFFECT,
 )
@@ -58,7 +43,7 @@ functions_of(
 )
 python_functions_of(
     *("torch.functional", "torch.nn.functional", "torch._tensor", "torch.overrides", "torch._VF"),
-    *("torch._jit_internal", "torch.autograd.grad_mode", "torch.amp.autocast_mode", "torch.backends"),
+    *("torch._jit_internal", "torch.autograd.grad_mode", "torch.amp.autocast_mode"),
     *("torch._C", "torch._lowrank", "torch.nn._reduction", "torch._prims_common", "torch.utils._device"),
     *("torch.jit", "torch.compiler", "torch.nn.parameter", "torch.cuda.amp.autocast_mode", "torch.signal"),
     *("torch.special", "torch.linalg", "torch.fft", "torch.nn.grad", "torch.nested", "torch.masked"),
