@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import dis
+import functools
 import importlib
 import itertools
 import sys
@@ -103,8 +104,11 @@ def tried(name: str, read: str, write: str) -> Setting | None:
 
 
 def torch_modules() -> dict[str, types.ModuleType]:
-    found = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "torch"}
-    return {name: module for name, module in sorted(found.items()) if isinstance(module, types.ModuleType)}
+    """Those of torch that are loaded, but for its own compiler."""
+    names = sorted(
+        name for name in sys.modules if name.partition(".")[0] == "torch" and "_dynamo" not in name
+    )
+    return {name: sys.modules[name] for name in names if isinstance(sys.modules[name], types.ModuleType)}
 
 
 def path_of(name: str) -> str:
@@ -123,7 +127,9 @@ def places() -> Iterator[tuple[str, Any]]:
         if not name.startswith("torch.backends"):
             continue
         for attribute, held in [*vars(module).items(), *vars(type(module)).items()]:
-            if (type(held).__module__ or "").startswith("torch.backends") and hasattr(type(held), "__setattr__"):
+            if (type(held).__module__ or "").startswith("torch.backends") and hasattr(
+                type(held), "__setattr__"
+            ):
                 yield f"{name}.{attribute}", held
 
 
@@ -146,7 +152,7 @@ def attributes() -> Iterator[Setting | None]:
 # ---- entries of config modules
 
 
-def configs(limit: int = 3) -> Iterator[Setting | None]:
+def configs(limit: int = 1) -> Iterator[Setting | None]:
     """A few of each: they are all set and read by the same code."""
     for name, module in torch_modules().items():
         entries = vars(module).get("_config")
@@ -154,27 +160,52 @@ def configs(limit: int = 3) -> Iterator[Setting | None]:
             found = (
                 tried(f"{name}.{key}", f"{path_of(name)}.{key}", f"{path_of(name)}.{key} = value")
                 for key in entries
-                if key.isidentifier() and not key.startswith("_")
+                if key.isidentifier() and key.islower() and not key.startswith("_")
             )
             yield from itertools.islice((setting for setting in found if setting), limit)
 
 
 # ---- functions in pairs
 
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 VERBS = ("_set_sdp_use_", "_jit_set_", "_cuda_set_", "_set_", "set_", "_enable_", "enable_", "use_", "allow_")
-UNTOUCHED = frozenset({"set_num_interop_threads", "_set_default_tensor_type", "_set_thread_name"})
-"""What can be set only once, or can't be set back."""
-ASKED = ("get_{}", "_get_{}", "is_{}", "_is_{}", "is_{}_enabled", "_is_{}_enabled", "{}_enabled", "_{}_enabled")
-ASKED += ("_get_{}_enabled", "are_{}_enabled", "_{}", "{}_allowed", "_get_{}_sdp_enabled", "_jit_{}", "_cuda_get_{}")
+UNTOUCHED = frozenset(
+    {"set_num_interop_threads", "_set_default_tensor_type", "_set_thread_name", "_jit_set_bailout_depth"}
+    | {"_set_meta_in_tls_dispatch_include"}
+)
+"""What can be set only once, or can't be set back, or makes operators give nothing."""
+ASKED = (
+    "get_{}",
+    "_get_{}",
+    "is_{}",
+    "_is_{}",
+    "is_{}_enabled",
+    "_is_{}_enabled",
+    "{}_enabled",
+    "_{}_enabled",
+)
+ASKED += (
+    "_get_{}_enabled",
+    "are_{}_enabled",
+    "_{}",
+    "{}_allowed",
+    "_get_{}_sdp_enabled",
+    "_jit_{}",
+    "_cuda_get_{}",
+)
 
 
 def pairs() -> Iterator[Setting | None]:
     names = {**torch_modules(), "torch._C._functorch": torch._C._functorch, "torch._C._lazy": torch._C._lazy}
+    known: set[Any] = set()
     for module_name, module in names.items():
         for name, setter in list(vars(module).items()):
             verb = next((verb for verb in VERBS if name.startswith(verb)), None)
-            own = getattr(setter, "__module__", None) in (module_name, "torch", None) or "_C" in module_name
-            if verb is None or name in UNTOUCHED or isinstance(setter, type) or not callable(setter) or not own:
+            if verb is None or name in UNTOUCHED or "nvfuser" in name or type(setter) not in FUNCTIONS:
+                continue
+            if setter in known:
+                continue
+            if "_C" not in module_name and setter.__module__ not in (module_name, "torch", None):
                 continue
             subject = name[len(verb) :]
             stems = (subject, subject.removesuffix("_enabled"), subject.removesuffix("_setter") + "_getter")
@@ -184,6 +215,7 @@ def pairs() -> Iterator[Setting | None]:
                     path = path_of(module_name) if module_name not in ("torch", "torch._C") else module_name
                     made = tried(f"{module_name}.{name}", f"{path}.{getter}()", f"{path}.{name}(value)")
                     if made is not None:
+                        known.add(setter)
                         yield made
                         break
 
@@ -191,20 +223,17 @@ def pairs() -> Iterator[Setting | None]:
 # ---- variables of modules
 
 
-def codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from codes(const)
-
-
 def variables() -> Iterator[Setting | None]:
     """Variables of a module that a function of one argument sets."""
     for module_name, module in torch_modules().items():
-        if module_name.startswith(("torch._inductor", "torch._dynamo", "torch.testing", "torch.distributed")):
+        if module_name.startswith(("torch._inductor", "torch.testing", "torch.distributed")):
             continue
         for name, fn in list(vars(module).items()):
-            if type(fn) is not types.FunctionType or fn.__module__ != module_name or fn.__code__.co_argcount != 1:
+            if (
+                type(fn) is not types.FunctionType
+                or fn.__module__ != module_name
+                or fn.__code__.co_argcount != 1
+            ):
                 continue
             instructions = dis.get_instructions(fn)
             for variable in {i.argval for i in instructions if i.opname == "STORE_GLOBAL"}:
@@ -214,27 +243,51 @@ def variables() -> Iterator[Setting | None]:
 
 SPECIAL = (
     ("torch.set_default_dtype", "torch.get_default_dtype()", "torch.set_default_dtype(value)"),
-    ("torch.set_printoptions", "torch._tensor_str.PRINT_OPTS.precision", "torch.set_printoptions(precision=value)"),
-    ("torch.use_deterministic_algorithms", "torch.are_deterministic_algorithms_enabled()",
-     "torch.use_deterministic_algorithms(value)"),
+    (
+        "torch.set_printoptions",
+        "torch._tensor_str.PRINT_OPTS.precision",
+        "torch.set_printoptions(precision=value)",
+    ),
+    (
+        "torch.use_deterministic_algorithms",
+        "torch.are_deterministic_algorithms_enabled()",
+        "torch.use_deterministic_algorithms(value)",
+    ),
     ("torch.set_warn_always", "torch.is_warn_always_enabled()", "torch.set_warn_always(value)"),
-    ("torch.set_autocast_enabled", "torch.is_autocast_enabled('cpu')", "torch.set_autocast_enabled('cpu', value)"),
+    (
+        "torch.set_autocast_enabled",
+        "torch.is_autocast_enabled('cpu')",
+        "torch.set_autocast_enabled('cpu', value)",
+    ),
     ("torch.set_autocast_dtype", "torch.get_autocast_dtype('cpu')", "torch.set_autocast_dtype('cpu', value)"),
-    ("torch.sparse.check_sparse_tensor_invariants", "torch.sparse.check_sparse_tensor_invariants.is_enabled()",
-     "(torch.sparse.check_sparse_tensor_invariants.enable if value else "
-     "torch.sparse.check_sparse_tensor_invariants.disable)()"),
+    (
+        "torch.sparse.check_sparse_tensor_invariants",
+        "torch.sparse.check_sparse_tensor_invariants.is_enabled()",
+        "(torch.sparse.check_sparse_tensor_invariants.enable if value else "
+        "torch.sparse.check_sparse_tensor_invariants.disable)()",
+    ),
     ("torch.set_default_device", "torch.get_default_device().type", "torch.set_default_device(value)"),
-    ("torch.backends.cuda.preferred_linalg_library", "torch.backends.cuda.preferred_linalg_library()",
-     "torch.backends.cuda.preferred_linalg_library(value)"),
-    ("torch.backends.mkldnn.set_flags", "torch.backends.mkldnn.deterministic",
-     "torch.backends.mkldnn.set_flags(_deterministic=value)"),
+    (
+        "torch.backends.cuda.preferred_linalg_library",
+        "torch.backends.cuda.preferred_linalg_library()",
+        "torch.backends.cuda.preferred_linalg_library(value)",
+    ),
+    (
+        "torch.backends.mkldnn.set_flags",
+        "torch.backends.mkldnn.deterministic",
+        "torch.backends.mkldnn.set_flags(_deterministic=value)",
+    ),
     ("torch.set_grad_enabled", "torch.is_grad_enabled()", "torch._C._set_grad_enabled(value)"),
     ("torch.set_anomaly_enabled", "torch.is_anomaly_enabled()", "torch.set_anomaly_enabled(value)"),
-    ("torch.__future__", "torch.__future__.get_overwrite_module_params_on_conversion()",
-     "torch.__future__.set_overwrite_module_params_on_conversion(value)"),
+    (
+        "torch.__future__",
+        "torch.__future__.get_overwrite_module_params_on_conversion()",
+        "torch.__future__.set_overwrite_module_params_on_conversion(value)",
+    ),
 )
 
 
+@functools.cache
 def settings() -> list[Setting]:
     found = [tried(*special) for special in SPECIAL]
     found += [*attributes(), *configs(), *pairs(), *variables()]

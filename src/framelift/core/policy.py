@@ -64,6 +64,8 @@ INLINED = (
     *("torch.cuda.stream", "torch.cuda.StreamContext", "torch.amp.autocast_mode"),
     *("torch.autograd.anomaly_mode", "torch.autograd.function", "torch.autograd.graph"),
     *("torch.autograd.profiler", "torch.utils._foreach_utils", "torch.testing", "torch.backends"),
+    *("torch.autograd.grad_mode.enforce_grad_layout_policy", "torch.sparse.check_sparse_tensor_invariants"),
+    "torch.autograd.grad_mode._unsafe_preserve_version_counter",
     *("torch.utils.deterministic", "torch.utils._config_module", "torch.get_float32_matmul_precision"),
     *("torch.set_float32_matmul_precision", "torch.set_warn_always", "torch.get_deterministic_debug_mode"),
     *("torch.ao.quantization.stubs", "torch.fx.graph_module", "torch._functorch.functional_call"),

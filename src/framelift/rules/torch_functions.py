@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import functools
 import operator
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch._library.custom_ops import CustomOpDef
+from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
 from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
@@ -41,17 +43,36 @@ functions_of(
     looks=Looks.RECORDED,
     why="a torch operator",
 )
+FUNCTIONAL = "torch's functional API, or a question; the recorder sees what it does"
 python_functions_of(
-    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch.overrides", "torch._VF"),
-    *("torch._jit_internal", "torch.autograd.grad_mode", "torch.amp.autocast_mode"),
-    *("torch._C", "torch._lowrank", "torch.nn._reduction", "torch._prims_common", "torch.utils._device"),
-    *("torch.jit", "torch.compiler", "torch.nn.parameter", "torch.cuda.amp.autocast_mode", "torch.signal"),
-    *("torch.special", "torch.linalg", "torch.fft", "torch.nn.grad", "torch.nested", "torch.masked"),
-    *("torch.return_types", "torch._linalg_utils", "torch._ops", "torch._library"),
-    "torch.distributed.tensor.placement_types",
+    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch._VF", "torch.return_types"),
+    *("torch._lowrank", "torch._linalg_utils", "torch.nn._reduction", "torch.nn.grad", "torch.nn.parameter"),
+    *("torch.signal", "torch.special", "torch.linalg", "torch.fft", "torch.nested", "torch.masked"),
+    *("torch._prims_common", "torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),
+    *("torch.overrides", "torch.utils._device", "torch.distributed.tensor.placement_types"),
     classes=True,
-    why="torch's functional API, or a question; the recorder sees what it does",
+    why=FUNCTIONAL,
 )
+rule(torch.jit.annotate, torch.jit.isinstance, looks=Looks.DEEP, why=FUNCTIONAL)
+for _fn in {fn for module in (torch, functional) for fn in vars(module).values() if type(fn) is FunctionType}:
+    if _fn.__qualname__.startswith("boolean_dispatch."):  # calls one of two functions, by an argument
+        rule(_fn, looks=Looks.DEEP, why=FUNCTIONAL)
+REGISTRIES = "torch.jit", "torch._jit_internal", "torch.compiler", "torch._library"
+python_functions_of(*REGISTRIES, refused=breaks.EFFECT, why="tells a compiler or the dispatcher something")
+rule(torch.overrides._pop_mode, refused=breaks.TORCH_STATE, why="torch.overrides._pop_mode")
+for _operators in (OperatorBase, OpOverload, OpOverloadPacket, HigherOrderOperator):
+    for _name in (
+        "name",
+        "__str__",
+        "__repr__",
+        "__hash__",
+        "__deepcopy__",
+        "overloads",
+        "__iter__",
+        "__dir__",
+    ):
+        if _name in vars(_operators):
+            rule(vars(_operators)[_name], looks=Looks.DEEP, why="what an operator says of itself")
 DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
 python_functions_of(*DEVICES, refused=breaks.EFFECT)
 python_functions_of(
@@ -73,6 +94,7 @@ def serve_answer(question: Any, answer: Any) -> None:
 ANSWERS: dict[Any, Any] = {
     torch.compiler.is_dynamo_compiling: True,
     torch.compiler.is_exporting: False,
+    torch.compiler._is_non_strict_tracing: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
     torch.nn.modules.activation._is_make_fx_tracing: False,

@@ -1,14 +1,14 @@
 """State of torch that a program reads or sets by functions of torch: switches, precisions, thread counts.
 
-torch's own Python over it (`torch.backends`, config modules) is interpreted, down to the functions of `torch._C`
-that do it. Those that read are called, and the entry is guarded by what they said: by its guard of torch's state
-that every entry has (`native/global_state.cpp`), or by asking once more (`Access.ASKED`). Those that set
-something are done by the graph and the region where `graph/torch_flags.py` has them, and end the trace where
-it does not: then they are called each time the program runs.
+torch's own Python over it (`torch.backends`, config modules) is interpreted, down to the functions of
+`torch._C` that do it. Those that read are called, and what they say is guarded: by what every entry guards
+of torch's state (`native/global_state.cpp`), or by asking once more (`Access.ASKED`). Those that set something
+are done by the graph and the region where `graph/torch_flags.py` has them, and end the trace elsewhere.
 """
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import torch
@@ -59,7 +59,11 @@ GUARDED_WHEN_ASKED = (
     *(c._get_cublas_allow_tf32, c._get_cudnn_allow_tf32, c._get_onednn_allow_tf32),
     *(c._get_cublas_allow_fp16_reduced_precision_reduction, c._get_cublas_allow_fp16_accumulation),
     *(c._get_cublas_allow_bf16_reduced_precision_reduction, c._get_math_sdp_allow_fp16_bf16_reduction),
-    *(c._get_cpu_allow_fp16_reduced_precision_reduction, c._get_mkldnn_deterministic, c._get_miopen_immediate),
+    *(
+        c._get_cpu_allow_fp16_reduced_precision_reduction,
+        c._get_mkldnn_deterministic,
+        c._get_miopen_immediate,
+    ),
     *(c._get_cudnn_depthwise_kernel,),
     *(c._get_nnpack_enabled, c._get_qengine, c._supported_qengines, c._check_sparse_tensor_invariants),
     *(c._get_privateuse1_backend_name,),
@@ -109,3 +113,11 @@ def serve_casting(fn: Any) -> None:
 
 for _fn in (torch.is_autocast_enabled, torch.get_autocast_dtype):
     serve_casting(_fn)
+
+
+# ---- what is set
+
+for _name in dir(c):
+    _fn = getattr(c, _name)
+    if type(_fn) is types.BuiltinFunctionType and "set_" in _name and _fn not in SETTERS:
+        rule(_fn, refused=breaks.TORCH_STATE, why=f"torch._C.{_name}")
