@@ -109,7 +109,7 @@ def serve_log_api_usage(f: TraceFrame, event: Any, /) -> Any:
     """It counts, for torch's authors, that a feature was used."""
 
 
-@serve(torch.compiler.is_compiling)
+@serve(torch.compiler.is_compiling, looks=Looks.DEEP, why=QUESTION)
 def serve_is_compiling(f: TraceFrame, /) -> Any:
     """A module's call asks, so as not to run in compiled code the hooks that are always called if forward
     raises: here they are run."""
