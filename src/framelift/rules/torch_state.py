@@ -3,7 +3,8 @@
 torch's own Python over it (`torch.backends`, config modules) is interpreted, down to the functions of
 `torch._C` that do it. Those that read are called, and what they say is guarded: by what every entry guards
 of torch's state (`native/global_state.cpp`), or by asking once more (`Access.ASKED`). Those that set
-something are done by the graph and the region where `graph/torch_flags.py` has them, and end the trace elsewhere.
+something are done by the graph and the region where `graph/torch_flags.py` has them, and end the trace where
+it does not.
 """
 
 from __future__ import annotations
