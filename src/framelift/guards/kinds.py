@@ -156,6 +156,8 @@ class Access(enum.Enum):
     REGISTRATIONS = AccessRow("abc.get_cache_token()", is_root=True)
     DECIMAL_CONTEXT = AccessRow("decimal.getcontext()", is_root=True)
     MODE = AccessRow("<torch function mode {k}>", is_root=True)
+    ASKED = AccessRow("{k[0]}", is_root=True, operand_at=1)
+    """What a function of C, which has no arguments but constants, answers."""
     DRAWN = AccessRow("<draw {k}>", is_root=True, is_native=False)
     """Made by the region itself, so no guard is about it."""
 

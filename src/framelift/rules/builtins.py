@@ -149,6 +149,15 @@ def serve_object_getattribute(f: TraceFrame, obj: Any, name: Any, /) -> Any:
     return f.world.attributes.load_inside(obj, name)
 
 
+@serve(types.ModuleType.__getattribute__)
+def serve_module_getattribute(f: TraceFrame, module: Any, name: Any, /) -> Any:
+    module, name = opened(module), opened(name)
+    view = f.world.attributes.views.get(id(module))
+    if view is not None and isinstance(name, str):
+        return f.world.attributes.by_module(view, module, name)
+    return _frame.native(types.ModuleType.__getattribute__, module, name)
+
+
 @serve(object.__hash__)
 def serve_object_hash(f: TraceFrame, obj: Any, /) -> Any:
     """The address, which the program may hash by, but must not see."""

@@ -44,7 +44,8 @@ class AttributeWrites(Part):
                 refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
             if obj is builtins:  # every namespace that lacks a name looks there
                 refuse(breaks.EFFECT, f"{name!r} set in builtins")
-            return view.write(name, value)
+            if type(obj) is types.ModuleType:
+                return view.write(name, value)
         setter = self.world.classes.attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
             return self.world.calls.invoke(setter, obj, name, value)

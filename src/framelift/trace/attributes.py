@@ -62,7 +62,7 @@ class Attributes(Part):
         if view is not None:
             if issubclass(type(obj), type):
                 return world.classes.load(obj, name)
-            if type(obj) is types.ModuleType:
+            if issubclass(type(obj), types.ModuleType):
                 return self.of_module(view, obj, name)
             return self.of_instance(view, obj, name)
         cls = type(obj)
@@ -184,6 +184,8 @@ class Attributes(Part):
             return DELETED
         if name not in own and type(obj) in NAMESPACES:
             native(hasattr, obj, name)
+        if view.outside is own:  # of a module: its names are the globals of its functions
+            return self.world.scopes.lookup(view, own, name)
         if name not in own:
             self.world.guards.add(view.source, Check.NO_ATTR, name)
             return DELETED
@@ -298,17 +300,50 @@ class Attributes(Part):
                     return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
 
-    @acts_for_program
     def of_module(self, view: View, module: Any, name: str) -> Any:
+        cls = type(module)
+        if cls is types.ModuleType:
+            return self.of_plain_module(view, module, name)
+        getattribute = self.world.classes.attribute(cls, "__getattribute__")
+        if type(getattribute) is FunctionType:
+            return self.by_getattribute(getattribute, module, name)
+        getter = self.world.classes.attribute(cls, "__getattr__")
+        try:
+            return self.by_module(view, module, name)
+        except AttributeError:
+            if getter is MISSING:
+                raise
+        return self.world.calls.invoke(getter, module, name)
+
+    def by_module(self, view: View, module: Any, name: str) -> Any:
+        """`ModuleType.__getattribute__`; a class derived from there may have descriptors."""
+        cls, classes = type(module), self.world.classes
+        if cls is not types.ModuleType:
+            found = classes.attribute(cls, name)
+            kind = type(found)
+            if kind is property and found.fget is not None:
+                return self.world.calls.invoke(found.fget, module)
+            stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
+            if kind not in STATE_OF_C and stores and classes.describes(kind, "__get__"):
+                return self.got(kind.__get__, found, module, cls)
+        return self.of_plain_module(view, module, name)
+
+    @acts_for_program
+    def of_plain_module(self, view: View, module: Any, name: str) -> Any:
         value = view.get(name)
         if value is MISSING:
-            value = self.world.scopes.lookup(view, vars(module), name)
+            value = self.own(view, module, name)
         if value is not DELETED:
             return value
         if name == "__dict__":
             refuse(breaks.INTERNALS, "a module's __dict__ as a value")
         if name == "__class__":
-            return types.ModuleType
+            return type(module)
+        found = self.world.classes.attribute(type(module), name)
+        if type(found) in STATE_OF_C:
+            refuse(breaks.INTERNALS, f"{name} of a module")
+        if found is not MISSING:
+            return self.bound(found, module, type(module), name)
         hook = self.world.scopes.lookup(view, vars(module), "__getattr__")
         if hook is not DELETED:
             return self.world.calls.invoke(hook, name)
