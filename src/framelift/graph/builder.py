@@ -21,6 +21,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
 from framelift.graph.body import GraphBody
+from framelift.graph.complex_numbers import is_its_text
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes
 from framelift.graph.functions import NUMPY, SPELLINGS, describe
 from framelift.graph.op_memory import storage
@@ -339,6 +340,8 @@ class GraphBuilder:
                 self.check_use(func, value)
             return node
         if cls in op_memory.ATOMS or cls is bytes:
+            if cls is complex and not is_its_text(value):
+                return self.body.add_node("call_function", complex, (value.real, value.imag))
             return value
         if self.inputs.objects and id(value) in self.inputs.objects:
             return self.inputs.objects[id(value)]
