@@ -72,7 +72,8 @@ INLINED = (
     *("torch.distributed.tensor._api", "torch.distributed.tensor.experimental._func_map"),
     *("torch.distributed.tensor.parallel", "torch.__future__", "torch._higher_order_ops.associative_scan"),
     *("torch._higher_order_ops.cond", "torch._higher_order_ops.map", "torch._higher_order_ops.scan"),
-    "torch._higher_order_ops.while_loop",
+    *("torch._higher_order_ops.while_loop", "torch.nn.parameter._ParameterMeta"),
+    *("torch.nn.parameter._BufferMeta", "torch.nn.parameter.Buffer", "torch.utils.weak"),
     "torch._dynamo.external_utils",  # what a captured backward pass calls
     "torch._dynamo._trace_wrapped_higher_order_op",  # what flex_attention's functions look elements up with
 )

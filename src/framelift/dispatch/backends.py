@@ -28,6 +28,7 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.extensions import extensions
+from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState, flags_lock
 
@@ -270,8 +271,12 @@ def with_aot_autograd(graph: Graph, inputs: list[Any], **settings: Any) -> Calla
     from torch._functorch.aot_autograd import aot_module_simplified
     from torch._functorch.compilers import nop
 
-    settings = {"fw_compiler": nop, "keep_inference_input_mutations": True, **settings}
-    settings["bw_compiler"] = observed(settings.get("bw_compiler", nop), backward=True)
+    def run_as_it_is(made: Graph, examples: list[Any]) -> Callable[..., Any]:
+        keep_complex_numbers(made)
+        return nop(made, examples)
+
+    settings = {"fw_compiler": run_as_it_is, "keep_inference_input_mutations": True, **settings}
+    settings["bw_compiler"] = observed(settings.get("bw_compiler", run_as_it_is), backward=True)
     return aot_module_simplified(graph, inputs, **settings)
 
 

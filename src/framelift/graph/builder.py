@@ -22,6 +22,7 @@ from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
 from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
+from framelift.graph.complex_numbers import is_its_text
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes
 from framelift.graph.functions import NUMPY, SPELLINGS, describe
@@ -358,6 +359,8 @@ class GraphBuilder:
                 self.check_use(func, value)
             return node
         if cls in op_memory.ATOMS or cls is bytes:
+            if cls is complex and not is_its_text(value):
+                return self.body.add_node("call_function", complex, (value.real, value.imag))
             return value
         if self.inputs.objects and id(value) in self.inputs.objects:
             return self.inputs.objects[id(value)]

@@ -70,7 +70,7 @@ class Check(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is Python code that hashes the name
 
     IS = CheckRow("{s} is {e}", OBJECT, None)
-    IS_NOT = CheckRow("{s} is not {e}", OBJECT, causes.PRESENCE, "that it is")
+    IS_NOT = CheckRow("{s} is not {e}", OBJECT, causes.PRESENCE, "that it is", is_keyed=True)
     TYPE = CheckRow("type({s}) is {e}", CLASS, causes.TYPE, lambda value: type_name(type(value)))
     EQUAL = CheckRow("{s} == {e}", VALUE, None)
     LEN = CheckRow("len({s}) == {e}", VALUE, causes.LENGTH, shown_length)

@@ -35,7 +35,7 @@ from framelift.guards.value_texts import written
 from framelift.interpreter import coroutines, generators
 from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
-from framelift.trace.identity import Address
+from framelift.trace.addresses import Address
 from framelift.trace.runtime_calls import RuntimeCall
 from framelift.trace.shadows import GETATTRIBUTE, own_dictionary, slots_of
 from framelift.trace.type_rules import Rebuilder, rule_of_type

@@ -18,6 +18,7 @@ from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
+from framelift.trace.addresses import LEAST_ADDRESS
 from framelift.trace.materialize import Seen
 from framelift.trace.type_rules import Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
@@ -28,7 +29,10 @@ MANY_NUMBERS = 32
 
 
 def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
-    if len(world.inputs.numbers) < MANY_NUMBERS and world.inputs.dynamism.number(source, value):
+    if value >= LEAST_ADDRESS:
+        world.addresses.meet_number()
+    few = len(world.inputs.numbers) < MANY_NUMBERS
+    if value == value and few and world.inputs.dynamism.number(source, value):
         return world.inputs.symbolic_number(value, source)
     return wrap_constant(world, value, source)
 
@@ -37,6 +41,8 @@ def wrap_constant(world: TraceWorld, value: Any, source: Source) -> Any:
     """Itself, guarded by value."""
     if source.access is not Access.CONST:
         world.guards.add(source, Check.EQUAL, value)
+        if value != value:
+            world.identity.nans.append((source, value))
     return value
 
 

@@ -26,7 +26,6 @@ from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
-from framelift.trace.identity import Address
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
 
@@ -99,7 +98,7 @@ def serve_weak_reference(f: TraceFrame, obj: Any, /) -> Any:
 
 @serve(_thread.get_ident)
 def serve_get_ident(f: TraceFrame, /) -> Any:
-    return Address(_thread.get_ident())
+    return f.world.addresses.of_thread(_thread.get_ident())
 
 
 # ---- inspect, functools, logging, re, string

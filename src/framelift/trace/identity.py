@@ -1,10 +1,11 @@
-"""Identity: which outside objects are one, or must be told apart, and what depends on addresses.
+"""Identity: which outside objects are one, or must be told apart, and what shows where they are.
 
 The order of a set's elements does too, and on all that was ever done to the set (`SetOrder`).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import types
@@ -16,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
 from framelift.core import breaks
-from framelift.core.breaks import Break, refuse
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import settled
 from framelift.guards.hashing import is_hashed_with_effects
@@ -24,6 +25,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.operators import NUMBERS
@@ -33,23 +35,23 @@ from framelift.trace.type_rules import BUILTINS
 SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
 """Types of which the text is not the default one, and tells the address all the same."""
 
+SINGLETONS = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented), type, types.ModuleType})
+SINGLETONS |= {torch.dtype, torch.layout, torch.memory_format}
+"""Types of constants of which equal ones are one object."""
+
+SMALL_NUMBERS = range(-5, 257)
+"""Integers of which CPython has one object each."""
+
 FEW = 16
 """Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
 
 
-class Address(int):
-    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
-
-    def leaks(self, *_: Any) -> Any:
-        raise Break(breaks.IDENTITY, "the value of id()")
-
-    for _name in set(vars(int)) - {"__new__", "__eq__", "__ne__", "__hash__", "__bool__", "__doc__"}:
-        if callable(vars(int)[_name]) and _name not in ("__getattribute__", "__getnewargs__"):
-            locals()[_name] = leaks
-
-
 class Identity(Part):
     """Guards what the program finds out by comparing, hashing or printing objects."""
+
+    def start(self) -> None:
+        self.nans: list[tuple[Source, Any]] = []
+        """Constants from outside that do not equal themselves: tables and lists go by which ones they are."""
 
     def same(self, left: Any, right: Any) -> bool:
         if left is None:
@@ -58,7 +60,10 @@ class Identity(Part):
             none = left.value is None
             self.world.guards.add(left.source, Check.IS if none else Check.IS_NOT, None)
             return none
+        places = tuple(value.source if type(value) is Pending else None for value in (left, right))
         left, right = opened(left), opened(right)
+        if type(left) in ATOMS and type(right) in ATOMS and any(places):
+            return self.same_constant(left, right, *places)
         if left is right:
             return True
         if type(left) in NUMBERS and type(right) in NUMBERS:
@@ -69,6 +74,30 @@ class Identity(Part):
                 self.world.guards.add(mine, Check.NOT_SAME_AS, other)
         return False
 
+    def same_constant(self, left: Any, right: Any, *places: Source | None) -> bool:
+        """Of constants only the values are guarded; which of several equal ones it is matters here."""
+        same = left is right
+        if same and (type(left) in SINGLETONS or (type(left) is int and left in SMALL_NUMBERS)):
+            return True
+        if type(left) is not type(right) or not (same or left == right or (left != left and right != right)):
+            return same
+        mine, others = places if places[0] is not None else places[::-1]
+        assert mine is not None
+        constant = right if mine is places[0] else left
+        if mine is others:
+            return same
+        if others is not None:
+            self.world.guards.add(mine, Check.SAME_AS if same else Check.NOT_SAME_AS, others)
+        else:
+            self.world.guards.add(mine, Check.IS if same else Check.IS_NOT, constant)
+        return same
+
+    def fix_nans(self) -> None:
+        """C is about to compare or hash values, and takes each object for equal to itself."""
+        for source, value in self.nans:
+            self.world.guards.add(source, Check.IS, value)
+        self.nans.clear()
+
     def source_of(self, value: Any) -> Source | None:
         """Like `source_of`, for tensors too."""
         if type(value) is not FakeTensor:
@@ -78,6 +107,8 @@ class Identity(Part):
 
     def key(self, value: Any) -> Any:
         """A value about to be hashed: objects that are hashed by address are fixed."""
+        if self.nans:
+            self.fix_nans()
         if type(value) in ATOMS and type(value) is not torch.Size:
             return value
         seen: Seen = {}
@@ -91,34 +122,39 @@ class Identity(Part):
             refuse(breaks.EFFECT, f"{type(key).__qualname__}.__hash__")
 
     def fix(self, seen: Seen) -> None:
+        if self.nans:
+            self.fix_nans()
         for value in self.identities(seen):
             self.guard(value)
 
     def guard(self, value: Any) -> None:
-        known = self.world.inputs.known_of(value)
-        if known is not None and known.source.access is not Access.CONST:
-            self.world.guards.add(known.source, Check.IS, known.value)
+        source = self.source_of(value)
+        if source is not None and source.access is not Access.CONST:
+            self.world.guards.add(source, Check.IS, self.world.addresses.real(value))
 
     def keep_apart(self, left: Seen, right: Seen) -> None:
         """C compares these: that two outside objects are not one, which decides it, is guarded."""
+        if self.nans:
+            self.fix_nans()
         ours, others = self.identities(left), self.identities(right)
         pairs = [(a, b) for a in ours for b in others if a is not b and type(a) is type(b)]
         if len(pairs) > FEW:
             self.fix({**left, **right})
             return
         for a, b in pairs:
-            mine, other = self.world.inputs.known_of(a).source, self.world.inputs.known_of(b).source
+            mine, other = self.source_of(a), self.source_of(b)
+            assert mine is not None and other is not None
             if mine is not other and not mine.access is other.access is Access.CONST:
                 self.world.guards.add(mine, Check.NOT_SAME_AS, other)
 
     def identities(self, seen: Seen) -> list[Any]:
         """The outside objects that equal only themselves."""
-        known_of = self.world.inputs.known_of
-        return [value for value in seen.values() if known_of(value) is not None and self.is_unique(value)]
+        values = seen.values()
+        return [value for value in values if self.is_unique(value) and self.source_of(value) is not None]
 
     def is_unique(self, value: Any) -> bool:
         cls = type(value)
-        if cls is FakeTensor:
+        if cls is FakeTensor or cls is functools.partial:
             return True
         world = self.world
         if cls is types.FunctionType:

@@ -31,6 +31,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import (
     BY_CODE,
     BY_TYPE,
@@ -41,7 +42,6 @@ from framelift.trace.callable_rules import (
     server_of,
 )
 from framelift.trace.containers import MAPPINGS
-from framelift.trace.identity import Address
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
@@ -265,7 +265,7 @@ class NativeCalls(Part):
                     self.world.identity.refuse_addresses(seen, format if formats else fn)
                 self.world.set_order.refuse_in(seen)
         elif any(type(value) is Address for value in prepared) and not rule.compares:
-            prepared[0] = Address().leaks()  # C takes it for any other integer
+            prepared[0] = Address.leaks(prepared[0])  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:

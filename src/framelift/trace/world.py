@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from framelift.graph.recorder import Recorder
+from framelift.trace.addresses import Addresses
 from framelift.trace.attribute_writes import AttributeWrites
 from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
@@ -52,6 +53,7 @@ class TraceWorld:
         self.attribute_writes = AttributeWrites(self)
         self.tensors = TensorAttributes(self)
         self.materialize = Materialize(self)
+        self.addresses = Addresses(self)
         self.identity = Identity(self)
         self.set_order = SetOrder(self)
         self.containers = Containers(self)

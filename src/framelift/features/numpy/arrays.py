@@ -22,6 +22,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import NULL
 from framelift.graph import op_memory
+from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
 from framelift.trace.runtime_calls import outside_of_modes
@@ -303,7 +304,8 @@ class Arrays(Part):
         refuse("an array in a native operation")
 
     def method(self, array: Any, name: str) -> tuple[Any, Any]:
-        found = vars(np.ndarray).get(name)
+        """A method of the array's, or of the number's: those of numbers are `np.generic`'s."""
+        found = class_attribute(self.class_of(array), name)
         if type(found) is MethodDescriptorType:
             return found, array
         return NULL, self.attribute(array, name)
