@@ -204,6 +204,9 @@ MISSING: Final[Sentinel]
 MISS: Final[Sentinel]
 """What Cache.dispatch returns when no entry holds."""
 
+torch_state: Final[object]
+"""PyCapsule "framelift._guards.torch_state": saves torch's state and puts it back, for `_frame`."""
+
 dispatch: Final[object]
 """PyCapsule "framelift._guards.dispatch":
 PyObject *(*)(PyObject *cache, PyObject *func, PyObject *const *locals, Py_ssize_t nlocals);

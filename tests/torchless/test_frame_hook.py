@@ -1269,9 +1269,114 @@ def test_keyboard_interrupt_in_a_frame_or_a_callback():
             caller(interrupted)
     with intercepting(interrupted), pytest.raises(KeyboardInterrupt):
         _frame.native(sorted, [1], key=lambda x: x)
-    _frame.set_callbacks(interrupted, None)
-    with pytest.raises(KeyboardInterrupt):
-        _frame.call(lambda: 1)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_in_a_callback_waits_for_the_frame():
+    def decide(fn, code):
+        signal.raise_signal(signal.SIGINT)
+        finished.append(sum(range(3)))
+        return SKIP, THROUGH
+
+    finished, ran = [], []
+
+    def f():
+        ran.append(1)
+
+    _frame.set_callbacks(decide, None)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _frame.call(f)
+    assert caught.traceback[-1].frame.code.raw is f.__code__
+    assert (finished, ran) == ([3], [])
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_while_a_frame_is_replaced_is_raised_by_the_frame():
+    """However the callback ends, and whatever it catches."""
+
+    def answers(fn, arguments):
+        return lambda: "replaced", ()
+
+    def fails(fn, arguments):
+        raise ValueError
+
+    def asks(fn, arguments):
+        with pytest.raises(KeyboardInterrupt):
+            _frame.poll()
+        assert _frame.interrupted()
+        return None
+
+    for callback in (answers, fails, asks):
+
+        def missed(fn, arguments, callback=callback):
+            signal.raise_signal(signal.SIGINT)
+            return callback(fn, arguments)
+
+        def f():
+            ran.append(1)
+
+        ran = []
+        _frame.set_decision(f.__code__, LOOK, INTERPRET)
+        _frame.set_callbacks(None, missed)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            _frame.call(f)
+        assert caught.traceback[-1].frame.code.raw is f.__code__
+        assert ran == []
+        assert not _frame.interrupted()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_what_is_called_exposed_is_interrupted_at_once():
+    seen = []
+
+    def waiting():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("shielded")
+        try:
+            _frame.exposed((), exposed)
+        except KeyboardInterrupt:
+            seen.append("interrupted")
+
+    def exposed():
+        seen.append("not reached")
+
+    _frame.shielded(waiting)
+    assert seen == ["shielded", "interrupted"]
+
+
+def test_a_lock_that_another_thread_holds_can_be_waited_for_with_signals():
+    class Tick(Exception):
+        pass
+
+    def tick(number, frame):
+        raise Tick
+
+    lock, holds, leave = _frame.Lock(), threading.Event(), threading.Event()
+
+    def hold():
+        with lock, lock:
+            holds.set()
+            leave.wait()
+
+    def enter():
+        with lock:
+            raise AssertionError
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holds.wait()
+    before = signal.signal(signal.SIGALRM, tick)
+    try:
+        for caller in (_frame.untouched, _frame.shielded):
+            with pytest.raises(Tick):
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                caller(enter)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        leave.set()
+        thread.join()
+    with lock:
+        pass
 
 
 def test_signals_at_any_moment():

@@ -24,7 +24,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import grad_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift import _frame
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
+from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.extensions import extensions
@@ -103,7 +105,7 @@ def run_backend(
     token = _given.set(given)
     try:
         with TorchState():  # a compiler that runs the graph to see what it does sets its flags
-            compiled = backend(graph, inputs, **options)
+            compiled = exposed(backend, graph, inputs, **options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
     finally:
@@ -121,6 +123,9 @@ def in_tracing_context(backend: Backend) -> Backend:
 
     @functools.wraps(backend)
     def compile_in_context(graph: Graph, inputs: list[Any], **options: Any) -> Any:
+        return _frame.shielded(compile_graph, graph, inputs, **options)
+
+    def compile_graph(graph: Graph, inputs: list[Any], **options: Any) -> Any:
         try:
             return compile_once(graph, inputs, **options)
         except Exception as error:
@@ -136,7 +141,7 @@ def in_tracing_context(backend: Backend) -> Backend:
             mode, inputs = fakes_of(graph, inputs, symbols)
             graph = without_inference_mode(graph)
         with flags_lock, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
-            compiled = backend(graph, inputs, **options)
+            compiled = exposed(backend, graph, inputs, **options)
         return compiled if is_part or symbols is None else unmarking(compiled)
 
     return compile_in_context

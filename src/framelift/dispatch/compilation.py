@@ -118,6 +118,8 @@ class Compilation:
         except UserError:  # of what the user has given to `compile`
             raise
         except Exception as error:
+            if _frame.interrupted():
+                raise
             return faults.as_break(error)
 
     def dynamism(self) -> Dynamism | None:

@@ -140,7 +140,7 @@ class CodeState:
         self.recompiles: list[Recompilation] = []
         """Why each entry but the first was made."""
         self.resumes: PerCode[CodeState] = PerCode()
-        self.lock = threading.RLock()
+        self.lock = _frame.Lock()
         """Held while it is captured and compiled: threads that need the same wait for it."""
 
     @property

@@ -114,3 +114,4 @@ def compile_frame(
 
 _frame.set_callbacks(policy.decide, on_cache_miss)
 _frame.set_dispatch(_guards.dispatch)
+_frame.set_torch_state(_guards.torch_state)

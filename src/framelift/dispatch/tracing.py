@@ -107,6 +107,7 @@ class Trace:
         inputs, given = world.inputs, enumerate(arguments)
         pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
         if origin_of(fn.__code__) is not None:
+            world.frame.goes_on = True
             world.frame.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.frame.fresh = {value.source for value in pending[packed:]}
@@ -125,6 +126,8 @@ class Trace:
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None
         except Break as found:
+            if _frame.interrupted():
+                raise
             self.disturbed = world.errors.broken is not found or has_disturbed(found.__traceback__)
             found.let_go()
             world.errors.broken = world.errors.broken or found
@@ -279,7 +282,7 @@ def warnings_as_breaks() -> Iterator[None]:
     show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
 
     def noticed(message: warnings.WarningMessage) -> None:
-        if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
+        if threading.get_ident() != thread or _frame.handling() or is_torchs(sys._getframe(1)):
             show(message)
         else:
             raise Break(EFFECT, f"a {message.category.__name__}")

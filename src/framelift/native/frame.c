@@ -117,6 +117,7 @@ typedef struct {
     PyObject *handed;      /* borrowed: the function whose next frame gets what is in `given` for itself */
     PyObject *given;       /* borrowed: a tuple that nobody else has */
     int room;              /* how many frames beyond the program's limit ours may use now */
+    int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
 
@@ -133,6 +134,8 @@ static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
 static Dispatch dispatch; /* what the capsule holds */
 static bool eager;        /* compiled functions run as they are, in all threads */
+
+#include "interrupts.h"
 
 /* ---- What is kept with a code object ---- */
 
@@ -365,7 +368,11 @@ static PyObject *call_with_room(Thread *thread, PyObject *callable, PyObject *co
     PyThreadState *ts = PyThreadState_Get();
     ts->recursion_left += ROOM;
     thread->room += ROOM;
+    bool holds = hold_signals();
     PyObject *result = call_out(thread, callable, args, nargs);
+    if (holds) {
+        let_signals_through();
+    }
     thread->room -= ROOM;
     ts->recursion_left -= ROOM;
     return result;
@@ -431,7 +438,8 @@ static bool is_replacement(PyObject *answer)
 }
 
 /* What the `missed` callback wants instead of the frame: a tuple (callable, args); None: the frame itself;
- * False: the frame itself, with nothing below it looked at. */
+ * False: the frame itself, with nothing below it looked at. NULL without an exception: a signal's handler has
+ * raised meanwhile, and the frame is to. */
 static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 {
     PyObject *arguments = bound_arguments(frame);
@@ -439,8 +447,14 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
         return NULL;
     }
     PyObject *args[] = {frame_function(frame), arguments};
-    PyObject *answer = call_with_room(thread, missed_callback, args, 2);
+    Shield made;
+    raise_shield(&made);
+    PyObject *answer = lower_shield(thread, &made, call_with_room(thread, missed_callback, args, 2));
     Py_DECREF(arguments);
+    if (made.raised.type != NULL) {
+        raise_soon(&made.raised);
+        return NULL;
+    }
     if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer)) {
         PyErr_Format(PyExc_TypeError, "missed must return None, False or a tuple (callable, args), not %R", answer);
         Py_CLEAR(answer);
@@ -506,6 +520,7 @@ static PyObject *stop_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObjec
     return make_stop(Py_IsNone(step) ? NULL : step, given, then, false);
 }
 
+/* `then` may be an exception of a signal's handler, which the frame is to raise instead of running. */
 static PyObject *frame_again(PyObject *Py_UNUSED(module), PyObject *then)
 {
     return make_stop(NULL, NULL, then, true);
@@ -524,6 +539,19 @@ static PyTypeObject StopType = {
 
 static inline bool is_stop(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &StopType); }
 static inline bool is_again(PyObject *result) { return is_stop(result) && ((Stop *)result)->again; }
+
+/* Whether a frame that is to run again is to raise what interrupted its region. If so steals the stop. */
+static bool takes_interrupt(Stop *again)
+{
+    if (!PyExceptionInstance_Check(again->then)) {
+        return false;
+    }
+    PyObject *error = again->then;
+    Raised raised = {Py_NewRef(Py_TYPE(error)), Py_NewRef(error), PyException_GetTraceback(error)};
+    Py_DECREF(again);
+    raise_soon(&raised);
+    return true;
+}
 
 /* Steals both. */
 static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
@@ -610,7 +638,7 @@ static PyObject *go_on(Thread *thread, PyObject *result)
     return result;
 }
 
-enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED, RUN_AGAIN };
+enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED, RUN_AGAIN, RUN_INTERRUPTED };
 
 /* Runs something instead of the frame, or says how the frame itself is to run. */
 static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
@@ -638,6 +666,8 @@ static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
         *result = call_out(thread, PyTuple_GET_ITEM(answer, 0), ((PyTupleObject *)args)->ob_item,
                            PyTuple_GET_SIZE(args));
         Py_DECREF(answer);
+    } else if (!PyErr_Occurred()) {
+        return RUN_INTERRUPTED;
     }
     return is_again(*result) ? RUN_AGAIN : REPLACED;
 }
@@ -676,7 +706,14 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
             return replace_frame(ts, frame, resuming ? result : go_on(thread, result));
         case RUN_UNTOUCHED:
             return run_frame_untouched(ts, frame, thread);
+        case RUN_INTERRUPTED:
+            /* Where nothing below could raise it yet, the frame does not begin at all. */
+            return signals_wait() ? replace_frame(ts, frame, raise_at_last(NULL))
+                                  : raise_at_last(run_frame_untouched(ts, frame, thread));
         case RUN_AGAIN:
+            if (takes_interrupt((Stop *)result)) {
+                return raise_at_last(run_frame_untouched(ts, frame, thread));
+            }
             return settle(thread, (Stop *)result, run_frame_untouched(ts, frame, thread));
         default:
             return run_frame(ts, frame, 0);
@@ -725,6 +762,17 @@ static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
     }
     if (thread->binding != NULL) {
         return evaluate_while_binding(ts, frame, throwflag, thread);
+    }
+    if (signals_thread != 0 || exposed != NULL) {
+        if (is_fresh(frame, throwflag) && poll_on_entry(thread) < 0) {
+            return replace_frame(ts, frame, NULL);
+        }
+        if (enters_handler(frame) && !ts->tracing) {
+            Aside aside = begin_handling(thread);
+            PyObject *result = run_frame(ts, frame, throwflag);
+            end_handling(thread, &aside);
+            return result;
+        }
     }
     /* What sys.setprofile() and sys.settrace() were given is no part of the program. */
     if (thread->mode == OFF || ts->tracing || !is_fresh(frame, throwflag)) {
@@ -817,10 +865,10 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
         PyErr_SetString(PyExc_TypeError, "expected a context and a function to call");
         return NULL;
     }
-    if (eager) {
+    Thread *thread = &this_thread;
+    if (eager || thread->handling) {
         return call_in_mode(OFF, args + 1, nargs - 1, kwnames);
     }
-    Thread *thread = &this_thread;
     PyObject *outer = thread->context;
     thread->context = Py_IsNone(args[0]) ? NULL : args[0];
     enter_hook();
@@ -832,6 +880,9 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
 
 static PyObject *frame_native(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
+    if (poll(&this_thread) < 0) {
+        return NULL;
+    }
     enter_hook();
     PyObject *result = call_in_mode(INTERCEPT, args, nargs, kwnames);
     leave_hook();
@@ -1117,7 +1168,7 @@ static PyMethodDef methods[] = {
      "set_decision(code, run, intercept, /)\n--\n\nDecide about a code object."},
     {"clear", frame_clear, METH_O, "clear(code, /)\n--\n\nForget decisions and cache of a code object."},
     {"again", frame_again, METH_O,
-     "again(then, /)\n--\n\nWhat a region returns that has done nothing: its frame is to run as it is."},
+     "again(then, /)\n--\n\nWhat a region returns that has done nothing: its frame is to run as it is, or to raise."},
     {"context", frame_context, METH_NOARGS, "context()\n--\n\nThe context that the thread's compiled call is in."},
     {"mode", frame_mode, METH_NOARGS, "mode()\n--\n\nThe mode of this thread."},
     {"active", frame_active, METH_NOARGS,
@@ -1127,6 +1178,17 @@ static PyMethodDef methods[] = {
     {"swap_handled", frame_swap_handled, METH_O,
      "swap_handled(exception, /)\n--\n\n"
      "Set the exception that this thread is handling; returns the old one."},
+    {"poll", frame_poll, METH_NOARGS,
+     "poll()\n--\n\nRun the handlers of signals that wait; what one raises is raised here."},
+    {"interrupted", frame_interrupted, METH_NOARGS,
+     "interrupted()\n--\n\nWhether a signal's handler has raised since the compilation began."},
+    {"handling", frame_handling, METH_NOARGS,
+     "handling()\n--\n\nWhether a signal's handler runs in the midst of a compilation."},
+    {"shielded", FASTCALL_KEYWORDS(frame_shielded), "Call a function while signals wait."},
+    {"exposed", FASTCALL_KEYWORDS(frame_exposed),
+     "Call a function while signals do not wait, given the functions that are entered for their handlers."},
+    {"set_torch_state", frame_set_torch_state, METH_O,
+     "set_torch_state(capsule, /)\n--\n\nSet the C functions that save torch's state and put it back."},
     {"unraisable", FASTCALL(frame_unraisable),
      "unraisable(exception, object, /)\n--\n\nTell sys.unraisablehook of an exception that came of an object."},
     {NULL, NULL, 0, NULL},
@@ -1170,7 +1232,8 @@ PyMODINIT_FUNC PyInit__frame(void)
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0)) {
+    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0 ||
+                           PyModule_AddType(module, &LockType) < 0)) {
         Py_CLEAR(module);
     }
     return module;

@@ -10,6 +10,7 @@
 #include "global_state.h"
 #include "program.h"
 #include "tensor_spec.h"
+#include "torch_state.h"
 #include "values.h"
 
 #include <type_traits>
@@ -153,6 +154,7 @@ PyMODINIT_FUNC PyInit__guards() {
       add_sentinel(module.get(), "MISS", &miss) && add_failure_types(module.get()) &&
       add_tensor_spec_type(module.get()) &&
       add_global_state_type(module.get()) && add_program_type(module.get()) &&
-      add_cache_types(module.get()) && add_dispatch_capsule(module.get());
+      add_cache_types(module.get()) && add_dispatch_capsule(module.get()) &&
+      add_torch_state_capsule(module.get());
   return ok ? module.release() : nullptr;
 }

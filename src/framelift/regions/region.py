@@ -11,10 +11,12 @@ run as it is (`rerun.py`).
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import linecache
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,14 +74,20 @@ class Region:
     inputs: list[Source]
     outputs: list[Any]
     has_graph: bool
+    signals_wait: bool = False
+    """Whether signals must wait but for the time that the graph runs: it sets torch's modes or switches, and
+    nothing must come in between two steps of that; or it begins in the middle of a frame, where a `try` or
+    `with` statement may be open that would be passed over."""
 
-    def bind(self, graph: Any) -> types.FunctionType:
+    def bind(self, graph: Any) -> Callable[..., Any]:
+        if self.signals_wait:
+            graph = functools.partial(_frame.exposed, None, graph)
         namespace = {**self.constants, "graph": graph}
         exec(compile(self.source, self.filename, "exec"), namespace)
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
         made: types.FunctionType = namespace.pop(self.name)
         weakref.finalize(made, linecache.cache.pop, self.filename, None).atexit = False
-        return made
+        return functools.partial(_frame.shielded, made) if self.signals_wait else made
 
 
 class Stopping:
@@ -207,7 +215,15 @@ def write(
     identifier = f"region_of_{name}" if name.isidentifier() else "region"
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<framelift region {next(_numbers)} of {name}>"
-    return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+    region = Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+    contexts, function_modes = recorder.contexts, recorder.modes
+    region.signals_wait = bool(
+        world.frame.goes_on
+        or (recorder.flags.settings_to_apply() or switches.changed())
+        or (function_modes.before or function_modes.open or function_modes.changed_device)
+        or (contexts.left or contexts.open or contexts.ranges_left)
+    )
+    return region
 
 
 def as_inference(tensor: torch.Tensor) -> torch.Tensor:

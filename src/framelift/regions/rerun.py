@@ -16,6 +16,7 @@ import torch
 
 from framelift import _frame
 from framelift.core.errors import FrameliftError
+from framelift.core.interrupts import raised_by_handler
 from framelift.core.records import counters
 from framelift.graph.contexts import leave_statements
 from framelift.regions.rebuild import Rebuild
@@ -98,6 +99,8 @@ def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _f
     """What a region returns whose graph has raised; `exits` are of the `with` statements around it. The error
     is raised where the frame is not to run once more. Whether the program `handles` errors is not known for
     certain; where it does not, an error that it does not have is the backend's."""
+    if raised_by_handler(error) and not is_watched():
+        return _frame.again(error)  # type: ignore[arg-type]
     if not isinstance(error, Exception) or isinstance(error, FINAL) or is_watched():
         leave_statements(error, *exits)
         raise error

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.graph.recorder import Recorder
@@ -57,6 +58,8 @@ class Errors(Part):
             self.own_interrupts[id(error)] = error
 
     def catchable(self, error: BaseException) -> bool:
+        if _frame.interrupted():
+            return False
         if isinstance(error, Break) and self.broken is None:
             self.broken = error
             error.stack = error.stack or self.world.places.stack()
@@ -70,7 +73,10 @@ class Errors(Part):
         return not self.is_users_interrupt(error)
 
     def is_users_interrupt(self, error: BaseException) -> bool:
-        """Whether it came from the keyboard: a KeyboardInterrupt that the program raises is its own."""
+        """Whether a signal's handler raised, or it came from the keyboard: a KeyboardInterrupt that the
+        program raises is its own."""
+        if _frame.interrupted():
+            return True
         return isinstance(error, KeyboardInterrupt) and id(error) not in self.own_interrupts
 
     def catching(self, error: BaseException) -> None:

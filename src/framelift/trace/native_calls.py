@@ -22,7 +22,7 @@ import torch
 import torch.fx
 
 from framelift import _frame
-from framelift.bytecode.resume import Callee, origin_of
+from framelift.bytecode.resume import origin_of
 from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
@@ -396,7 +396,6 @@ BY_TYPE.update(
         weakref.KeyedRef: call_reference,
         typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
         torch.jit.ScriptFunction: call_scripted,
-        Callee: lambda world, fn, args, kwargs: fn(),
     }
 )
 
