@@ -18,6 +18,7 @@ SAMPLED = {
     "tests/breaks/test_break_programs.py": 2,
     "tests/mutations/test_mutations.py::test_mutation[": 2,
     "tests/breaks/test_forced_breaks.py": 3,
+    "tests/dispatch/test_backend_inputs.py::test_later_sizes_and_numbers": 4,
     "tests/dispatch/test_lifetime.py::test_a_function_keeps_no_model_alive": 2,
     "tests/graph/test_op_memory.py::test_an_operator_remembered_is_the_operator_run": 2,
     "tests/fuzzing/test_random_programs.py::test_random_programs_do_what_they_do_eagerly": 4,

@@ -335,7 +335,7 @@ def test_switches_that_a_compiler_throws_are_nothing_to_other_threads(stance: An
     """AOTAutograd traces in anomaly mode, which all threads see."""
     inside = threading.Event()
 
-    @backends.in_tracing_context
+    @backends.on_fakes
     def slow(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -33,6 +33,7 @@ from framelift.core.records import CompileRecord, compile_records, compiling, co
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
+from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.tracing import Ending, EscapedError
@@ -163,7 +164,8 @@ class Compilation:
                 counters["graphs_run_as_captured"][reason] += 1
                 return graph.forward
             name, options = context.backend_name, context.options
-            return run_backend(context.backend, name, graph, inputs, (symbols, fakes), **options)
+            given = Given(symbols, fakes, () if fakes else capture.written_inputs)
+            return run_backend(context.backend, name, graph, inputs, given, **options)
 
         return compile
 

@@ -208,6 +208,7 @@ class Trace:
             state=self.state,
             example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
             leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
+            written_inputs=recorder.mutations.written_inputs(),
             ops=[node.target for node in graph.nodes if node.op.startswith("call")],
             ended_by=self.ended_by,
             ended_at=self.machine.stopped_at,

@@ -79,6 +79,11 @@ class Mutations:
                 (early if number <= until else late).append(entry)
         return early, late
 
+    def written_inputs(self) -> tuple[int, ...]:
+        """The numbers of those that were."""
+        entries = enumerate(self.builder.inputs.entries)
+        return tuple([n for n, entry in entries if id(entry.stand_in) in self.changed])
+
     def refuse_overlap(self) -> None:
         """Whether a NumPy array from outside shares memory with another input is not guarded: that does not
         matter as long as nobody writes there."""

@@ -323,13 +323,6 @@ class Symbols:
             return entry.symbol
         return FakeTensorMeta(entry.sizes, entry.strides, 0, False)
 
-    def fakes(self, mode: FakeTensorMode, graph: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
-        """What stands for the inputs of a graph while a backend compiles it."""
-        by_name = {entry.node.name: entry for entry in self.inputs}
-        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-        pairs = zip(names, inputs, strict=True)
-        return [self.stand_in(mode, by_name.get(name), given) for name, given in pairs]
-
     def stand_in(self, mode: FakeTensorMode, entry: Input | None, given: Any) -> Any:
         if entry is None:
             return mode.from_tensor(given, static_shapes=True)
