@@ -120,19 +120,27 @@ def in_tracing_context(backend: Backend) -> Backend:
 
     @functools.wraps(backend)
     def compile_in_context(graph: Graph, inputs: list[Any], **options: Any) -> Any:
+        symbols, mode = _given.get()
+        if symbols is not None and mode is None and symbols.has_floats:
+            # AOTAutograd relies on the value of each float that an operator is given, if it knows one
+            with contextlib.suppress(Exception):
+                return compile_restarting(graph, inputs, False, **options)
+        return compile_restarting(graph, inputs, True, **options)
+
+    def compile_restarting(graph: Graph, inputs: list[Any], decided: bool, **options: Any) -> Any:
         try:
-            return compile_once(graph, inputs, **options)
+            return compile_once(graph, inputs, decided, **options)
         except Exception as error:
             if type(error).__name__ != "TensorifyScalarRestartAnalysis":
                 raise
-            # AOTAutograd found a float that it can't keep symbolic; it will rely on its value this time
-            return compile_once(graph, inputs, **options)
+            # AOTAutograd has noted which floats it can't make tensors of
+            return compile_once(graph, inputs, decided, **options)
 
-    def compile_once(graph: Graph, inputs: list[Any], **options: Any) -> Any:
+    def compile_once(graph: Graph, inputs: list[Any], decided: bool, **options: Any) -> Any:
         symbols, mode = _given.get()
         is_part = mode is not None
         if mode is None:
-            mode, inputs = fakes_of(graph, inputs, symbols)
+            mode, inputs = fakes_of(graph, inputs, symbols, decided)
             graph = without_inference_mode(graph)
         with flags_lock, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
             compiled = backend(graph, inputs, **options)
@@ -204,12 +212,14 @@ INSTEAD: dict[Any, Any] = {
 }
 
 
-def fakes_of(graph: Graph, inputs: list[Any], symbols: Symbols | None) -> tuple[FakeTensorMode, list[Any]]:
+def fakes_of(
+    graph: Graph, inputs: list[Any], symbols: Symbols | None, decided: bool = True
+) -> tuple[FakeTensorMode, list[Any]]:
     """What stands for the inputs of a graph. AOTAutograd would take every size of a real tensor for one that
     may vary."""
     mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
     if symbols is not None:
-        return mode, symbols.fakes(mode, graph, inputs)
+        return mode, symbols.fakes(mode, graph, inputs, decided)
     fake = functools.partial(mode.from_tensor, static_shapes=True)
     return mode, [fake(x) if isinstance(x, torch.Tensor) else x for x in inputs]
 

@@ -194,8 +194,7 @@ def write(
     leaves = recorder.histories.leaf_inputs
     body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
-    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
-    body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
+    body = [*left, *r.reads(), *r.draws(late=False), *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]
@@ -220,7 +219,7 @@ def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Reb
     runs as it is, or the `with` statements that were open at the beginning are left."""
     recorder = world.recorder
     before, undo, after = [], [], []
-    again = recorder.can_run_again() and not r.draws(late=False)
+    again = recorder.can_run_again() and not r.draws_anything
     if again and recorder.random_numbers.drawn:
         before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
         undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")

@@ -176,6 +176,8 @@ class NativeCalls(Part):
         materialize = world.materialize
         if world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
             numbers = materialize.for_torch(args)
+            if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
+                return found
             if are_numbers(numbers):
                 return self.compute(rule.on_symbols, numbers)
         looks = rule.looks
