@@ -117,20 +117,38 @@ def run_repeatedly(
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
     untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    if given.mode is None and given.symbols is not None and given.symbols.has_floats:
+        # AOTAutograd relies on the value of each float that an operator is given, if it knows one
+        try:
+            return run_restarting(backend, graph, inputs, given._replace(knows_floats=False), options)
+        except Exception:
+            if _frame.interrupted():
+                raise
+        graph = torch.fx.GraphModule(untouched, copy.deepcopy(untouched.graph))
     try:
-        return run_in_context(backend, graph, inputs, given, options)
+        return run_restarting(backend, graph, inputs, given, options)
     except Exception as error:
         if _frame.interrupted():
             raise
-        if type(error).__name__ == "TensorifyScalarRestartAnalysis":
-            # AOTAutograd found a float that it can't keep symbolic; it will rely on its value this time
-            return run_in_context(backend, untouched, inputs, given, options)
         if given.mode is not None or given.symbols is None or not settle_all(given.symbols):
             raise
         why = f"{type(error).__name__}: {error}"
         log.info("the backend %s can't compile a graph for sizes that vary (%s)", name, why)
         fix_floats(untouched, given.symbols)
         return run_in_context(backend, untouched, inputs, given._replace(is_settled=True), options)
+
+
+def run_restarting(
+    backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend, and once more if AOTAutograd has noted that it can't make tensors of some floats."""
+    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    try:
+        return run_in_context(backend, graph, inputs, given, options)
+    except Exception as error:
+        if _frame.interrupted() or type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            raise
+        return run_in_context(backend, untouched, inputs, given, options)
 
 
 def run_in_context(

@@ -40,6 +40,8 @@ class Given(NamedTuple):
     """Which inputs the graph writes to."""
     is_settled: bool = False
     """Whether all symbols have their definite values."""
+    knows_floats: bool = True
+    """Whether a backend may rely on the values of floats that may vary."""
 
     @property
     def varies(self) -> bool:
@@ -121,6 +123,8 @@ def make_fakes(mode: FakeTensorMode, graph: Graph, inputs: list[Any], given: Giv
     used: they may have been changed by what the program did."""
     entries = entries_of(graph, given.symbols)
     if given.varies:
+        assert given.symbols is not None
+        given.symbols.env.pending_fresh_unbacked_symbols.clear()  # of an attempt that has failed
         settle_shared(entries, inputs, given.written)
     return [make_fake(mode, *pair, given) for pair in zip(entries, inputs, strict=True)]
 
@@ -128,7 +132,7 @@ def make_fakes(mode: FakeTensorMode, graph: Graph, inputs: list[Any], given: Giv
 def make_fake(mode: FakeTensorMode, entry: Input | None, value: Any, given: Given) -> Any:
     if entry is not None and given.varies:
         assert given.symbols is not None
-        fake = given.symbols.stand_in(mode, entry, value)
+        fake = given.symbols.stand_in(mode, entry, value, given.knows_floats)
         if isinstance(value, torch.Tensor):
             mode.fake_tensor_converter.set_tensor_memo(value, fake)
         return fake

@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
+from framelift import _frame
 from framelift.bytecode.extend import TooLargeError
 from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
@@ -207,8 +208,7 @@ def write(
     leaves = recorder.histories.leaf_inputs
     body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
-    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
-    body = [*first, *left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
+    body = [*first, *left, *r.reads(), *r.draws(late=False), *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]

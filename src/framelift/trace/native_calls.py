@@ -165,8 +165,11 @@ class NativeCalls(Part):
         world = self.world
         materialize = world.materialize
         if world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
+            numbers = materialize.for_torch(args)
+            if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
+                return found
             with torch._C.DisableTorchFunction(), data_dependence():
-                result = rule.on_symbols(materialize.for_torch(args))
+                result = rule.on_symbols(numbers)
             if result is not NotImplemented:
                 return result
         looks = rule.looks
