@@ -33,7 +33,7 @@ questions(
     *(torch.get_autocast_dtype, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
     *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
-    *(torch._C._is_torch_function_enabled, torch._C._is_torch_function_all_disabled),
+    torch._C._is_torch_function_all_disabled,
     *(torch._C._is_any_autocast_enabled, torch._C._is_autocast_available, torch._C._has_mkldnn),
     *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
     *(torch._C._get_sdp_priority_order, torch._C._get_flash_sdp_enabled, torch._C._get_math_sdp_enabled),
