@@ -123,6 +123,7 @@ class Recorder(TorchFunctionMode):
             self.builder.symbolise()
         self.flags.enter()
         self.modes.read()
+        self.subclasses.read()
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
