@@ -40,7 +40,7 @@ from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.failing_calls import FailingCalls
-from framelift.graph.recorder import Recorder
+from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
@@ -244,7 +244,10 @@ class Trace:
 
 
 SIGNS = {ModeStandIn.__torch_function__.__code__, Recorder.__torch_function__.__code__}
-SIGNS |= {FailingCalls.check.__code__}  # what the operator has done on fakes is done
+SIGNS |= {
+    FailingCalls.check.__code__,
+    refuse_resizing.__code__,
+}  # what the operator has done on fakes is done
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 

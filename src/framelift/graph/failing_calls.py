@@ -21,6 +21,7 @@ from framelift.graph.functions import describe
 from framelift.graph.op_memory import storage
 
 if TYPE_CHECKING:
+    from framelift.graph.body import GraphBody
     from framelift.graph.builder import GraphBuilder
 
 Tensor = torch.Tensor
@@ -83,11 +84,29 @@ class FailingCalls:
         unused = self.unused(body.graph, outputs, here)
         return [made for node in unused for made in self.results(node)]
 
+    def refuse_unused(self, body: GraphBody, outputs: Any) -> None:
+        """An operator that is given a body takes just what that gives: there is no place for a witness."""
+        here = [node for node in self.nodes if node.graph is body.graph]
+        if not here:
+            return
+        found: list[torch.fx.Node] = []
+        torch.fx.map_arg(outputs, found.append)
+        unused = self.unused(body.graph, tuple(found), here, body.given)
+        if unused:
+            why = f"{unused[-1].target}, which may fail, and nobody uses what it gives, in an operator's body"
+            raise Break(breaks.BODIES, why)
+
     def unused(
-        self, graph: torch.fx.Graph, outputs: tuple[torch.fx.Node, ...], failing: list[torch.fx.Node]
+        self,
+        graph: torch.fx.Graph,
+        outputs: tuple[torch.fx.Node, ...],
+        failing: list[torch.fx.Node],
+        given: list[Any] | None = None,
     ) -> list[torch.fx.Node]:
-        """The failing calls whose data nothing that lives on depends on, the last first."""
-        inputs = {storage(e.stand_in) for e in self.builder.inputs.entries if type(e.stand_in) is FakeTensor}
+        """The failing calls whose data nothing that lives on depends on, the last first. `given`: what a body
+        is given, if it is one."""
+        tensors = [entry.stand_in for entry in self.builder.inputs.entries] if given is None else given
+        inputs = {storage(tensor) for tensor in tensors if type(tensor) is FakeTensor}
         kept = {
             node: {storage(tensor) for tensor in tensors}
             for node, tensors in self.writes.items()

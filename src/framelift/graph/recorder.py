@@ -306,8 +306,11 @@ class Recorder(TorchFunctionMode):
             for argument in (*args, *kwargs.values()):
                 builder.argument(func, argument)  # or C would call methods of what a graph can't hold
         fakes.watch()
+        filled = self.filled_inputs(kwargs["out"]) if "out" in kwargs else []
         wrapped = self.wrappers.behind or isinstance(func, type)
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
+        for tensor, shape in filled:
+            refuse_resizing(func, tensor, shape)
         fails = fakes.may_fail or func in LOOKING_AT_DATA
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
@@ -340,6 +343,10 @@ class Recorder(TorchFunctionMode):
             op_memory.remember(keyed[0], keys, tensors, out, random, fails)
         builder.record(func, args, kwargs, out, not random, fails)
         return out
+
+    def filled_inputs(self, out: Any) -> list[tuple[Tensor, tuple[Any, ...]]]:
+        """The inputs among what a call is told to fill, and their shapes."""
+        return [(x, tuple(x.shape)) for x in tensors_of(out) if id(x) in self.inputs.index_of]
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
@@ -455,6 +462,12 @@ class Recorder(TorchFunctionMode):
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
         return more
+
+
+def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
+    """A tensor from outside that is too small, or too large, for what it is to hold is given other memory."""
+    if tuple(tensor.shape) != shape:
+        raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes an `out` from outside")
 
 
 def size_of(entry: GraphInput) -> int:
