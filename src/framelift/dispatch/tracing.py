@@ -36,6 +36,7 @@ from framelift.core.breaks import (
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
+from framelift.features.numpy.arrays import Arrays
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
@@ -119,7 +120,15 @@ class Trace:
         world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), warnings_as_breaks(), world.writes.decimal_flags, recorder.fakes, recorder:
+            noticing = warnings_as_breaks(), world.feature(Arrays).noticing_errors()
+            with (
+                noticing[0],
+                noticing[1],
+                quiet_fakes(),
+                world.writes.decimal_flags,
+                recorder.fakes,
+                recorder,
+            ):
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None
         except Break as found:
@@ -279,6 +288,7 @@ def warnings_as_breaks() -> Iterator[None]:
         if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
             show(message)
         else:
+            forget_warning(message, sys._getframe(1))
             raise Break(EFFECT, f"a {message.category.__name__}")
 
     vars(warnings)["_showwarnmsg"] = noticed
@@ -286,6 +296,24 @@ def warnings_as_breaks() -> Iterator[None]:
         yield
     finally:
         vars(warnings)["_showwarnmsg"] = show
+
+
+# C makes one before it has it shown, which is where the trace ends
+_frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _frame.LEAF)
+
+
+def forget_warning(message: warnings.WarningMessage, frame: FrameType | None) -> None:
+    """A warning that was not shown has not been given: Python notes those that it gives once for each place,
+    with the place, and in the next trace that is the same line of Framelift's."""
+    warning = str(message.message), message.category
+    notes = [warning, (*warning, message.lineno), (*warning, 0)]
+    registries = [vars(warnings)["onceregistry"]]
+    while frame is not None:
+        registries.append(frame.f_globals.get("__warningregistry__") or {})
+        frame = frame.f_back
+    for registry in registries:
+        for note in notes:
+            registry.pop(note, None)
 
 
 def is_torchs(frame: FrameType | None) -> bool:
