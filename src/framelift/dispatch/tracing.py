@@ -278,42 +278,52 @@ def quiet_fakes() -> Iterator[None]:
         log.disabled = before
 
 
-@contextlib.contextmanager
-def warnings_as_breaks() -> Iterator[None]:
-    """What C warns of is to be told each time, and of the place where the program stands. What torch warns of
-    as it is captured is told then."""
-    show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
-
-    def noticed(message: warnings.WarningMessage) -> None:
-        if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
-            show(message)
-        else:
-            forget_warning(message, sys._getframe(1))
-            raise Break(EFFECT, f"a {message.category.__name__}")
-
-    vars(warnings)["_showwarnmsg"] = noticed
-    try:
-        yield
-    finally:
-        vars(warnings)["_showwarnmsg"] = show
-
+ALWAYS: Any = ("always", None, Warning, None, 0)
+"""A filter that lets each warning through, and makes no note of it."""
 
 # C makes one before it has it shown, which is where the trace ends
 _frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _frame.LEAF)
 
 
-def forget_warning(message: warnings.WarningMessage, frame: FrameType | None) -> None:
-    """A warning that was not shown has not been given: Python notes those that it gives once for each place,
-    with the place, and in the next trace that is the same line of Framelift's."""
-    warning = str(message.message), message.category
-    notes = [warning, (*warning, message.lineno), (*warning, 0)]
-    registries = [vars(warnings)["onceregistry"]]
-    while frame is not None:
-        registries.append(frame.f_globals.get("__warningregistry__") or {})
+@contextlib.contextmanager
+def warnings_as_breaks() -> Iterator[None]:
+    """What C warns of is to be told each time, and of the place where the program stands: whatever the
+    filters are now, they may be others then. What torch warns of as it is captured is told then."""
+    show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
+    filters: list[Any] = vars(warnings)["filters"]
+
+    def noticed(message: warnings.WarningMessage) -> None:
+        if threading.get_ident() == thread and not is_torchs(sys._getframe(1)):
+            raise Break(EFFECT, f"a {message.category.__name__}")
+        if filtering():
+            filters.remove(ALWAYS)
+            try:
+                give_warning(message, sys._getframe(1))
+            finally:
+                filters.insert(0, ALWAYS)
+        else:
+            show(message)
+
+    def filtering() -> bool:
+        return any(found is ALWAYS for found in filters)
+
+    # in place: whoever restores the filters meanwhile, in another thread, restores this list
+    filters.insert(0, ALWAYS)
+    vars(warnings)["_showwarnmsg"] = noticed
+    try:
+        yield
+    finally:
+        vars(warnings)["_showwarnmsg"] = show
+        filters[:] = [found for found in filters if found is not ALWAYS]
+
+
+def give_warning(message: warnings.WarningMessage, frame: FrameType | None) -> None:
+    """Gives a warning once more, for the filters of the program to let it through or not."""
+    while frame is not None and frame.f_code.co_filename != message.filename:
         frame = frame.f_back
-    for registry in registries:
-        for note in notes:
-            registry.pop(note, None)
+    registry = frame.f_globals.setdefault("__warningregistry__", {}) if frame is not None else None
+    about = message.category, message.filename, message.lineno
+    warnings.warn_explicit(message.message, *about, registry=registry, source=message.source)
 
 
 def is_torchs(frame: FrameType | None) -> bool:
