@@ -36,7 +36,7 @@ ALWAYS_GUARDED = (
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
     *(c._get_deterministic_algorithms, c._get_deterministic_algorithms_warn_only),
     *(c._get_deterministic_fill_uninitialized_memory, c._get_warnAlways, torch.is_warn_always_enabled),
-    *(c._is_torch_function_enabled, c._is_torch_function_all_disabled, c._is_any_autocast_enabled),
+    *(c._is_torch_function_all_disabled, c._is_any_autocast_enabled),
     *(c._get_cudnn_sdp_enabled, c._get_overrideable_sdp_enabled),
     *(c._get_sdp_priority_order, c._get_flash_sdp_enabled, c._get_math_sdp_enabled),
     *(c._get_mem_efficient_sdp_enabled, c._get_cudnn_enabled, c._get_mkldnn_enabled),
@@ -51,6 +51,13 @@ rule(
     looks=Looks.DEEP,
     why="asks how torch was built",
 )
+
+
+@serve(c._is_torch_function_enabled, looks=Looks.DEEP, why=QUESTION)
+def serve_is_torch_function_enabled(f: TraceFrame, /) -> Any:
+    """The recorder keeps track of contexts in which classes are not asked: a trace enters none of them."""
+    return c._is_torch_function_enabled() and not f.world.recorder.subclasses.disabled
+
 
 # ---- what is guarded where it is asked for
 
