@@ -214,6 +214,9 @@ NULL without an exception when no entry holds. func may be NULL, and so may loca
 
 _Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
 
+def numpy_errors(variable: Any, describe: Any, /) -> tuple[str, ...]:
+    """What NumPy does about each kind of floating-point error."""
+
 def empty_meta(sizes: _Sizes, strides: _Sizes, dtype: torch.dtype, /) -> torch.Tensor:
     """A fresh tensor on the meta device, made past every dispatch mode."""
 

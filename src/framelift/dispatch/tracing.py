@@ -36,6 +36,7 @@ from framelift.core.breaks import (
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
+from framelift.features.numpy.arrays import Arrays
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
@@ -122,7 +123,15 @@ class Trace:
         world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), warnings_as_breaks(), world.writes.decimal_flags, recorder.fakes, recorder:
+            noticing = warnings_as_breaks(), world.feature(Arrays).noticing_errors()
+            with (
+                noticing[0],
+                noticing[1],
+                quiet_fakes(),
+                world.writes.decimal_flags,
+                recorder.fakes,
+                recorder,
+            ):
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None
         except Break as found:
@@ -279,23 +288,53 @@ def quiet_fakes() -> Iterator[None]:
         log.disabled = before
 
 
+ALWAYS: Any = ("always", None, Warning, None, 0)
+"""A filter that lets each warning through, and makes no note of it."""
+
+# C makes one before it has it shown, which is where the trace ends
+_frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _frame.LEAF)
+
+
 @contextlib.contextmanager
 def warnings_as_breaks() -> Iterator[None]:
-    """What C warns of is to be told each time, and of the place where the program stands. What torch warns of
-    as it is captured is told then."""
+    """What C warns of is to be told each time, and of the place where the program stands: whatever the
+    filters are now, they may be others then. What torch warns of as it is captured is told then."""
     show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
+    filters: list[Any] = vars(warnings)["filters"]
 
     def noticed(message: warnings.WarningMessage) -> None:
-        if threading.get_ident() != thread or _frame.handling() or is_torchs(sys._getframe(1)):
-            show(message)
-        else:
+        is_ours = threading.get_ident() == thread and not _frame.handling()
+        if is_ours and not is_torchs(sys._getframe(1)):
             raise Break(EFFECT, f"a {message.category.__name__}")
+        if filtering():
+            filters.remove(ALWAYS)
+            try:
+                give_warning(message, sys._getframe(1))
+            finally:
+                filters.insert(0, ALWAYS)
+        else:
+            show(message)
 
+    def filtering() -> bool:
+        return any(found is ALWAYS for found in filters)
+
+    # in place: whoever restores the filters meanwhile, in another thread, restores this list
+    filters.insert(0, ALWAYS)
     vars(warnings)["_showwarnmsg"] = noticed
     try:
         yield
     finally:
         vars(warnings)["_showwarnmsg"] = show
+        filters[:] = [found for found in filters if found is not ALWAYS]
+
+
+def give_warning(message: warnings.WarningMessage, frame: FrameType | None) -> None:
+    """Gives a warning once more, for the filters of the program to let it through or not."""
+    while frame is not None and frame.f_code.co_filename != message.filename:
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {}) if frame is not None else None
+    about = message.category, message.filename, message.lineno
+    warnings.warn_explicit(message.message, *about, registry=registry, source=message.source)
 
 
 def is_torchs(frame: FrameType | None) -> bool:

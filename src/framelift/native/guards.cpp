@@ -112,7 +112,41 @@ bool add_sentinel(PyObject* module, const char* name, PyObject** place) {
 
 // ---- module ----
 
+// NumPy's settings for floating-point errors. A new object is put in its variable when they are set: while it
+// is the one that was seen last, NumPy need not be asked what it says.
+PyObject* numpy_errors(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  static PyObject* last = nullptr;
+  static PyObject* answer = nullptr;
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "numpy_errors(variable, describe) takes two arguments");
+    return nullptr;
+  }
+  PyObject* held = nullptr;
+  if (PyContextVar_Get(args[0], nullptr, &held) < 0) {
+    return nullptr;
+  }
+  PyRef now = PyRef::steal(held);
+  if (held != nullptr && held == last) {
+    return Py_NewRef(answer);
+  }
+  PyRef described = PyRef::steal(PyObject_CallNoArgs(args[1]));
+  PyRef found = PyRef::steal(described ? PyTuple_New(4) : nullptr);
+  Py_ssize_t n = 0;
+  for (const char* kind : {"divide", "over", "under", "invalid"}) {
+    PyObject* how = found ? PyMapping_GetItemString(described.get(), kind) : nullptr;
+    if (how == nullptr) {
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(found.get(), n++, how);
+  }
+  Py_XSETREF(last, now.release());
+  Py_XSETREF(answer, Py_NewRef(found.get()));
+  return found.release();
+}
+
 PyMethodDef module_methods[] = {
+    {"numpy_errors", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(numpy_errors)), METH_FASTCALL,
+     "numpy_errors(variable, describe, /)\n--\n\nWhat NumPy does about each kind of floating-point error."},
     {"empty_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_meta)), METH_FASTCALL,
      "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
     {"view_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(view_meta)), METH_FASTCALL,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _locale
 import datetime
 import decimal
 import functools
 import re
 import sys
+import time
 import types
 import typing
 import weakref
@@ -74,6 +76,25 @@ def materialize_decimal(world: TraceWorld, value: decimal.Decimal, seen: Seen) -
     return value
 
 
+ZONE = ("timezone", "altzone", "daylight", "tzname")
+
+
+def guard_local_time(world: TraceWorld) -> None:
+    """What C does with dates may depend on the time zone, and on the locale that gives days their names."""
+    names = world.inputs.root.constant(vars(time), "time")
+    for name in ZONE:
+        world.guards.add(names.child(Access.KEY, name), Check.EQUAL, vars(time)[name])
+    locale = world.inputs.root.asked(
+        "locale.setlocale(locale.LC_TIME)", _locale.setlocale, (_locale.LC_TIME,)
+    )
+    world.guards.add(locale, Check.EQUAL, _locale.setlocale(_locale.LC_TIME))
+
+
+def materialize_date(world: TraceWorld, value: Any, seen: Seen) -> Any:
+    guard_local_time(world)
+    return value
+
+
 def rebuild_constant(r: Rebuilder, value: Any) -> str:
     """The region holds on to it: one is as good as another of the same value."""
     return r.own(value)
@@ -82,8 +103,14 @@ def rebuild_constant(r: Rebuilder, value: Any) -> str:
 type_rule(int, float, wrap=wrap_number)
 type_rule(
     *(complex, str, bytes, range, torch.device, torch.Size, datetime.timedelta),
-    *(datetime.date, datetime.datetime, datetime.time, datetime.timezone),
+    datetime.timezone,
     wrap=wrap_constant,
+    rebuild=rebuild_constant,
+)
+type_rule(
+    *(datetime.date, datetime.datetime, datetime.time),
+    wrap=wrap_constant,
+    materialize=materialize_date,
     rebuild=rebuild_constant,
 )
 type_rule(decimal.Decimal, wrap=wrap_constant, materialize=materialize_decimal, rebuild=rebuild_constant)
