@@ -27,9 +27,10 @@ REFUSE: Final = 4
 Interceptor = Callable[[FunctionType, list[Any], Mapping[str, Any] | None], object]
 # Returns (run decision, intercept decision).
 Decide = Callable[[FunctionType, CodeType], tuple[int, int]]
-# Returns what to call in the frame's place; None: let it run; False: that, and look at nothing below it.
+# Returns what to call in the frame's place; None: let it run; False: that, and look at nothing below it; what
+# observed() gives: let it run, and be told what came of it.
 Missed = Callable[
-    [FunctionType, list[Any]], tuple[Callable[..., object], tuple[Any, ...]] | Literal[False] | None
+    [FunctionType, list[Any]], "tuple[Callable[..., object], tuple[Any, ...]] | Stop | Literal[False] | None"
 ]
 
 def call(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -81,6 +82,11 @@ class Stop:
         then: Callable[[Any], tuple[FunctionType, tuple[Any, ...]]],
         /,
     ) -> Stop: ...
+
+def observed(then: Callable[[BaseException | None], object], looks: bool, /) -> Stop:
+    """What may be said of a frame without an entry: it is to run as it is, and `then` is told what came of
+    it, the exception that it raised, or None. It may raise where the frame does not. `looks`: whether what
+    the frame calls is looked at."""
 
 def again(then: Callable[[], object], /) -> Stop:
     """What a region returns that has done nothing: the frame itself is run, with nothing below it looked at.

@@ -981,6 +981,46 @@ def test_no_entry_holds_so_missed_is_asked():
     assert _frame.call(f, 1) == "ran"
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_frame_that_runs_as_it_is_may_be_observed(looks):
+    asked, told = [], []
+
+    def inner(n):
+        return 1 / n
+
+    def f(n):
+        return inner(n)
+
+    def missed(func, arguments):
+        asked.append(func.__name__)
+        return _frame.observed(told.append, looks) if func is f else None
+
+    _frame.set_callbacks(decide_for_tests(), missed)
+    assert _frame.call(f, 2) == 0.5
+    assert told == [None]
+    assert asked == (["f", "inner"] if looks else ["f"])
+    with pytest.raises(ZeroDivisionError) as raised:
+        _frame.call(f, 0)
+    assert told[1] is raised.value
+    assert [entry.name for entry in raised.traceback][-2:] == ["f", "inner"]
+
+
+def test_what_is_told_of_a_frame_may_raise_if_the_frame_does_not():
+    def f(n):
+        return 1 / n
+
+    def refuse(error):
+        raise KeyError("told")
+
+    _frame.set_callbacks(decide_for_tests(), lambda func, arguments: _frame.observed(refuse, False))
+    with pytest.raises(KeyError, match="told"):
+        _frame.call(f, 2)
+    with pytest.raises(ZeroDivisionError):
+        _frame.call(f, 0)
+    with pytest.raises(TypeError, match="observed"):
+        _frame.observed(refuse)
+
+
 def test_without_a_cache_dispatch_is_not_called():
     def f():
         return "ran"

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from framelift import _frame
+from framelift.core.policy import OWN_FILES
 
 F = TypeVar("F")
 
@@ -32,6 +33,16 @@ _frame.set_program_mark(MARK)
 
 ACTING: set[CodeType] = {program.__code__}
 """Functions whose own errors are the program's."""
+
+OF_OTHERS: dict[CodeType, str] = {}
+"""Handlers that are no part of Framelift -> their names. Their errors are for their authors."""
+
+
+def note_handler(fn: Any) -> None:
+    """A handler is registered: errors of one that is not Framelift's are for its author."""
+    code = getattr(fn, "__code__", None)
+    if code is not None and not code.co_filename.startswith(OWN_FILES):
+        OF_OTHERS[code] = f"{fn.__module__}.{fn.__qualname__}"
 
 
 def acts_for_program(fn: F) -> F:

@@ -206,6 +206,11 @@ FAULT = reason(
     "Framelift failed at this instruction. The program is not at fault, and it runs as plain Python.",
     "Please report it with the error message above; meanwhile the code can be kept outside.",
 )
+HANDLER_FAILED = reason(
+    "handler that fails",
+    "A handler that was registered for this call, and is no part of Framelift, raised an error.",
+    "Repair the handler; the log has its traceback. A call that it can't capture it may refuse by a break.",
+)
 ATTRIBUTE_WRITE = reason(
     "attribute that can't be set",
     "Setting an attribute of a class, a function or an object of C changes it for the whole program.",

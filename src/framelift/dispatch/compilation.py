@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import time
 import timeit
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -69,15 +70,17 @@ class Compilation:
     def __init__(self, context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]) -> None:
         self.context, self.state = context, state
         self.fn, self.arguments = fn, arguments
+        self.escaped: faults.Escaped | None = None
+        """The error by which the program ended the trace."""
         self.watch = watch_of(context)
         self.keeps_lines = self.watch is not None and self.watch.keeps_entries
         about = state.name, state.filename, state.line, context.backend_name, len(state.entries)
         self.record = CompileRecord("forward", *about, region=context.name or "")
         self.record.compile_id, self.record.started = f"{state.number}/{next(state.attempts)}", time.time()
 
-    def run(self) -> Replacement | Literal[False] | None:
+    def run(self) -> Replacement | _frame.Stop | Literal[False] | None:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
-        it is looked at."""
+        it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
             capture = extensions.ranks.capture(self)
             if capture is None:
@@ -112,9 +115,10 @@ class Compilation:
         except EscapedError as error:
             if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
                 raise error.__cause__ from None
-            self.record.failed = f"the program raised {type(error.__cause__).__name__}"
-            name = self.state.name
-            log.debug("%s raised while captured; it runs as plain Python", name, exc_info=error.__cause__)
+            cause: Any = error.__cause__
+            self.record.failed = f"the program raised {type(cause).__name__}"
+            log.debug("%s raised while captured; it runs as plain Python", self.state.name, exc_info=cause)
+            self.escaped = faults.Escaped.of(cause, error.of_operator)
             return None
         except UserError:  # of what the user has given to `compile`
             raise
@@ -211,14 +215,35 @@ class Compilation:
 
     # ---- frames that are left as they are
 
-    def leave_raising(self) -> Literal[False] | None:
-        """The program raised: the frame runs plainly, so that the user sees the real error."""
+    def leave_raising(self) -> _frame.Stop | Literal[False] | None:
+        """The program raised: the frame runs plainly, so that the user sees the real error. If there is none,
+        or another one, that was Framelift's mistake."""
         self.state.failures += 1
-        if self.state.failures >= FAILURE_LIMIT:
+        given_up = self.state.failures >= FAILURE_LIMIT
+        if given_up:
             skip(self.context, self.state, "the function kept raising while it was captured")
-            return None
         # with fullgraph the user asked for one graph or an error: no pieces of it below
-        return False if self.context.fullgraph else None
+        whole = self.context.fullgraph and not given_up
+        if self.escaped is None:
+            return False if whole else None
+        waiting = copy.copy(self)
+        waiting.arguments = []  # which are the plain run's to let go
+        return _frame.observed(waiting.compare_with_plain_run, not whole)
+
+    def compare_with_plain_run(self, plain: BaseException | None) -> None:
+        """`plain`: what the frame raised when it ran as it is."""
+        escaped = self.escaped
+        assert escaped is not None
+        if not escaped.differs_from(plain):
+            return
+        found = escaped.as_break(plain)
+        self.record.failed = found.one_line
+        faults.log.error(
+            "Framelift made a mistake; the code ran as plain Python. Please report this.\n%s", found
+        )
+        self.note_break(found)
+        if plain is None and self.context.fullgraph:
+            self.raise_uncaptured(found)
 
     def is_useless(self, capture: Capture) -> bool:
         """Whether a frame in which nothing was captured is better run as it is.
@@ -246,11 +271,14 @@ class Compilation:
         if not (context.fullgraph and self.is_called_by_useless_frame()):
             self.note_break(found)
             if context.fullgraph or found.is_error:
-                where = f" {found.stack[0]}" if found.stack else ""
-                why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
-                text = f"the function can't be captured whole ({why}).{where}\n{description}"
-                raise ERRORS.get(found.reason, Unsupported)(text)
+                self.raise_uncaptured(found)
         skip(context, self.state, description)
+
+    def raise_uncaptured(self, found: Break) -> NoReturn:
+        where = f" {found.stack[0]}" if found.stack else ""
+        why = "fullgraph=True" if self.context.fullgraph else "error_on_graph_break"
+        text = f"the function can't be captured whole ({why}).{where}\n{found.describe()}"
+        raise ERRORS.get(found.reason, Unsupported)(text)
 
     def is_called_by_useless_frame(self) -> bool:
         """Whether a function runs it that was looked at whole and has nothing to capture: nothing is lost."""

@@ -36,7 +36,9 @@ def reset() -> None:
         compile_records.clear()
 
 
-def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
+def on_cache_miss(
+    fn: FunctionType, arguments: list[Any]
+) -> Replacement | _frame.Stop | Literal[False] | None:
     """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below it is
     looked at."""
     context: Context | None = _frame.context()
@@ -83,7 +85,7 @@ def refuse_to_compile(context: Context, fn: FunctionType, arguments: list[Any]) 
 
 def compile_frame(
     context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]
-) -> Replacement | Literal[False] | None:
+) -> Replacement | _frame.Stop | Literal[False] | None:
     """Compiles the frame, unless it is to run as plain Python or has as many entries as it may have."""
     code = fn.__code__
     if _frame.get_cache(code, context) is False:

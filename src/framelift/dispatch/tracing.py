@@ -62,6 +62,11 @@ from framelift.trace.world import TraceWorld
 class EscapedError(Exception):
     """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
 
+    def __init__(self, error: BaseException, of_operator: bool = False) -> None:
+        super().__init__(error)
+        self.of_operator = of_operator
+        """Whether it is an error of an operator, which on fakes may be of another class."""
+
 
 class Ending(NamedTuple):
     """Where a trace is to end: in front of which instruction, and why."""
@@ -144,7 +149,7 @@ class Trace:
             if world.errors.is_users_interrupt(error):
                 raise
             if world.errors.broken is None:
-                raise EscapedError(error) from error
+                raise EscapedError(error, id(error) in world.errors.operator_errors) from error
             self.disturbed = True
         finally:
             _frame.set_interceptor(before)

@@ -64,6 +64,8 @@ def STORE_FAST(f: Frame, slot: int) -> None:
 def DELETE_FAST(f: Frame, slot: int) -> None:
     if f.fast[slot] is UNSET:
         raise unbound_local(f, slot)
+    if type(f.fast[slot]) is Pending:
+        f.world.lifetimes.dropping(f.fast[slot])
     f.fast[slot] = UNSET
 
 
@@ -279,7 +281,9 @@ def IMPORT_FROM(f: Frame, name: str) -> None:
     module = f.stack[-1]
     try:
         value = f.world.attributes.load(module, name)
-    except AttributeError:
+    except AttributeError as error:
+        if not f.world.errors.catchable(error):
+            raise
         value = NULL
     if value is NULL:
         value = submodule(opened(module), name)

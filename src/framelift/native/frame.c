@@ -437,9 +437,11 @@ static bool is_replacement(PyObject *answer)
            PyTuple_Check(PyTuple_GET_ITEM(answer, 1));
 }
 
+static inline bool is_again(PyObject *result);
+
 /* What the `missed` callback wants instead of the frame: a tuple (callable, args); None: the frame itself;
- * False: the frame itself, with nothing below it looked at. NULL without an exception: a signal's handler has
- * raised meanwhile, and the frame is to. */
+ * False: the frame itself, with nothing below it looked at; what observed() gives: the frame itself, and to be told
+ * what came of it. NULL without an exception: a signal's handler has raised meanwhile, and the frame is to. */
 static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 {
     PyObject *arguments = bound_arguments(frame);
@@ -455,7 +457,8 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
         raise_soon(&made.raised);
         return NULL;
     }
-    if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer)) {
+    if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer) &&
+        !is_again(answer)) {
         PyErr_Format(PyExc_TypeError, "missed must return None, False or a tuple (callable, args), not %R", answer);
         Py_CLEAR(answer);
     }
@@ -466,13 +469,16 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 /* What a region returns where it ends in the middle of its frame: step(*args) does what comes next, and
  * then(what that gave) says what goes on: a tuple (function, arguments). Without a step it is then(None).
  * A region that has done nothing may ask for the frame itself to be run again instead, with nothing below it
- * looked at; if that does not raise, then() is called, which may. */
+ * looked at; if that does not raise, then() is called, which may. What is asked about a frame without an entry may
+ * have it run too, and be told what came of it: then(the exception that it raised, or None). */
 typedef struct {
     PyObject_HEAD
     PyObject *step; /* owned, or NULL; so are the other two */
     PyObject *args;
     PyObject *then;
     bool again;
+    bool told;  /* whether then() gets the exception, if there is one */
+    bool looks; /* whether what runs below the frame is looked at */
 } Stop;
 
 static void stop_dealloc(Stop *stop)
@@ -502,6 +508,7 @@ static PyObject *make_stop(PyObject *step, PyObject *args, PyObject *then, bool 
         stop->args = Py_XNewRef(args);
         stop->then = Py_NewRef(then);
         stop->again = again;
+        stop->told = stop->looks = false;
         PyObject_GC_Track(stop);
     }
     return (PyObject *)stop;
@@ -524,6 +531,20 @@ static PyObject *stop_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObjec
 static PyObject *frame_again(PyObject *Py_UNUSED(module), PyObject *then)
 {
     return make_stop(NULL, NULL, then, true);
+}
+
+static PyObject *frame_observed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "observed() takes two arguments");
+        return NULL;
+    }
+    PyObject *stop = make_stop(NULL, NULL, args[0], true);
+    if (stop != NULL) {
+        ((Stop *)stop)->told = true;
+        ((Stop *)stop)->looks = args[1] == Py_True;
+    }
+    return stop;
 }
 
 static PyTypeObject StopType = {
@@ -557,7 +578,8 @@ static bool takes_interrupt(Stop *again)
 static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
 {
     if (result != NULL) {
-        PyObject *answer = call_with_room(thread, again->then, NULL, 0);
+        PyObject *nothing = Py_None;
+        PyObject *answer = call_with_room(thread, again->then, &nothing, again->told ? 1 : 0);
         if (answer == NULL) {
             Py_CLEAR(result);
         }
@@ -567,6 +589,14 @@ static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
     }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
+    if (again->told) {
+        PyErr_NormalizeException(&type, &value, &traceback);
+        PyObject *answer = call_with_room(thread, again->then, &value, 1);
+        if (answer == NULL) {
+            PyErr_Clear(); /* what the program raised comes before it */
+        }
+        Py_XDECREF(answer);
+    }
     Py_DECREF(again);
     PyErr_Restore(type, value, traceback);
     return NULL;
@@ -661,6 +691,10 @@ static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
         Py_DECREF(answer);
         return outcome;
     }
+    if (is_again(answer)) {
+        *result = answer;
+        return RUN_AGAIN;
+    }
     if (answer != NULL) {
         PyObject *args = PyTuple_GET_ITEM(answer, 1);
         *result = call_out(thread, PyTuple_GET_ITEM(answer, 0), ((PyTupleObject *)args)->ob_item,
@@ -714,7 +748,8 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
             if (takes_interrupt((Stop *)result)) {
                 return raise_at_last(run_frame_untouched(ts, frame, thread));
             }
-            return settle(thread, (Stop *)result, run_frame_untouched(ts, frame, thread));
+            return settle(thread, (Stop *)result,
+                          ((Stop *)result)->looks ? run_frame(ts, frame, 0) : run_frame_untouched(ts, frame, thread));
         default:
             return run_frame(ts, frame, 0);
         }
@@ -1167,6 +1202,10 @@ static PyMethodDef methods[] = {
     {"set_decision", frame_set_decision, METH_VARARGS,
      "set_decision(code, run, intercept, /)\n--\n\nDecide about a code object."},
     {"clear", frame_clear, METH_O, "clear(code, /)\n--\n\nForget decisions and cache of a code object."},
+    {"observed", FASTCALL(frame_observed),
+     "observed(then, looks, /)\n--\n\n"
+     "What may be said of a frame without an entry: it is to run as it is, and then(exception or None) is told what\n"
+     "came of it. It may raise where the frame does not. `looks`: whether what it calls is looked at."},
     {"again", frame_again, METH_O,
      "again(then, /)\n--\n\nWhat a region returns that has done nothing: its frame is to run as it is, or to raise."},
     {"context", frame_context, METH_NOARGS, "context()\n--\n\nThe context that the thread's compiled call is in."},

@@ -146,22 +146,35 @@ class Attributes(Part):
         getter = self.world.classes.attribute(type(obj), "__getattr__")
         try:
             return self.world.calls.invoke(getattribute, obj, name)
-        except AttributeError:
-            if getter is MISSING:
+        except AttributeError as error:
+            if getter is MISSING or not self.world.errors.catchable(error):
                 raise
         return self.world.calls.invoke(getter, obj, name)
 
     def generic(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
         cls = type(obj)
+        found = self.world.classes.attribute(cls, name)
+        try:
+            value = self.without_hook(view, obj, cls, name, found)
+        except AttributeError as error:
+            # a descriptor may raise it too
+            if not hook or self.world.classes.attribute(cls, "__getattr__") is MISSING:
+                raise
+            if not self.world.errors.catchable(error):
+                raise
+            value = MISSING
+        return self.absent(obj, cls, name, hook) if value is MISSING else value
+
+    def without_hook(self, view: View, obj: Any, cls: type, name: str, found: Any) -> Any:
+        """What class and instance have; MISSING if nothing."""
         classes = self.world.classes
-        found = classes.attribute(cls, name)
         kind = type(found)
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
                 return self.world.calls.invoke(found.fget, obj) if found.fget else native(getattr, obj, name)
             if kind is MemberDescriptorType and name != "__dict__":  # as a SimpleNamespace has it
-                return self.slot(view, obj, found, name, hook)
+                return self.slot(view, obj, found, name)
             if kind is MemberDescriptorType or kind is GetSetDescriptorType:
                 return self.builtin(view, obj, name)
             stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
@@ -170,9 +183,7 @@ class Attributes(Part):
         own = self.own(view, obj, name)
         if own is not DELETED:
             return own
-        if found is not MISSING:
-            return self.bound(found, obj, cls, name)
-        return self.absent(obj, cls, name, hook)
+        return MISSING if found is MISSING else self.bound(found, obj, cls, name)
 
     def own(self, view: View, obj: Any, name: str) -> Any:
         """What the instance's own dictionary has; DELETED if nothing, which is guarded."""
@@ -192,7 +203,8 @@ class Attributes(Part):
         value = view.values[name] = self.world.guards.found(view.source.child(Access.ATTR, name), own[name])
         return value
 
-    def slot(self, view: View, obj: Any, member: Any, name: str, hook: bool) -> Any:
+    def slot(self, view: View, obj: Any, member: Any, name: str) -> Any:
+        """What a slot holds; MISSING if nothing."""
         value = view.get(name)
         if value is MISSING:
             try:
@@ -205,9 +217,7 @@ class Attributes(Part):
                 value = DELETED
             else:
                 value = view.values[name] = guards.found(view.source.child(Access.SLOT, member), raw)
-        if value is DELETED:
-            return self.absent(obj, type(obj), name, hook)
-        return value
+        return MISSING if value is DELETED else value
 
     def builtin(self, view: View, obj: Any, name: str) -> Any:
         if name == "__dict__":
