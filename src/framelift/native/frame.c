@@ -451,7 +451,7 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
     raise_shield(&made);
     PyObject *answer = lower_shield(thread, &made, call_with_room(thread, missed_callback, args, 2));
     Py_DECREF(arguments);
-    if (made.raised.type != NULL) {
+    if (made.raised.value != NULL) {
         raise_soon(&made.raised);
         return NULL;
     }
@@ -547,7 +547,7 @@ static bool takes_interrupt(Stop *again)
         return false;
     }
     PyObject *error = again->then;
-    Raised raised = {Py_NewRef(Py_TYPE(error)), Py_NewRef(error), PyException_GetTraceback(error)};
+    Raised raised = kept_raised(Py_NewRef(error), ((PyBaseExceptionObject *)error)->traceback);
     Py_DECREF(again);
     raise_soon(&raised);
     return true;
