@@ -190,7 +190,7 @@ def test_interrupted_while_compiled_code_runs() -> None:
     x, moments = torch.randn(4, 4), random.Random(0)
     handler = raising(Limit)
     hits = 0
-    for program in (whole, broken, switching):
+    for program in PROGRAMS:
         compiled, expected = framelift.compile(program, backend="eager"), program(x)
         compiled(x)
         with handling(handler):

@@ -397,7 +397,7 @@ class Recorder(TorchFunctionMode):
     def can_run_again(self) -> bool:
         """Whether a graph that raises has changed nothing that could be told, once torch's CPU generator
         is put back."""
-        if self.builder.runs_once or self.contexts.left or self.requires_grad.flagged:
+        if self.builder.runs_once or self.requires_grad.flagged:
             return False
         if self.wrappers.behind or self.mutations.of_inputs:
             return False  # an operator on tensors that wrap others may be a collective

@@ -105,7 +105,7 @@ static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (v
 /* ---- State ---- */
 
 enum Mode { OFF, RUN, INTERCEPT };
-enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK };
+enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK, STEP };
 enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET, REFUSE };
 
 typedef struct {
@@ -118,6 +118,7 @@ typedef struct {
     PyObject *given;       /* borrowed: a tuple that nobody else has */
     int room;              /* how many frames beyond the program's limit ours may use now */
     int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
+    bool stepped;          /* a step is done, and signals wait until it is known what goes on */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
 
@@ -273,7 +274,7 @@ static int remember_decision(PyObject *code, Decision decision)
 
 static bool check_decision(int run, int intercept)
 {
-    if (run < RUN_UNDECIDED || run > LOOK || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
+    if (run < RUN_UNDECIDED || run > STEP || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
         PyErr_Format(PyExc_ValueError, "no such decision: (%d, %d)", run, intercept);
         return false;
     }
@@ -611,9 +612,14 @@ static PyObject *go_on_once(Thread *thread, Stop *stop)
         stop->args = NULL;
         Py_SETREF(outcome, hand_over(thread, stop->step, args, false));
     }
+    bool holds = thread->stepped;
+    thread->stepped = false;
     PyObject *next = outcome == NULL ? NULL : call_with_room(thread, stop->then, &outcome, 1);
     Py_XDECREF(outcome);
     Py_DECREF(stop);
+    if (holds) {
+        let_signals_through();
+    }
     if (next == NULL || !is_replacement(next)) {
         if (next != NULL) {
             PyErr_Format(PyExc_TypeError, "what goes on must be a tuple (function, arguments), not %R", next);
@@ -700,6 +706,11 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
     switch (decision.run) {
     case SKIP_ALL:
         return run_frame_untouched(ts, frame, thread);
+    case STEP:
+        /* Frames that wait for this one would take a signal from here on for one that came to them. */
+        result = run_frame(ts, frame, 0);
+        thread->stepped = result != NULL && hold_signals();
+        return result;
     case LOOK:
         switch (run_instead(thread, frame, &result)) {
         case REPLACED:
@@ -1210,8 +1221,8 @@ static int add_constants(PyObject *module)
     } constants[] = {
         {"OFF", OFF},                 {"RUN", RUN},           {"INTERCEPT", INTERCEPT},
         {"UNDECIDED", RUN_UNDECIDED}, {"SKIP", SKIP},         {"SKIP_ALL", SKIP_ALL},
-        {"LOOK", LOOK},               {"LEAF", LEAF},         {"THROUGH", THROUGH},
-        {"INTERPRET", INTERPRET},     {"REFUSE", REFUSE},
+        {"LOOK", LOOK},               {"STEP", STEP},         {"LEAF", LEAF},
+        {"THROUGH", THROUGH},         {"INTERPRET", INTERPRET}, {"REFUSE", REFUSE},
     };
     for (size_t i = 0; i < Py_ARRAY_LENGTH(constants); i++) {
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) {

@@ -247,7 +247,7 @@ def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Reb
         after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes.kept}])")
     if recorder.contexts.sets_flags:
         began = r.own(switches)
-        if recorder.contexts.left:  # which switches things too, and is not undone
+        if recorder.contexts.left:  # which switches things too
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
         if recorder.contexts.enters_inference_mode:
@@ -258,8 +258,10 @@ def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Reb
         before.append(f"before = {r.constant(set_flags)}({r.own(setting)})")
         undo.insert(0, f"{r.constant(set_flags)}(before)")
         after.insert(0, f"{r.constant(set_flags)}(before)")
-    left = {id(manager) for manager in recorder.contexts.left}
-    exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
+    if recorder.contexts.left:
+        undo += [f"{r.constant(enter)}({r.value(manager)})" for manager in reversed(recorder.contexts.left)]
+        undo.append(f"{r.own(switches)}.restore()")
+    exits = [r.input(exit.source) for exit in world.frame.exits]
     if again:
         given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
         undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
