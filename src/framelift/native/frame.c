@@ -117,6 +117,7 @@ typedef struct {
     PyObject *handed;      /* borrowed: the function whose next frame gets what is in `given` for itself */
     PyObject *given;       /* borrowed: a tuple that nobody else has */
     int room;              /* how many frames beyond the program's limit ours may use now */
+    int importing;         /* imports in progress that were begun while something is compiled */
     int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
     bool stepped;          /* a step is done, and signals wait until it is known what goes on */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
@@ -135,6 +136,8 @@ static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
 static Dispatch dispatch; /* what the capsule holds */
 static bool eager;        /* compiled functions run as they are, in all threads */
+
+static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread);
 
 #include "interrupts.h"
 
@@ -778,6 +781,9 @@ static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
         if (is_fresh(frame, throwflag) && poll_on_entry(thread) < 0) {
             return replace_frame(ts, frame, NULL);
         }
+        if (frame->f_code == import_code && thread->mode != RUN && is_fresh(frame, throwflag)) {
+            return run_import(ts, frame, thread);
+        }
         if (enters_handler(frame) && !ts->tracing) {
             Aside aside = begin_handling(thread);
             PyObject *result = run_frame(ts, frame, throwflag);
@@ -1239,7 +1245,7 @@ PyMODINIT_FUNC PyInit__frame(void)
         PyErr_SetString(PyExc_RuntimeError, "CPython has no room left for data on code objects");
         return NULL;
     }
-    if (init_version() < 0) {
+    if (init_version() < 0 || find_import_code() < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

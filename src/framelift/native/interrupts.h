@@ -82,9 +82,18 @@ typedef struct {
     int collects;
 } Saved;
 
+#define STATE_ROOM 50 /* C functions that are called for it count as frames, however deep the program is */
+
 static Saved save_state(enum Whose whose)
 {
-    return (Saved){whose, torch_state == NULL ? NULL : torch_state[whose].save(), PyGC_IsEnabled()};
+    Saved saved = {whose, NULL, PyGC_IsEnabled()};
+    if (torch_state != NULL) {
+        PyThreadState *ts = PyThreadState_Get();
+        ts->recursion_left += STATE_ROOM;
+        saved.torch = torch_state[whose].save();
+        ts->recursion_left -= STATE_ROOM;
+    }
+    return saved;
 }
 
 /* An exception that is pending stays so. */
@@ -93,7 +102,10 @@ static void put_state(const Saved *saved)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     if (saved->torch != NULL) {
+        PyThreadState *ts = PyThreadState_Get();
+        ts->recursion_left += STATE_ROOM;
         torch_state[saved->whose].put(saved->torch);
+        ts->recursion_left -= STATE_ROOM;
     }
     saved->collects ? PyGC_Enable() : PyGC_Disable();
     PyErr_Restore(type, value, traceback);
@@ -263,7 +275,7 @@ static int poll(Thread *thread)
  * is handled here is known to be a handler's, even if that is a C function. */
 static int poll_on_entry(Thread *thread)
 {
-    if (!signal_is_pending()) {
+    if (!signal_is_pending() || thread->importing) {
         return 0;
     }
     if (!signals_wait()) {
@@ -372,6 +384,38 @@ static inline bool enters_handler(Frame *frame)
 {
     return exposed != NULL && PyThread_get_thread_ident() == _PyRuntime.main_thread &&
            is_handler(frame_function(frame));
+}
+
+/* ---- Imports ---- */
+
+/* Compilers import much of torch when they are first used, and what is imported half can't be imported again: it
+ * registers operators. So signals wait for the end of imports, in exposed code too. */
+static PyCodeObject *import_code; /* owned: that of importlib's _find_and_load() */
+
+static int find_import_code(void)
+{
+    PyObject *imports = PyImport_ImportModule("_frozen_importlib");
+    PyObject *function = imports == NULL ? NULL : PyObject_GetAttrString(imports, "_find_and_load");
+    Py_XDECREF(imports);
+    if (function == NULL || !PyFunction_Check(function)) {
+        Py_XDECREF(function);
+        return -1;
+    }
+    import_code = (PyCodeObject *)Py_NewRef(PyFunction_GET_CODE(function));
+    Py_DECREF(function);
+    return 0;
+}
+
+static PyObject *run_import(PyThreadState *ts, Frame *frame, Thread *thread)
+{
+    bool holds = hold_signals();
+    thread->importing++;
+    PyObject *result = run_frame_untouched(ts, frame, thread);
+    thread->importing--;
+    if (holds) {
+        let_signals_through();
+    }
+    return result;
 }
 
 /* ---- Python functions ---- */
