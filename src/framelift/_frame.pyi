@@ -17,6 +17,7 @@ UNDECIDED: Final = 0
 SKIP: Final = 1
 SKIP_ALL: Final = 2
 LOOK: Final = 3
+STEP: Final = 4
 
 LEAF: Final = 1
 THROUGH: Final = 2

@@ -12,6 +12,8 @@ import gc
 import itertools
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -183,6 +185,39 @@ def test_interrupted_in_the_midst_of_a_backend(kind: type[BaseException]) -> Non
         torch.testing.assert_close(compiled(x), expected)
 
 
+FIRST_USE = """
+import signal, sys, torch, framelift
+
+class Limit(Exception):
+    pass
+
+def handle(number, frame):
+    raise Limit
+
+def f(x):
+    return torch.sin(x) + 1
+
+compiled, interrupted = framelift.compile(f, backend="aot_eager"), 0
+signal.signal(signal.SIGALRM, handle)
+for delay in (0.3, 0.6, 0.2, 0.1):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        compiled(torch.ones(2))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Limit:
+        interrupted += 1
+assert torch.equal(compiled(torch.ones(2)), f(torch.ones(2)))
+assert len(framelift.entries(compiled)) == 1
+print("interrupted:", interrupted > 0)
+"""
+
+
+def test_interrupted_in_the_midst_of_imports() -> None:
+    """What torch imports when something is first compiled is not left imported half."""
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True)
+    assert (done.stdout, "mistake" in done.stderr) == ("interrupted: True\n", False), done.stderr[-2000:]
+
+
 # ---- when compiled code runs
 
 
@@ -190,7 +225,7 @@ def test_interrupted_while_compiled_code_runs() -> None:
     x, moments = torch.randn(4, 4), random.Random(0)
     handler = raising(Limit)
     hits = 0
-    for program in (whole, broken, switching):
+    for program in PROGRAMS:
         compiled, expected = framelift.compile(program, backend="eager"), program(x)
         compiled(x)
         with handling(handler):

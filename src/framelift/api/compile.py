@@ -202,6 +202,7 @@ def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Modul
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
         "_orig_mod": property(lambda self: module),
+        "__jit_unused_properties__": [*getattr(kind, "__jit_unused_properties__", ()), "_orig_mod"],
         "_framelift_context": context,
         "__call__": compiled_call(module, context),
         "__reduce_ex__": lambda self, protocol: (restored, (module, context.settings)),

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, Literal
 
 import torch
+from torch.fx import _symbolic_trace
 
 from framelift import _frame, _guards
 from framelift.core import policy, stance
@@ -48,6 +49,8 @@ def on_cache_miss(
         return refuse_to_compile(context, fn, arguments)
     if torch._C._len_torch_dispatch_stack():
         return None  # such modes would not: what they make of an operator's result is not known
+    if is_watched_by_torch():
+        return False
     state = context.state_of(fn.__code__)
     if recompiles.has_stopped(context, state):
         return None
@@ -56,6 +59,15 @@ def on_cache_miss(
         if extensions.ranks.all_have_entry(state, found is not None):
             return found
         return compile_frame(context, state, fn, arguments)
+
+
+def is_watched_by_torch() -> bool:
+    """Whether another of torch's tools runs the program to see what it does (`torch.jit.trace`, `torch.fx`), or
+    to do something else with it (`torch.func.vmap`): what it sees must be the program."""
+    c = torch._C
+    if c._get_tracing_state() is not None or c._functorch.maybe_current_level() is not None:
+        return True
+    return bool(_symbolic_trace._is_fx_tracing_flag)
 
 
 def find_entry(state: CodeState, fn: FunctionType, arguments: list[Any]) -> Replacement | None:

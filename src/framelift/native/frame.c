@@ -105,7 +105,7 @@ static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (v
 /* ---- State ---- */
 
 enum Mode { OFF, RUN, INTERCEPT };
-enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK };
+enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK, STEP };
 enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET, REFUSE };
 
 typedef struct {
@@ -117,7 +117,9 @@ typedef struct {
     PyObject *handed;      /* borrowed: the function whose next frame gets what is in `given` for itself */
     PyObject *given;       /* borrowed: a tuple that nobody else has */
     int room;              /* how many frames beyond the program's limit ours may use now */
+    int importing;         /* imports in progress that were begun while something is compiled */
     int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
+    bool stepped;          /* a step is done, and signals wait until it is known what goes on */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
 
@@ -134,6 +136,8 @@ static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
 static Dispatch dispatch; /* what the capsule holds */
 static bool eager;        /* compiled functions run as they are, in all threads */
+
+static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread);
 
 #include "interrupts.h"
 
@@ -273,7 +277,7 @@ static int remember_decision(PyObject *code, Decision decision)
 
 static bool check_decision(int run, int intercept)
 {
-    if (run < RUN_UNDECIDED || run > LOOK || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
+    if (run < RUN_UNDECIDED || run > STEP || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
         PyErr_Format(PyExc_ValueError, "no such decision: (%d, %d)", run, intercept);
         return false;
     }
@@ -453,7 +457,7 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
     raise_shield(&made);
     PyObject *answer = lower_shield(thread, &made, call_with_room(thread, missed_callback, args, 2));
     Py_DECREF(arguments);
-    if (made.raised.type != NULL) {
+    if (made.raised.value != NULL) {
         raise_soon(&made.raised);
         return NULL;
     }
@@ -568,7 +572,7 @@ static bool takes_interrupt(Stop *again)
         return false;
     }
     PyObject *error = again->then;
-    Raised raised = {Py_NewRef(Py_TYPE(error)), Py_NewRef(error), PyException_GetTraceback(error)};
+    Raised raised = kept_raised(Py_NewRef(error), ((PyBaseExceptionObject *)error)->traceback);
     Py_DECREF(again);
     raise_soon(&raised);
     return true;
@@ -641,9 +645,14 @@ static PyObject *go_on_once(Thread *thread, Stop *stop)
         stop->args = NULL;
         Py_SETREF(outcome, hand_over(thread, stop->step, args, false));
     }
+    bool holds = thread->stepped;
+    thread->stepped = false;
     PyObject *next = outcome == NULL ? NULL : call_with_room(thread, stop->then, &outcome, 1);
     Py_XDECREF(outcome);
     Py_DECREF(stop);
+    if (holds) {
+        let_signals_through();
+    }
     if (next == NULL || !is_replacement(next)) {
         if (next != NULL) {
             PyErr_Format(PyExc_TypeError, "what goes on must be a tuple (function, arguments), not %R", next);
@@ -734,6 +743,11 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
     switch (decision.run) {
     case SKIP_ALL:
         return run_frame_untouched(ts, frame, thread);
+    case STEP:
+        /* Frames that wait for this one would take a signal from here on for one that came to them. */
+        result = run_frame(ts, frame, 0);
+        thread->stepped = result != NULL && hold_signals();
+        return result;
     case LOOK:
         switch (run_instead(thread, frame, &result)) {
         case REPLACED:
@@ -801,6 +815,9 @@ static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
     if (signals_thread != 0 || exposed != NULL) {
         if (is_fresh(frame, throwflag) && poll_on_entry(thread) < 0) {
             return replace_frame(ts, frame, NULL);
+        }
+        if (frame->f_code == import_code && thread->mode != RUN && is_fresh(frame, throwflag)) {
+            return run_import(ts, frame, thread);
         }
         if (enters_handler(frame) && !ts->tracing) {
             Aside aside = begin_handling(thread);
@@ -1249,8 +1266,8 @@ static int add_constants(PyObject *module)
     } constants[] = {
         {"OFF", OFF},                 {"RUN", RUN},           {"INTERCEPT", INTERCEPT},
         {"UNDECIDED", RUN_UNDECIDED}, {"SKIP", SKIP},         {"SKIP_ALL", SKIP_ALL},
-        {"LOOK", LOOK},               {"LEAF", LEAF},         {"THROUGH", THROUGH},
-        {"INTERPRET", INTERPRET},     {"REFUSE", REFUSE},
+        {"LOOK", LOOK},               {"STEP", STEP},         {"LEAF", LEAF},
+        {"THROUGH", THROUGH},         {"INTERPRET", INTERPRET}, {"REFUSE", REFUSE},
     };
     for (size_t i = 0; i < Py_ARRAY_LENGTH(constants); i++) {
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) {
@@ -1267,7 +1284,7 @@ PyMODINIT_FUNC PyInit__frame(void)
         PyErr_SetString(PyExc_RuntimeError, "CPython has no room left for data on code objects");
         return NULL;
     }
-    if (init_version() < 0) {
+    if (init_version() < 0 || find_import_code() < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

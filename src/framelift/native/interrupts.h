@@ -82,9 +82,18 @@ typedef struct {
     int collects;
 } Saved;
 
+#define STATE_ROOM 50 /* C functions that are called for it count as frames, however deep the program is */
+
 static Saved save_state(enum Whose whose)
 {
-    return (Saved){whose, torch_state == NULL ? NULL : torch_state[whose].save(), PyGC_IsEnabled()};
+    Saved saved = {whose, NULL, PyGC_IsEnabled()};
+    if (torch_state != NULL) {
+        PyThreadState *ts = PyThreadState_Get();
+        ts->recursion_left += STATE_ROOM;
+        saved.torch = torch_state[whose].save();
+        ts->recursion_left -= STATE_ROOM;
+    }
+    return saved;
 }
 
 /* An exception that is pending stays so. */
@@ -93,7 +102,10 @@ static void put_state(const Saved *saved)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     if (saved->torch != NULL) {
+        PyThreadState *ts = PyThreadState_Get();
+        ts->recursion_left += STATE_ROOM;
         torch_state[saved->whose].put(saved->torch);
+        ts->recursion_left -= STATE_ROOM;
     }
     saved->collects ? PyGC_Enable() : PyGC_Disable();
     PyErr_Restore(type, value, traceback);
@@ -109,27 +121,60 @@ static void drop_state(Saved *saved)
 
 /* ---- Exceptions of handlers ---- */
 
+/* With what it was like when the handler was left: who catches it on its way through our code, or a backend's,
+ * may change it. All are owned. */
 typedef struct {
-    PyObject *type, *value, *traceback; /* owned; the first is NULL: none */
+    PyObject *value; /* NULL: none */
+    PyObject *traceback, *args, *context, *cause; /* or NULL */
+    char suppress_context;
 } Raised;
 
-static void keep_raised(Raised *kept, const Raised *from)
+/* Of an exception, of which the reference is stolen, as it is now. */
+static Raised kept_raised(PyObject *error, PyObject *traceback)
 {
-    Raised old = *kept;
-    *kept = (Raised){Py_NewRef(from->type), Py_XNewRef(from->value), Py_XNewRef(from->traceback)};
-    Py_XDECREF(old.type);
-    Py_XDECREF(old.value);
-    Py_XDECREF(old.traceback);
+    PyBaseExceptionObject *found = (PyBaseExceptionObject *)error;
+    return (Raised){error, Py_XNewRef(traceback), Py_XNewRef(found->args), Py_XNewRef(found->context),
+                    Py_XNewRef(found->cause), found->suppress_context};
 }
 
-/* With the traceback that it had when the handler was left: it has come through none of our code. */
+static Raised copy_raised(const Raised *kept)
+{
+    return (Raised){Py_XNewRef(kept->value),   Py_XNewRef(kept->traceback), Py_XNewRef(kept->args),
+                    Py_XNewRef(kept->context), Py_XNewRef(kept->cause),     kept->suppress_context};
+}
+
+static void drop_raised(Raised *kept)
+{
+    Raised old = *kept;
+    *kept = (Raised){NULL};
+    Py_XDECREF(old.value);
+    Py_XDECREF(old.traceback);
+    Py_XDECREF(old.args);
+    Py_XDECREF(old.context);
+    Py_XDECREF(old.cause);
+}
+
+/* The exception that is pending stays so. */
+static void keep_pending(Raised *kept)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    drop_raised(kept);
+    *kept = kept_raised(Py_NewRef(value), traceback);
+    PyErr_Restore(type, value, traceback);
+}
+
 static void raise_kept(Raised *kept)
 {
-    if (kept->value != NULL && kept->traceback != NULL) {
-        PyException_SetTraceback(kept->value, kept->traceback);
-    }
-    PyErr_Restore(kept->type, kept->value, kept->traceback);
-    *kept = (Raised){NULL, NULL, NULL};
+    PyBaseExceptionObject *error = (PyBaseExceptionObject *)kept->value;
+    Py_XSETREF(error->args, Py_XNewRef(kept->args));
+    Py_XSETREF(error->context, Py_XNewRef(kept->context));
+    Py_XSETREF(error->cause, Py_XNewRef(kept->cause));
+    error->suppress_context = kept->suppress_context;
+    Py_XSETREF(error->traceback, Py_XNewRef(kept->traceback));
+    PyErr_Restore(Py_NewRef(Py_TYPE(error)), Py_NewRef((PyObject *)error), Py_XNewRef(kept->traceback));
+    drop_raised(kept);
 }
 
 /* ---- Shields ---- */
@@ -180,11 +225,7 @@ static Aside begin_handling(Thread *thread)
 static void end_handling(Thread *thread, Aside *aside)
 {
     if (PyErr_Occurred() && shield != NULL) {
-        Raised found;
-        PyErr_Fetch(&found.type, &found.value, &found.traceback);
-        PyErr_NormalizeException(&found.type, &found.value, &found.traceback);
-        keep_raised(&shield->raised, &found);
-        PyErr_Restore(found.type, found.value, found.traceback);
+        keep_pending(&shield->raised);
     }
     if (shield != NULL) {
         drop_state(&shield->saved);
@@ -222,9 +263,8 @@ static int poll(Thread *thread)
     if (!signals_wait()) {
         return 0;
     }
-    if (shield != NULL && shield->raised.type != NULL) { /* which somebody has caught */
-        Raised again = {NULL, NULL, NULL};
-        keep_raised(&again, &shield->raised);
+    if (shield != NULL && shield->raised.value != NULL) { /* which somebody has caught */
+        Raised again = copy_raised(&shield->raised);
         raise_kept(&again);
         return -1;
     }
@@ -235,7 +275,7 @@ static int poll(Thread *thread)
  * is handled here is known to be a handler's, even if that is a C function. */
 static int poll_on_entry(Thread *thread)
 {
-    if (!signal_is_pending()) {
+    if (!signal_is_pending() || thread->importing) {
         return 0;
     }
     if (!signals_wait()) {
@@ -251,7 +291,7 @@ static int poll_on_entry(Thread *thread)
 
 static void raise_shield(Shield *made)
 {
-    made->raised = (Raised){NULL, NULL, NULL};
+    made->raised = (Raised){NULL};
     made->saved = save_state(THREAD);
     made->holds = hold_signals();
     bool mine = made->holds || signals_wait();
@@ -267,23 +307,24 @@ static PyObject *lower_shield(Thread *thread, Shield *made, PyObject *result)
 {
     put_state(&made->saved);
     if (shield == made) {
-        if (result == NULL && made->raised.type == NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        if (result == NULL && made->raised.value == NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
             /* of the default handler, which has no frame that would be recognised */
-            PyErr_Fetch(&made->raised.type, &made->raised.value, &made->raised.traceback);
+            keep_pending(&made->raised);
             Py_CLEAR(made->raised.traceback);
         }
-        if (made->raised.type == NULL && made->holds && signal_is_pending()) {
+        if (made->raised.value == NULL && made->holds && signal_is_pending()) {
             PyObject *type, *value, *traceback;
             PyErr_Fetch(&type, &value, &traceback);
             run_handlers(thread);
             PyErr_Restore(type, value, traceback); /* in the place of what a handler has raised, which is kept */
         }
         shield = made->outer;
-        if (made->raised.type != NULL) {
+        if (made->raised.value != NULL) {
             Py_CLEAR(result);
             PyErr_Clear();
             if (made->outer != NULL) {
-                keep_raised(&made->outer->raised, &made->raised);
+                drop_raised(&made->outer->raised);
+                made->outer->raised = copy_raised(&made->raised);
             }
         }
         if (made->holds) {
@@ -300,7 +341,7 @@ static Raised to_raise;
 
 static int raise_now(void *unused)
 {
-    if (to_raise.type == NULL) {
+    if (to_raise.value == NULL) {
         return 0;
     }
     raise_kept(&to_raise);
@@ -311,14 +352,14 @@ static int raise_now(void *unused)
 static void raise_soon(Raised *raised)
 {
     to_raise = *raised;
-    *raised = (Raised){NULL, NULL, NULL};
+    *raised = (Raised){NULL};
     Py_AddPendingCall(raise_now, NULL);
 }
 
 /* If no instruction has: the frame's result, which is stolen, is not to be. */
 static PyObject *raise_at_last(PyObject *result)
 {
-    if (to_raise.type == NULL) {
+    if (to_raise.value == NULL) {
         return result;
     }
     Py_XDECREF(result);
@@ -345,6 +386,38 @@ static inline bool enters_handler(Frame *frame)
            is_handler(frame_function(frame));
 }
 
+/* ---- Imports ---- */
+
+/* Compilers import much of torch when they are first used, and what is imported half can't be imported again: it
+ * registers operators. So signals wait for the end of imports, in exposed code too. */
+static PyCodeObject *import_code; /* owned: that of importlib's _find_and_load() */
+
+static int find_import_code(void)
+{
+    PyObject *imports = PyImport_ImportModule("_frozen_importlib");
+    PyObject *function = imports == NULL ? NULL : PyObject_GetAttrString(imports, "_find_and_load");
+    Py_XDECREF(imports);
+    if (function == NULL || !PyFunction_Check(function)) {
+        Py_XDECREF(function);
+        return -1;
+    }
+    import_code = (PyCodeObject *)Py_NewRef(PyFunction_GET_CODE(function));
+    Py_DECREF(function);
+    return 0;
+}
+
+static PyObject *run_import(PyThreadState *ts, Frame *frame, Thread *thread)
+{
+    bool holds = hold_signals();
+    thread->importing++;
+    PyObject *result = run_frame_untouched(ts, frame, thread);
+    thread->importing--;
+    if (holds) {
+        let_signals_through();
+    }
+    return result;
+}
+
 /* ---- Python functions ---- */
 
 static PyObject *frame_poll(PyObject *module, PyObject *unused)
@@ -362,7 +435,7 @@ static PyObject *frame_handling(PyObject *module, PyObject *unused)
 
 static PyObject *frame_interrupted(PyObject *module, PyObject *unused)
 {
-    return PyBool_FromLong(signals_wait() && shield != NULL && shield->raised.type != NULL);
+    return PyBool_FromLong(signals_wait() && shield != NULL && shield->raised.value != NULL);
 }
 
 /* With None for the handlers' functions: no compilation is interrupted, and nothing is put back. */

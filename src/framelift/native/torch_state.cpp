@@ -196,11 +196,14 @@ class ProcessState {
 
 template <class State>
 void* save() {
+  State* made = nullptr;
   try {
-    return new State();
+    made = new State();
   } catch (...) {
-    return nullptr;
+    // there is nobody to be told
   }
+  PyErr_Clear();
+  return made;
 }
 
 template <class State>

@@ -276,10 +276,11 @@ def running(
         before.append(f"before = {r.constant(set_flags)}({r.own(setting)})")
         undo.insert(0, f"{r.constant(set_flags)}(before)")
         after.insert(0, f"{r.constant(set_flags)}(before)")
-    left = [] if again else [id(manager) for manager in recorder.contexts.left]
-    exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
-    if again:
+    if recorder.contexts.left:
         undo += [f"{r.constant(enter)}({r.value(manager)})" for manager in reversed(recorder.contexts.left)]
+        undo.append(f"{r.own(switches)}.restore()")
+    exits = [r.input(exit.source) for exit in world.frame.exits]
+    if again:
         given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
         if late:
             left_by = f"{r.constant(leave_statements)}({', '.join(['error', *exits])})"
