@@ -133,6 +133,11 @@ TENSOR_KIND = reason(
     "Tensors of this kind are not captured.",
     "Convert the tensor before the compiled function, or keep the code that uses it outside.",
 )
+BACKEND_REFUSES = reason(
+    "refused by the backend",
+    "The backend could not compile a graph with tensors of this layout or type: the operator runs as it is.",
+    "Keep the code that uses such tensors outside, or use another backend.",
+)
 SET_ORDER = reason(
     "order of a set",
     "The order in which a set is iterated depends on its history, and a set made anew has another.",

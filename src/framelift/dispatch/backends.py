@@ -208,6 +208,23 @@ def on_fakes(backend: Backend) -> Backend:
     return compile_on_fakes
 
 
+UNSUPPORTED = frozenset(
+    {"NotImplementedError", "UnsupportedFakeTensorException", "UnsupportedOperatorException"}
+    | {"UnsupportedMutationAliasingException", "MissingOperatorWithoutDecomp", "MissingOperatorWithDecomp"}
+)
+"""Names of errors by which torch's compilers say that they can't compile something at all."""
+
+
+def is_refusal(error: BackendCompilerFailed) -> bool:
+    """Whether one of torch's compilers knows that it can't compile a graph."""
+    cause = error.__cause__
+    while cause is not None:
+        if not UNSUPPORTED.isdisjoint(cls.__name__ for cls in type(cause).__mro__):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 def unmarking(compiled: Callable[..., Any], varying: list[int]) -> Callable[..., Any]:
     """AOTAutograd marks sizes that may vary, of what it gives and of inputs that it saves, for torch's own
     compiler; the program has set no such thing."""

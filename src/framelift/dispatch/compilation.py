@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Literal, NoReturn
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift import _frame
@@ -31,7 +32,7 @@ from framelift.core.errors import (
     UserError,
 )
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
-from framelift.dispatch.backends import run_backend
+from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
 from framelift.dispatch.examples import Given
@@ -39,6 +40,8 @@ from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
+from framelift.graph.fakes import is_ordinary
+from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.torch_flags import flags_lock
 from framelift.trace import faults
 from framelift.trace.dynamism import Dynamism
@@ -82,23 +85,35 @@ class Compilation:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
         it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
-            capture = extensions.ranks.capture(self)
-            if capture is None:
-                return self.leave_raising()
-            if isinstance(capture, Break):
-                self.record.failed = capture.one_line
-                self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
-                self.leave_uncaptured(capture)
-                return None
-            self.note_capture(capture)
-            if capture.graph is None and self.is_useless(capture):
-                return False if self.context.fullgraph else None
-            for observer in extensions.observers:
-                observer.report_graph(self.record, capture)
+            return self.capture_and_compile()
+
+    def capture_and_compile(self) -> Replacement | Literal[False] | None:
+        capture = extensions.ranks.capture(self)
+        if capture is None:
+            return self.leave_raising()
+        if isinstance(capture, Break):
+            self.record.failed = capture.one_line
+            self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
+            self.leave_uncaptured(capture)
+            return None
+        self.note_capture(capture)
+        if capture.graph is None and self.is_useless(capture):
+            return False if self.context.fullgraph else None
+        for observer in extensions.observers:
+            observer.report_graph(self.record, capture)
+        try:
             compiled = None if capture.graph is None else self.compile_graph(capture)
-            entry = self.make_entry(capture, compiled)
-            extensions.ranks.wait_for_backends(self.state)
-            return self.add_entry(entry)
+        except BackendCompilerFailed as error:
+            if self.may_avoid(capture, error):
+                return self.capture_and_compile()
+            if self.context.fullgraph or capture.graph is None or not self.is_refused(capture, error):
+                raise
+            log.warning("a graph of %s is run as captured: %s", self.state.what, error)
+            counters["graphs_run_as_captured"]["refused by the backend"] += 1
+            compiled = capture.graph.forward
+        entry = self.make_entry(capture, compiled)
+        extensions.ranks.wait_for_backends(self.state)
+        return self.add_entry(entry)
 
     # ---- the trace
 
@@ -108,7 +123,9 @@ class Compilation:
         try:
             with flags_lock:
                 options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
-                return CaptureRuns(self.fn, self.arguments, *options).capture(end)
+                only_ordinary = self.whole_state().only_ordinary
+                runs = CaptureRuns(self.fn, self.arguments, *options, only_ordinary=only_ordinary)
+                return runs.capture(end)
         except Break as found:
             found.let_go()
             return found
@@ -159,6 +176,25 @@ class Compilation:
         finally:
             compiling.reset(token)
             self.record.backend_seconds = time.perf_counter() - began
+
+    def may_avoid(self, capture: Capture, error: BackendCompilerFailed) -> bool:
+        """Whether the backend may have refused the graph for what a trace can keep out of it."""
+        graph, state = capture.graph, self.whole_state()
+        if graph is None or state.only_ordinary or holds_only_ordinary(graph):
+            return False
+        if self.context.fullgraph:
+            error.add_note("There are tensors in the graph of a layout or type that not all backends take.")
+            return False
+        log.info("%s is captured again without operators that the backend refuses: %s", state.what, error)
+        state.only_ordinary = True
+        self.record.restart_reasons.append(breaks.BACKEND_REFUSES.name)
+        return True
+
+    def is_refused(self, capture: Capture, error: BackendCompilerFailed) -> bool:
+        """Whether the graph is one of those that torch's compilers are known not to compile. Of a backend of
+        the user's own an error is an error."""
+        wrapped = any(is_wrapper_class(type(value)) for value in capture.example_inputs)
+        return takes_fakes(self.context.backend) and (wrapped or is_refusal(error))
 
     def backend_for(self, capture: Capture) -> GraphCompiler:
         context, symbols, reason = self.context, capture.symbols, capture.run_as_captured
@@ -253,8 +289,7 @@ class Compilation:
         """
         state, context = self.state, self.context
         state.empty += 1
-        original = None if state.resumed is None else state.resumed.body.original()
-        whole = state if original is None else context.state_of(original)
+        whole = self.whole_state()
         if whole is not state:
             whole.empty += 1
         if capture.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(whole)):
@@ -264,6 +299,12 @@ class Compilation:
                     skip(context, whole, NOTHING_CAPTURED)
             return True
         return False
+
+    def whole_state(self) -> CodeState:
+        """That of the function of which this may be the rest."""
+        resumed = self.state.resumed
+        original = None if resumed is None else resumed.body.original()
+        return self.state if original is None else self.context.state_of(original)
 
     def leave_uncaptured(self, found: Break) -> None:
         """The frame runs as it is from now on, or that is an error."""
@@ -339,6 +380,12 @@ class Compilation:
             counters["graph_break"][found.reason.name] += 1
         for observer in extensions.observers:
             observer.report_break(self.record, found, is_known)
+
+
+def holds_only_ordinary(graph: Graph) -> bool:
+    """Whether all tensors in a graph are of layouts and types that every backend takes."""
+    values = (node.meta.get("example_value") for node in graph.graph.nodes)
+    return all(is_ordinary(value) for value in values if isinstance(value, torch.Tensor))
 
 
 def captures_anything(whole: CodeState) -> bool:

@@ -129,6 +129,8 @@ class CodeState:
         """How often the program raised while it was captured."""
         self.empty = 0
         """How often there was nothing to capture."""
+        self.only_ordinary = False
+        """Whether the backend has refused a graph with tensors of some layout or type."""
         self.dynamism = Dynamism()
         self.sizes_on_other_ranks: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""

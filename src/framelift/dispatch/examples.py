@@ -26,7 +26,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.node import map_arg
 
 from framelift.dispatch.compile_contexts import Graph
-from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made
 from framelift.graph.symbols import Input, Symbols, settled
 
 
@@ -138,7 +138,22 @@ def make_fake(mode: FakeTensorMode, entry: Input | None, value: Any, given: Give
         return fake
     if not isinstance(value, torch.Tensor):
         return value
+    if type(value) in PLAIN_CLASSES and value._is_view() and is_sparse(value._base):
+        fake = fake_without_base(mode, value)
+        mode.fake_tensor_converter.set_tensor_memo(value, fake)
+        return fake
     return mode.from_tensor(value, static_shapes=True)
+
+
+def is_sparse(base: torch.Tensor | None) -> bool:
+    return base is not None and base.layout is not torch.strided
+
+
+def fake_without_base(mode: FakeTensorMode, value: torch.Tensor) -> Any:
+    """The mode makes none of the values of a sparse tensor, nor of other views of one."""
+    about: Any = {"dtype": value.dtype, "device": value.device, "requires_grad": value.requires_grad}
+    with mode, as_it_was_made(value):
+        return torch.empty_strided(value.shape, value.stride(), **about)
 
 
 def entries_of(graph: Graph, symbols: Symbols | None) -> list[Input | None]:

@@ -24,12 +24,14 @@ from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
 from framelift.graph.complex_numbers import is_its_text
 from framelift.graph.failing_calls import FailingCalls
-from framelift.graph.fakes import PLAIN_CLASSES, Fakes
-from framelift.graph.functions import NUMPY, SPELLINGS, describe
+from framelift.graph.fakes import PLAIN_CLASSES, Fakes, is_ordinary
+from framelift.graph.functions import NUMPY, SPELLINGS, describe, tensors_of
 from framelift.graph.op_memory import storage
-from framelift.graph.subclasses import as_plain
+from framelift.graph.subclasses import as_plain, is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Symbols
 from framelift.graph.terms import NumberNodes
+
+Tensor = torch.Tensor
 
 GUARDED_FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
@@ -105,11 +107,20 @@ def as_input(value: Any) -> Any:
 
 
 def is_converted(value: Any) -> bool:
-    """Whether a graph is given something else than what came in."""
-    return type(value) is float or (isinstance(value, torch.Tensor) and type(value) not in PLAIN_CLASSES)
+    """Whether a graph is given something else than what came in. A tensor that wraps others is given as it
+    is: whatever is done to it, its class gets to see."""
+    cls = type(value)
+    if cls is float:
+        return True
+    return isinstance(value, Tensor) and cls not in PLAIN_CLASSES and not is_wrapper_class(cls)
 
 
-Tensor = torch.Tensor
+def refuse_others(func: Any, tensors: list[torch.Tensor]) -> None:
+    for tensor in tensors:
+        if not is_ordinary(tensor):
+            kind = tensor.dtype if tensor.layout is torch.strided else tensor.layout
+            raise Break(breaks.BACKEND_REFUSES, f"{describe(func)} with a tensor of {kind}")
+
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 """What torch takes Python's types for; a graph can't write them down."""
@@ -154,6 +165,8 @@ class GraphBuilder:
         """What a nested compile region does -> the name that all calls of it go by."""
         self.check_use: Callable[[Any, FakeTensor], None] | None = None
         """Called with each function and tensor that it uses, once some tensors may not be used by all."""
+        self.only_ordinary = False
+        """Whether the backend has refused tensors of some layout or type: operators on such tensors break."""
 
     # ---- bodies
 
@@ -264,6 +277,8 @@ class GraphBuilder:
         result. `written`: the tensors that it has written to."""
         if pure and type(out) is FakeTensor and id(out) in self.body.nodes:
             return  # the function gave back its argument
+        if self.only_ordinary:
+            refuse_others(func, tensors_of((args, kwargs, out)))
         if fails:
             self.failing.check(func)
         symbols = self.symbols

@@ -195,6 +195,17 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return not torch._is_functional_tensor(tensor)
 
 
+ORDINARY_TYPES = frozenset(
+    {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool}
+    | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8}
+)
+
+
+def is_ordinary(tensor: torch.Tensor) -> bool:
+    """Whether every backend takes tensors of this layout and type: not all take sparse or complex ones."""
+    return tensor.layout is torch.strided and tensor.dtype in ORDINARY_TYPES
+
+
 # ---- operators of the user's own
 
 FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
