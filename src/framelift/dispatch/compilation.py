@@ -87,7 +87,7 @@ class Compilation:
         with self.recorded(), extensions.ranks.announce_failures():
             return self.capture_and_compile()
 
-    def capture_and_compile(self) -> Replacement | Literal[False] | None:
+    def capture_and_compile(self) -> Replacement | _frame.Stop | Literal[False] | None:
         capture = extensions.ranks.capture(self)
         if capture is None:
             return self.leave_raising()
