@@ -52,13 +52,6 @@ rule(
     why="asks how torch was built",
 )
 
-
-@serve(c._is_torch_function_enabled, looks=Looks.DEEP, why=QUESTION)
-def serve_is_torch_function_enabled(f: TraceFrame, /) -> Any:
-    """The recorder keeps track of contexts in which classes are not asked: a trace enters none of them."""
-    return c._is_torch_function_enabled() and not f.world.recorder.subclasses.disabled
-
-
 # ---- what is guarded where it is asked for
 
 GUARDED_WHEN_ASKED = (
