@@ -27,7 +27,7 @@ def work(pipe: Connection) -> None:
     """A worker. Seeds come in with the sorts of differences that were shown; each seed goes out before its
     program is run, then what is shown of it, and a summary of it."""
     faulthandler.enable()
-    logging.getLogger("torch").setLevel(logging.ERROR)
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
 
     def watched(source: str) -> Finding:
         faulthandler.dump_traceback_later(LONGEST, exit=True)
