@@ -27,6 +27,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.extensions import extensions
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import TorchState, flags_lock
@@ -290,7 +291,7 @@ def aot_eager_decomp_partition(graph: Graph, inputs: list[torch.Tensor]) -> Call
     from torch._inductor.decomposition import select_decomp_table
 
     table = select_decomp_table()
-    return with_aot_autograd(graph, inputs, decompositions=table, partition_fn=partition)
+    return with_aot_autograd(with_checks(graph), inputs, decompositions=table, partition_fn=partition)
 
 
 @register_backend(name="inductor")
@@ -308,4 +309,4 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 
-    return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
+    return compile_fx(with_checks(graph), inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
