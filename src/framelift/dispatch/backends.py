@@ -27,6 +27,7 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.examples import CompilerContext, Given, fix_floats, nothing_changed, settle_all
 from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
@@ -369,7 +370,7 @@ def aot_eager_decomp_partition(graph: Graph, inputs: list[torch.Tensor]) -> Call
     from torch._inductor.decomposition import select_decomp_table
 
     table = select_decomp_table()
-    return with_aot_autograd(graph, inputs, decompositions=table, partition_fn=partition)
+    return with_aot_autograd(with_checks(graph), inputs, decompositions=table, partition_fn=partition)
 
 
 @register_backend(name="inductor")
@@ -387,4 +388,4 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 
-    return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
+    return compile_fx(with_checks(graph), inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
