@@ -276,8 +276,10 @@ LEAF_INSIDE = "a tensor that is differentiated up to one made inside, which live
 
 
 def history_of(tensor: Any) -> Any:
-    """Autograd's node that a tensor comes from; of a leaf, that which its gradients end in."""
-    return get_gradient_edge(tensor).node
+    """Autograd's node that a tensor comes from; of a leaf, that which its gradients end in. None for a tensor
+    of inference mode."""
+    with torch.enable_grad():
+        return None if tensor.is_inference() else get_gradient_edge(tensor).node
 
 
 def reached(roots: Iterable[Any]) -> set[Any]:
