@@ -398,7 +398,7 @@ def test_a_backend_that_fails_within_inference_mode_leaves_it_off() -> None:
         assert not x.grad.is_inference()  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("context", [torch.no_grad])
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 def test_what_becomes_a_leaf_where_gradients_are_off(context: Any) -> None:
     def fn(x: T) -> Any:
         y = x.detach().clone()

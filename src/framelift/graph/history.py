@@ -249,6 +249,9 @@ class Histories:
                 self.prepare_output(fake, tensors)
 
     def prepare_output(self, fake: FakeTensor, outputs: list[FakeTensor]) -> None:
+        if fake.is_inference():  # it has no history, but may be said to want gradients
+            self.ended[id(fake)] = Tensor.requires_grad_
+            return
         nodes = reached([self.with_history(fake)])
         inside = self.leaves_reached(nodes)
         if not self.freed.isdisjoint(nodes):
