@@ -3,6 +3,7 @@ for the sizes and numbers of the first call and of all later ones."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -372,3 +373,39 @@ def test_running_the_graph_on_the_examples_changes_nothing() -> None:
         return result, args, random.random(), torch.rand(1), [x._version for x in args[:1]], versions
 
     Comparison().same(run(fn), run(framelift.compile(fn, backend=backend)), "run")
+
+
+def test_a_backend_that_fails_within_inference_mode_leaves_it_off() -> None:
+    def fn(x: T) -> T:
+        with torch.inference_mode():
+            y = x.view(-1) * 2
+        return y
+
+    class Failing(torch.fx.Interpreter):
+        def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+            raise RuntimeError("fails here")
+
+    def backend(graph: Graph, inputs: list[Any]) -> Any:
+        Failing(graph).run(*inputs)
+        return graph
+
+    for failing in (backend, aot):
+        with contextlib.suppress(framelift.exc.BackendCompilerFailed):
+            assert framelift.compile(fn, backend=failing)(rand(2, 3)).is_inference()
+        assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+        x = rand(2, 2).requires_grad_()
+        (x * 2).sum().backward()
+        assert not x.grad.is_inference()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_what_becomes_a_leaf_where_gradients_are_off(context: Any) -> None:
+    def fn(x: T) -> Any:
+        y = x.detach().clone()
+        y.requires_grad_()
+        return y, y * 2
+
+    with context():
+        expected, found = fn(rand(2, 3)), framelift.compile(fn, backend=aot)(rand(2, 3))
+    facts = lambda x: (x.requires_grad, x.is_leaf, x.is_inference(), x.shape)
+    assert [facts(x) for x in found] == [facts(x) for x in expected]

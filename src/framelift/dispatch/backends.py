@@ -156,6 +156,7 @@ def run_in_context(
     backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
     """Runs a backend in the context that AOTAutograd and Inductor look for."""
+    graph = without_inference_mode(graph)
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     with nothing_changed(inputs, given.written if is_shown else ()), tracing(context):
@@ -201,7 +202,7 @@ def on_fakes(backend: Backend) -> Backend:
         if type(context) is not CompilerContext:  # someone has called it directly
             return run_backend(compile_on_fakes, backend_name(backend), graph, inputs, **options)
         if context.given.mode is None:
-            inputs, graph = context.fakes_of(inputs), without_inference_mode(graph)
+            inputs = context.fakes_of(inputs)
         with flags_lock, lstm_in_parts(graph, inputs):
             return exposed(backend, graph, inputs, **options)
 
@@ -261,7 +262,8 @@ def lstm_in_parts(graph: Graph, inputs: list[Any]) -> Iterator[None]:
 
 def without_inference_mode(graph: Graph) -> Graph:
     """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
-    and what its graphs give are ordinary tensors, of which regions make inference tensors again."""
+    and what its graphs give are ordinary tensors, of which regions make inference tensors again. Nor may a
+    backend that fails while it runs the graph leave inference mode on."""
     if not any(node.target in INSTEAD for node in graph.graph.nodes):
         return graph
     copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
