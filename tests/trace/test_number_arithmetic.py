@@ -153,3 +153,25 @@ def test_a_zero_weight_needs_no_other_graph_for_another_size() -> None:
     for size in (3, 4, 5, 6, 7):
         assert seen(compiled(torch.arange(size), 2)) == seen(loss(torch.arange(size), 2))
     assert captures(compiled) == 2
+
+
+def laid_out(*sizes: int, like: torch.memory_format) -> torch.Tensor:
+    return torch.empty(sizes, memory_format=like).copy_(torch.arange(math.prod(sizes)).reshape(sizes))
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("like", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize(
+    "fn", ["x + 1", "x.permute(0, 2, 3, 1) + 1", "F.gelu(x)", "x.unsqueeze(1) * 1", "x[:, 0:1]"]
+)
+def test_strides_of_one_channel_are_those_of_real_tensors(fn: str, like: Any, dynamic: bool | None) -> None:
+    made = eval(f"lambda x: {fn}", {"F": torch.nn.functional})
+
+    def strides(x):
+        y = made(x)
+        return y.stride(), y.stride(1), y.stride(-1), y.is_contiguous()
+
+    compiled = framelift.compile(strides, backend="eager", dynamic=dynamic)
+    for sizes in ((2, 1, 4, 5), (3, 1, 4, 6), (2, 3, 4, 5), (1, 1, 4, 4)):
+        x = laid_out(*sizes, like=like)
+        assert compiled(x) == strides(x)

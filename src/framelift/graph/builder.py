@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental import symbolic_shapes
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
@@ -91,6 +92,11 @@ class GraphInputs:
                 if known is fake or same_memory:
                     self.facts[name, id(tensor)] = tensor
 
+    def have_memory_of(self, fake: Any) -> bool:
+        """Whether a tensor is an input, or a view of one."""
+        memory = storage(fake)
+        return any(storage(self.entries[n].stand_in) == memory for n in self.index_of.values())
+
     def drop_unused(self) -> None:
         """What was only looked at is guarded, but no input of the graph."""
         for entry in self.entries:
@@ -120,6 +126,18 @@ def refuse_others(func: Any, tensors: list[torch.Tensor]) -> None:
         if not is_ordinary(tensor):
             kind = tensor.dtype if tensor.layout is torch.strided else tensor.layout
             raise Break(breaks.BACKEND_REFUSES, f"{describe(func)} with a tensor of {kind}")
+
+
+def is_dense(value: Any) -> bool:
+    """Whether a tensor is laid out as new ones are, to the last stride."""
+    if type(value) is not FakeTensor or value.layout is not torch.strided:
+        return type(value) is not FakeTensor
+    expected: Any = 1
+    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if not symbolic_shapes.statically_known_true(stride == expected):
+            return False
+        expected *= size if type(size) is not int else max(size, 1)
+    return True
 
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -406,6 +424,24 @@ class GraphBuilder:
         if callable(value) and type(value).__name__ in ("builtin_function_or_method", "type", "OpOverload"):
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
+
+    def check_strides(self, fake: FakeTensor, dim: int | None = None) -> None:
+        """Breaks where the program asks for a stride that only the operator itself knows: in a dimension of
+        one element any would do, and fakes may have others there unless all comes of dense tensors."""
+        sizes: Any = fake.shape if dim is None else fake.shape[dim : dim + 1 or None]
+        if all(type(size) is not int or size > 1 for size in sizes) or self.inputs.have_memory_of(fake):
+            return
+        node = self.node_of(fake)
+        if node is None:
+            return
+        seen, waiting = {node}, list(node.all_input_nodes)
+        while waiting:
+            above = waiting.pop()
+            if above not in seen:
+                seen.add(above)
+                waiting += above.all_input_nodes
+                if not is_dense(above.meta.get("example_value")):
+                    raise Break(breaks.TENSOR_STATE, "the stride of a dimension of one element, or of none")
 
     # ---- the end
 

@@ -204,6 +204,8 @@ class Recorder(TorchFunctionMode):
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.inputs.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
+                if func is Tensor.stride:
+                    self.builder.check_strides(*args, **kwargs)
                 return func(*args, **kwargs)
         return self.record_call(func, args, kwargs)
 
