@@ -214,8 +214,11 @@ NULL without an exception when no entry holds. func may be NULL, and so may loca
 
 _Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
 
-def numpy_errors(variable: Any, describe: Any, /) -> tuple[str, ...]:
-    """What NumPy does about each kind of floating-point error."""
+def know_numpy(variable: Any, describe: Any, /) -> None:
+    """Says where NumPy has its settings for errors: in a context variable, and what describes them."""
+
+def numpy_errors() -> tuple[str, ...] | None:
+    """What NumPy does about each kind of floating-point error; None if it is not known."""
 
 def empty_meta(sizes: _Sizes, strides: _Sizes, dtype: torch.dtype, /) -> torch.Tensor:
     """A fresh tensor on the meta device, made past every dispatch mode."""

@@ -112,24 +112,38 @@ bool add_sentinel(PyObject* module, const char* name, PyObject** place) {
 
 // ---- module ----
 
-// NumPy's settings for floating-point errors. A new object is put in its variable when they are set: while it
-// is the one that was seen last, NumPy need not be asked what it says.
-PyObject* numpy_errors(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  static PyObject* last = nullptr;
-  static PyObject* answer = nullptr;
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "numpy_errors(variable, describe) takes two arguments");
+// NumPy's settings for floating-point errors: the variable that they are in, and what says what they are.
+PyObject* numpy_variable = nullptr;
+PyObject* numpy_describe = nullptr;
+
+PyObject* know_numpy(PyObject*, PyObject* args) {
+  PyObject* variable;
+  PyObject* describe;
+  if (!PyArg_ParseTuple(args, "OO:know_numpy", &variable, &describe)) {
     return nullptr;
   }
+  Py_XSETREF(numpy_variable, Py_NewRef(variable));
+  Py_XSETREF(numpy_describe, Py_NewRef(describe));
+  Py_RETURN_NONE;
+}
+
+// A new object is put in the variable when something is set: while it is the one that was seen last, NumPy need
+// not be asked.
+PyObject* numpy_errors(PyObject*, PyObject*) {
+  static PyObject* last = nullptr;
+  static PyObject* answer = nullptr;
+  if (numpy_variable == nullptr) {
+    Py_RETURN_NONE;
+  }
   PyObject* held = nullptr;
-  if (PyContextVar_Get(args[0], nullptr, &held) < 0) {
+  if (PyContextVar_Get(numpy_variable, nullptr, &held) < 0) {
     return nullptr;
   }
   PyRef now = PyRef::steal(held);
   if (held != nullptr && held == last) {
     return Py_NewRef(answer);
   }
-  PyRef described = PyRef::steal(PyObject_CallNoArgs(args[1]));
+  PyRef described = PyRef::steal(PyObject_CallNoArgs(numpy_describe));
   PyRef found = PyRef::steal(described ? PyTuple_New(4) : nullptr);
   Py_ssize_t n = 0;
   for (const char* kind : {"divide", "over", "under", "invalid"}) {
@@ -145,8 +159,10 @@ PyObject* numpy_errors(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyMethodDef module_methods[] = {
-    {"numpy_errors", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(numpy_errors)), METH_FASTCALL,
-     "numpy_errors(variable, describe, /)\n--\n\nWhat NumPy does about each kind of floating-point error."},
+    {"know_numpy", know_numpy, METH_VARARGS,
+     "know_numpy(variable, describe, /)\n--\n\nSays where NumPy has its settings for errors."},
+    {"numpy_errors", numpy_errors, METH_NOARGS,
+     "What NumPy does about each kind of floating-point error; None if it is not known."},
     {"empty_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_meta)), METH_FASTCALL,
      "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
     {"view_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(view_meta)), METH_FASTCALL,

@@ -63,8 +63,8 @@ for _fn in {fn for module in (torch, functional) for fn in vars(module).values()
 REGISTRIES = "torch.jit", "torch._jit_internal", "torch.compiler", "torch._library"
 python_functions_of(*REGISTRIES, refused=breaks.EFFECT, why="tells a compiler or the dispatcher something")
 rule(torch.overrides._pop_mode, refused=breaks.TORCH_STATE, why="torch.overrides._pop_mode")
-for _method in (DeviceContext.__enter__, DeviceContext.__exit__):  # it looks for its place among the modes
-    rule(_method, refused=breaks.TORCH_STATE, why=f"torch.utils._device.{_method.__qualname__}")
+for _name in ("__enter__", "__exit__"):  # it looks for its place among the modes
+    rule(vars(DeviceContext)[_name], refused=breaks.TORCH_STATE, why=f"DeviceContext.{_name}")
 for _operators in (OperatorBase, OpOverload, OpOverloadPacket, HigherOrderOperator):
     for _name in (
         "name",

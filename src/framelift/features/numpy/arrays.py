@@ -49,10 +49,8 @@ if np is not None:
     NAMES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
     NUMPY_DTYPES = {np.dtype(name): getattr(torch, name) for name in NAMES.split()}
 ERRORS = ("divide", "over", "under", "invalid")
-ERROR_STATE: tuple[Any, ...] = ()
-"""The variable that has NumPy's settings for errors, and what tells what they are (from NumPy 2 on)."""
-if hasattr(np, "_core"):
-    ERROR_STATE = np._core.umath._extobj_contextvar, np._core.umath._get_extobj_dict
+if hasattr(np, "_core"):  # NumPy 2
+    _guards.know_numpy(np._core.umath._extobj_contextvar, np._core.umath._get_extobj_dict)
 OF_TORCH = {dtype: of for of, dtype in NUMPY_DTYPES.items()}
 NUMPY_NUMBERS = frozenset(dtype.type for dtype in NUMPY_DTYPES)
 CYTHON: Any = type(np.random.default_rng) if np is not None else None
@@ -128,8 +126,8 @@ class Arrays(Part):
         """id of a `numpy.errstate` that the trace has made -> what it is to do."""
         self.errors: list[dict[str, str]] = []
         """The settings of those that the program has entered."""
-        self.errors_around: tuple[str, ...] = ()
-        """What NumPy does about each kind of error around the call."""
+        self.errors_around: tuple[str, ...] | None = None
+        """What NumPy does about each kind of error around the call, if that is known."""
 
     def told_errors(self) -> dict[str, Any]:
         """Settings of `numpy.errstate` in which each error that is not ignored raises."""
@@ -148,18 +146,18 @@ class Arrays(Part):
     @contextlib.contextmanager
     def noticing_errors(self) -> Iterator[None]:
         """Within it each error of a number ends the trace: what NumPy does about it, it does each time."""
-        if not ERROR_STATE:
+        self.errors_around = _guards.numpy_errors()
+        if self.errors_around is None:
             yield
-            return
-        self.errors_around = _guards.numpy_errors(*ERROR_STATE)
-        with np.errstate(all="call", call=end_at_error):
-            yield
+        else:
+            with np.errstate(all="call", call=end_at_error):
+                yield
 
     def refuse_told_errors(self, name: str) -> None:
         """A graph does not tell what was divided by zero. Where NumPy would just warn of it, nobody does."""
-        if not ERROR_STATE:
+        if self.errors_around is None:
             return
-        source = self.world.inputs.root.asked("numpy.geterr()", _guards.numpy_errors, ERROR_STATE)
+        source = self.world.inputs.root.asked("numpy.geterr()", _guards.numpy_errors, ())
         self.world.guards.add(source, Check.EQUAL, self.errors_around)
         told = self.settings(dict(zip(ERRORS, self.errors_around, strict=True)))
         if not set(told.values()) <= {"warn", "ignore"}:
