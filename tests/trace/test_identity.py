@@ -33,6 +33,14 @@ class Named(str):
     pass
 
 
+class HashedById:
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 def made_function() -> Callable[[], int]:
     n = [0]
     return lambda: len(n)
@@ -58,6 +66,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "NaN": lambda: float("nan"),
     "complex": lambda: complex("1+2j"),
     "subclass of text": lambda: Named("a"),
+    "hashed by address": HashedById,
 }
 
 ADDRESSES: dict[str, Callable[[Any, Any, dict[str, Any]], Any]] = {
@@ -177,6 +186,16 @@ def test_nan_is_a_key_by_its_object() -> None:
     compiled = capture(program)
     for key in (math.nan, float("nan"), math.nan, float("nan")):
         alike(program(torch.ones(2), key), compiled(torch.ones(2), key))
+
+
+@pytest.mark.parametrize("make", [lambda nan: {nan}, lambda nan: {nan: 1}, lambda nan: {(nan, 1): 1}])
+def test_tables_with_another_nan_are_other_tables(make: Callable[[float], Any]) -> None:
+    def program(x: torch.Tensor, table: Any) -> Any:
+        return x + (math.nan in table) + 2 * ((math.nan, 1) in table)
+
+    compiled = capture(program)
+    for table in (make(math.nan), make(float("nan")), make(math.nan)):
+        assert compiled(torch.ones(2), table).tolist() == program(torch.ones(2), table).tolist()
 
 
 def test_nan_that_nobody_compares_is_a_constant() -> None:

@@ -326,7 +326,7 @@ bool check_elements_in_order(Operand& operand, Walk& walk, PyObject* value) {
   PyObject* element;
   Py_hash_t hash;
   while (_PySet_NextEntry(value, &position, &element, &hash)) {
-    if (!same_constant(element, expected[n++])) {
+    if (!same_element(element, expected[n++])) {
       return false;
     }
   }

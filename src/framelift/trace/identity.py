@@ -19,6 +19,7 @@ from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
+from framelift.graph import op_memory
 from framelift.graph.symbols import settled
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.kinds import Access, Check
@@ -34,13 +35,6 @@ from framelift.trace.type_rules import BUILTINS
 
 SHOWING_ADDRESSES = frozenset({types.FunctionType, types.CellType, memoryview, types.MethodWrapperType})
 """Types of which the text is not the default one, and tells the address all the same."""
-
-SINGLETONS = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented), type, types.ModuleType})
-SINGLETONS |= {torch.dtype, torch.layout, torch.memory_format}
-"""Types of constants of which equal ones are one object."""
-
-SMALL_NUMBERS = range(-5, 257)
-"""Integers of which CPython has one object each."""
 
 FEW = 16
 """Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
@@ -60,10 +54,11 @@ class Identity(Part):
             none = left.value is None
             self.world.guards.add(left.source, Check.IS if none else Check.IS_NOT, None)
             return none
-        places = tuple(value.source if type(value) is Pending else None for value in (left, right))
+        if type(left) is Pending or type(right) is Pending:
+            same = self.same_constants(left, right)
+            if same is not None:
+                return same
         left, right = opened(left), opened(right)
-        if type(left) in ATOMS and type(right) in ATOMS and any(places):
-            return self.same_constant(left, right, *places)
         if left is right:
             return True
         if type(left) in NUMBERS and type(right) in NUMBERS:
@@ -74,22 +69,22 @@ class Identity(Part):
                 self.world.guards.add(mine, Check.NOT_SAME_AS, other)
         return False
 
-    def same_constant(self, left: Any, right: Any, *places: Source | None) -> bool:
-        """Of constants only the values are guarded; which of several equal ones it is matters here."""
-        same = left is right
-        if same and (type(left) in SINGLETONS or (type(left) is int and left in SMALL_NUMBERS)):
-            return True
-        if type(left) is not type(right) or not (same or left == right or (left != left and right != right)):
-            return same
-        mine, others = places if places[0] is not None else places[::-1]
-        assert mine is not None
-        constant = right if mine is places[0] else left
-        if mine is others:
-            return same
-        if others is not None:
-            self.world.guards.add(mine, Check.SAME_AS if same else Check.NOT_SAME_AS, others)
-        else:
-            self.world.guards.add(mine, Check.IS if same else Check.IS_NOT, constant)
+    def same_constants(self, left: Any, right: Any) -> bool | None:
+        """Of constants only the values would be guarded: here it matters which of several equal ones they
+        are. None: one of them is something else."""
+        pending = [value for value in (left, right) if type(value) is Pending]
+        values = [value.value if type(value) is Pending else value for value in (left, right)]
+        if not all(type(value) in op_memory.PYTHON_ATOMS for value in values):
+            return None
+        if any(value.source.is_drawn for value in pending):
+            return None
+        same = values[0] is values[1]
+        if type(right) is not Pending:
+            self.world.guards.add(left.source, Check.IS if same else Check.IS_NOT, right)
+        elif type(left) is not Pending:
+            self.world.guards.add(right.source, Check.IS if same else Check.IS_NOT, left)
+        elif left.source is not right.source:
+            self.world.guards.add(left.source, Check.SAME_AS if same else Check.NOT_SAME_AS, right.source)
         return same
 
     def fix_nans(self) -> None:
