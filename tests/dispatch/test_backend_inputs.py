@@ -4,7 +4,9 @@ for the sizes and numbers of the first call and of all later ones."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -409,3 +411,29 @@ def test_what_becomes_a_leaf_where_gradients_are_off(context: Any) -> None:
         expected, found = fn(rand(2, 3)), framelift.compile(fn, backend=aot)(rand(2, 3))
     facts = lambda x: (x.requires_grad, x.is_leaf, x.is_inference(), x.shape)
     assert [facts(x) for x in found] == [facts(x) for x in expected]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_was_compiled_keeps_no_input_alive(dynamic: bool | None) -> None:
+    x = rand(3, 2).requires_grad_()
+    compiled = framelift.compile(size, backend=aot, dynamic=dynamic)
+    compiled(x).sum().backward()
+    known = weakref.ref(x)
+    del x
+    gc.collect()
+    assert known() is None
+
+
+def test_mode_and_options_are_handed_to_a_backend_as_torch_compile_does() -> None:
+    seen = []
+
+    def backend(graph: Graph, inputs: list[Any], **settings: Any) -> Any:
+        seen.append(settings)
+        return graph.forward
+
+    for compile in (torch.compile, framelift.compile):
+        compile(lambda x: x + 1, backend=backend)(rand(2))
+        compile(lambda x: x + 2, backend=backend, mode="default")(rand(2))
+        compile(lambda x: x + 3, backend=backend, mode="reduce-overhead")(rand(2))
+        compile(lambda x: x + 4, backend=backend, options={"level": 3})(rand(2))
+    assert seen[4:] == seen[:4]

@@ -20,7 +20,7 @@ import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
 from framelift.core import config, policy
 from framelift.core.errors import UserError
-from framelift.dispatch.backends import backend_name, lookup_backend
+from framelift.dispatch.backends import backend_name, comes_with_framelift, lookup_backend
 from framelift.dispatch.compile_contexts import Backend, CodeStates, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.guards.guard import GuardFilter
@@ -55,7 +55,7 @@ def compile(
     anything that can't be captured an error. `dynamic` says whether sizes and numbers may vary in what is
     compiled: all of them, none, or (None) those that turn out to. `backend` is a name (see
     `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`; `mode` and `options` are
-    for Inductor.
+    for Inductor; a backend of one's own is called with those that are given.
     `recompile_limit` is how many entries a code object may have in this compiled function, in place of
     `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
     all compiled functions together does not count for this one.
@@ -107,6 +107,9 @@ def make_context(
     name = backend_name(backend)
     if mode is not None and options is not None:
         raise UserError("give either mode or options, not both")
+    if not comes_with_framelift(found):  # these get them as torch.compile gives them
+        asked = {"mode": None if mode == "default" else mode, "options": options}
+        return Context(found, name, fullgraph, {key: value for key, value in asked.items() if value})
     if mode is not None and mode not in MODES:
         raise UserError(f"there is no mode {mode!r}; known are: {', '.join(MODES)}")
     if (mode is not None or options) and backend != "inductor":

@@ -164,12 +164,13 @@ def run_in_context(
             with TorchState():  # a compiler that runs the graph to see what it does sets its flags
                 compiled = exposed(backend, graph, context.examples, **options)
         finally:
+            varying = context.varying
             context.end()
     if not given.varies:
         return compiled
     if compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
-    return unmarking(compiled, context.varying) if context.used_aot_autograd else compiled
+    return unmarking(compiled, varying) if context.used_aot_autograd else compiled
 
 
 LAZY = frozenset({"aot_function.<locals>.returned_function", "aot_module.<locals>.AOTModule.forward"})
@@ -187,6 +188,10 @@ FOR_FAKES = "framelift_takes_fakes"
 def takes_fakes(backend: Backend) -> bool:
     """Whether a backend never touches the program's tensors."""
     return FOR_FAKES in getattr(backend, "__dict__", ())
+
+
+def comes_with_framelift(backend: Backend) -> bool:
+    return backend is eager or takes_fakes(backend)
 
 
 def on_fakes(backend: Backend) -> Backend:

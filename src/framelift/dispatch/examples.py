@@ -75,8 +75,10 @@ class CompilerContext(TracingContext):
         self.mode = mode
 
     def end(self) -> None:
-        """From here on no mode is made."""
+        """From here on no mode is made, and nothing of the program's is kept: a compiler may keep the context
+        for the backward graph."""
         self.is_over = True
+        self.inputs, self.fakes, self.given = [], [], Given()
 
     @property
     def examples(self) -> list[Any]:
