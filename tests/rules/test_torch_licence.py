@@ -40,7 +40,7 @@ REPLAYED = {setter.__name__ for setter in SETTERS}
 PROTOCOL = {
     *("_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"),
     *("_disabled_torch_function_impl", "_is_torch_function_mode_enabled", "_len_torch_function_stack"),
-    *("_get_function_stack_at", "_skip_one_hop_torch_function"),
+    *("_get_function_stack_at", "_skip_one_hop_torch_function", "_is_torch_function_enabled"),
     *("_push_on_torch_function_stack", "_pop_torch_function_stack"),  # what `TorchFunctionMode` is served by
 }
 BUILT = {"_mps_is_available", "_is_autocast_available", "_log_api_usage_once", "_get_cpu_capability"}

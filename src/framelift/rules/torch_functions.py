@@ -65,19 +65,10 @@ python_functions_of(*REGISTRIES, refused=breaks.EFFECT, why="tells a compiler or
 rule(torch.overrides._pop_mode, refused=breaks.TORCH_STATE, why="torch.overrides._pop_mode")
 for _name in ("__enter__", "__exit__"):  # it looks for its place among the modes
     rule(vars(DeviceContext)[_name], refused=breaks.TORCH_STATE, why=f"DeviceContext.{_name}")
+SAID = ("name", "__str__", "__repr__", "__hash__", "__deepcopy__", "overloads", "__iter__", "__dir__")
 for _operators in (OperatorBase, OpOverload, OpOverloadPacket, HigherOrderOperator):
-    for _name in (
-        "name",
-        "__str__",
-        "__repr__",
-        "__hash__",
-        "__deepcopy__",
-        "overloads",
-        "__iter__",
-        "__dir__",
-    ):
-        if _name in vars(_operators):
-            rule(vars(_operators)[_name], looks=Looks.DEEP, why="what an operator says of itself")
+    for _name in vars(_operators).keys() & set(SAID):
+        rule(vars(_operators)[_name], looks=Looks.DEEP, why="what an operator says of itself")
 DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
 python_functions_of(*DEVICES, refused=breaks.EFFECT)
 python_functions_of(
