@@ -45,7 +45,7 @@ def is_own(error: BaseException) -> bool:
     code = at.tb_frame.f_code
     if code.co_flags & TRACEBACK_CODE or not code.co_filename.startswith(OWN_FILES):
         return False
-    return code not in ACTING or type(error) is AssertionError or code.co_code[at.tb_lasti] in OWN_STEPS
+    return code not in ACTING or code.co_code[at.tb_lasti] in OWN_STEPS
 
 
 OWN_STEPS = frozenset(

@@ -93,14 +93,18 @@ def displaced(written: Writes) -> Iterator[Any]:
         own = view.outside if type(view.outside) is dict else own_dictionary(view.outside) or {}
         yield from [own[name] for name, _ in changes if name in own]
     for change in written.containers:
-        outside, calls = change.shadow.outside, change.calls
-        if not issubclass(type(outside), HOLDING) or change.shadow.shadow is None:
+        outside, shadow = change.shadow.outside, change.shadow.shadow
+        if not issubclass(type(outside), HOLDING) or shadow is None:
             continue
-        if issubclass(type(outside), dict):
-            yield from [dict.get(outside, args[0]) for _, args in calls if args]
-        else:
-            kept = {id(item.value if type(item) is Pending else item) for item in change.shadow.shadow}
-            yield from [item for item in outside if id(item) not in kept]
+        before, now = (items_of(outside), items_of(shadow)) if change.calls else ((), ())
+        kept = {id(item.value if type(item) is Pending else item) for item in now}
+        yield from [item for item in before if id(item) not in kept]
+
+
+def items_of(container: Any) -> list[Any]:
+    """What it holds, with no key hashed, and past methods of a subclass."""
+    base: Any = next(base for base in HOLDING if issubclass(type(container), base))
+    return list(base.values(container) if base is dict else base.__iter__(container))
 
 
 def is_written_for(fn: FunctionType, cls: type) -> bool:
