@@ -60,8 +60,8 @@ def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Liter
 
 
 def is_watched_by_torch() -> bool:
-    """Whether another of torch's tools runs the program to see what it does (`torch.jit.trace`, `torch.fx`), or
-    to do something else with it (`torch.func.vmap`): what it sees must be the program."""
+    """Whether another of torch's tools runs the program to see what it does (`torch.jit.trace`, `torch.fx`),
+    or to do something else with it (`torch.func.vmap`): what it sees must be the program."""
     c = torch._C
     if c._get_tracing_state() is not None or c._functorch.maybe_current_level() is not None:
         return True
