@@ -96,8 +96,15 @@ def uncompiled(model: Any) -> Any:
     if isinstance(model, types.MethodType):
         return types.MethodType(uncompiled(model.__func__), model.__self__)
     if isinstance(model, torch.nn.Module):
+        if type(model).__module__ == "torch._dynamo.eval_frame":  # what torch.compile makes of a module
+            return uncompiled(model._orig_mod)
         return getattr(type(model).__call__, "_framelift_target", model)
-    return getattr(model, "_framelift_target", model)
+    if hasattr(model, "_framelift_target"):
+        return model._framelift_target
+    known = getattr(model, "__dict__", {})
+    if known.get("_torchdynamo_wrapper_id") == id(model) and not known.get("_torchdynamo_disable"):
+        return uncompiled(known["_torchdynamo_orig_callable"])  # of a function
+    return model
 
 
 def make_context(
@@ -190,7 +197,18 @@ def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[...,
 
     functools.update_wrapper(compiled, fn if hasattr(fn, "__name__") else target)
     vars(compiled).update(__wrapped__=fn, _framelift_context=context, _framelift_target=fn)
+    vars(compiled).update(seen_by_torchs_compiler(compiled, fn))
     return compiled
+
+
+def seen_by_torchs_compiler(compiled: Callable[..., Any], fn: Callable[..., Any]) -> dict[str, Any]:
+    """Attributes by which `torch.compile` knows a wrapper: it compiles the function itself, and Framelift has
+    no part in it, as with any other function that is compiled anew."""
+    return {
+        "_torchdynamo_inline": fn,
+        "_torchdynamo_orig_callable": fn,
+        "_torchdynamo_wrapper_id": id(compiled),
+    }
 
 
 def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Module:
@@ -236,7 +254,7 @@ def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., An
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         return call_in(context, target, *args, **kwargs)
 
-    vars(__call__)["_framelift_target"] = module
+    vars(__call__).update(_framelift_target=module, _torchdynamo_inline=type(module).__call__)
     return __call__
 
 

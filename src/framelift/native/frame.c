@@ -19,6 +19,7 @@
  * another call(), native() or bind(), and CPython counts calls of C functions as it counts frames.
  */
 
+#define _GNU_SOURCE /* dladdr() */
 #define PY_SSIZE_T_CLEAN
 #define Py_BUILD_CORE 1
 #include <Python.h>
@@ -26,6 +27,7 @@
 #include "internal/pycore_frame.h"
 #include "opcode.h"
 
+#include <dlfcn.h>
 #include <stdbool.h>
 
 typedef _PyInterpreterFrame Frame;
@@ -910,6 +912,25 @@ static PyObject *frame_call(PyObject *module, PyObject *const *args, Py_ssize_t 
     return result;
 }
 
+/* Whether torch's own compiler looks at frames now: what it is to compile it gets as it is. Its evaluator is known
+ * by the library that it is in; other evaluators, such as debuggers', go well with the hook. */
+static bool torchs_compiler_is_active(void)
+{
+    static _PyFrameEvalFunction known; /* the latest that was asked about */
+    static bool torchs;
+    _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    if (current == evaluate || current == _PyEval_EvalFrameDefault) {
+        return false;
+    }
+    if (current != known) {
+        Dl_info found;
+        torchs = dladdr((void *)current, &found) != 0 && found.dli_fname != NULL &&
+                 strstr(found.dli_fname, "libtorch_python") != NULL;
+        known = current;
+    }
+    return torchs;
+}
+
 /* call(), with the caches of one context in force. */
 static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -918,7 +939,7 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
         return NULL;
     }
     Thread *thread = &this_thread;
-    if (eager || thread->handling) {
+    if (eager || thread->handling || torchs_compiler_is_active()) {
         return call_in_mode(OFF, args + 1, nargs - 1, kwnames);
     }
     PyObject *outer = thread->context;
