@@ -16,6 +16,14 @@
 #include <mutex>
 #include <vector>
 
+// <ATen/functorch/DynamicLayer.h> includes a header that is not installed with torch.
+namespace at::functorch {
+TORCH_API void setSingleLevelAutogradFunctionAllowed(bool allowed);
+TORCH_API bool getSingleLevelAutogradFunctionAllowed();
+TORCH_API void setInplaceRequiresGradAllowed(bool allowed);
+TORCH_API bool getInplaceRequiresGradAllowed();
+}  // namespace at::functorch
+
 namespace framelift {
 
 namespace {
@@ -100,12 +108,17 @@ class ThreadState {
   ThreadState()
       : depth_(autocast_depth()),
         caches_(at::autocast::is_autocast_cache_enabled()),
+        single_level_(at::functorch::getSingleLevelAutogradFunctionAllowed()),
+        requires_grad_(at::functorch::getInplaceRequiresGradAllowed()),
         contexts_(copied_contexts()) {}
 
   void put() const {
     at::ThreadLocalState::setThreadLocalState(local_);
     set_autocast_depth(depth_);
     at::autocast::set_autocast_cache_enabled(caches_);
+    // ThreadLocalState copies the stack of functorch's transforms, and not its two permissions
+    at::functorch::setSingleLevelAutogradFunctionAllowed(single_level_);
+    at::functorch::setInplaceRequiresGradAllowed(requires_grad_);
     put_contexts(contexts_.get());
   }
 
@@ -113,6 +126,8 @@ class ThreadState {
   at::ThreadLocalState local_;
   int depth_;
   bool caches_;
+  bool single_level_;
+  bool requires_grad_;
   PyRef contexts_;
 };
 
