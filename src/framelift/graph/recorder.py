@@ -287,7 +287,8 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.TORCH_STATE, "a flag of torch's set by code that is not captured")
         if flags.operator_flags_set:
             flags.check_operator_flags(func)
-        keyed = keys.key(func, args, kwargs, state)
+        # what makes a tensor around others gives one that is known by what lies behind it
+        keyed = None if isinstance(func, type) else keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
             found = op_memory.lookup(key, keys)
