@@ -131,6 +131,17 @@ class Recorder(TorchFunctionMode):
             if self.collecting:
                 gc.enable()
 
+    def release(self) -> None:
+        """Lets go of the program's tensors without waiting for the collector. What was captured of the graph
+        stays; nothing can be recorded any more."""
+        for part in (self.builder, self.inputs, self.mutations, self.subclasses, self.wrappers, self.modes):
+            vars(part).clear()
+        for part in (self.flags, self.contexts, self.histories, self.requires_grad, self.reassignments):
+            vars(part).clear()
+        for part in (self.random_numbers, self.higher_order):
+            vars(part).clear()
+        vars(self).clear()
+
     # ---- inputs
 
     def add_input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
