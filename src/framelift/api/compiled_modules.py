@@ -72,6 +72,7 @@ def compiled_kind(kind: type) -> type:
     names |= {name: through_module(name) for name in slots_of(kind)}
     if kind.forward is DistributedDataParallel.forward:  # type: ignore[attr-defined]
         names |= DATA_PARALLEL
+    made: type
     try:
         made = type.__new__(CompiledKind, kind.__name__, (torch.nn.Module,), dict(names))
     except TypeError:  # instances of the kind are laid out otherwise than those of other modules

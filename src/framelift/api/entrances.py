@@ -23,7 +23,8 @@ def uncompiled(model: Any) -> Any:
         call = type(model).__call__
         compiled = isinstance(call, types.FunctionType) and policy.calls_compiled_module(call)
         return object.__getattribute__(model, "_orig_mod") if compiled else model
-    return model.__wrapped__ if isinstance(model, types.FunctionType) and policy.is_compiled(model) else model
+    compiled = isinstance(model, types.FunctionType) and policy.is_compiled(model)
+    return vars(model)["__wrapped__"] if compiled else model
 
 
 def frame_of(target: Any) -> Any:

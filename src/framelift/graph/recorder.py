@@ -134,11 +134,10 @@ class Recorder(TorchFunctionMode):
     def release(self) -> None:
         """Lets go of the program's tensors without waiting for the collector. What was captured of the graph
         stays; nothing can be recorded any more."""
-        for part in (self.builder, self.inputs, self.mutations, self.subclasses, self.wrappers, self.modes):
-            vars(part).clear()
-        for part in (self.flags, self.contexts, self.histories, self.requires_grad, self.reassignments):
-            vars(part).clear()
-        for part in (self.random_numbers, self.higher_order):
+        parts: list[Any] = [self.builder, self.inputs, self.mutations, self.subclasses, self.wrappers]
+        parts += [self.modes, self.flags, self.contexts, self.histories, self.requires_grad]
+        parts += [self.reassignments, self.random_numbers, self.higher_order]
+        for part in parts:
             vars(part).clear()
         vars(self).clear()
 
