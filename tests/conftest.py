@@ -9,6 +9,7 @@ import gc
 import hashlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +62,13 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     log.removeHandler(handler)
     assert not found or request.node.get_closest_marker("faults"), "\n".join(found)
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_before() -> None:
+    """The functions that a test defines have the same code each time that it is run."""
+    if "framelift.dispatch.shared_contexts" in sys.modules:
+        sys.modules["framelift.dispatch.shared_contexts"].forget_shared()
 
 
 @pytest.fixture(autouse=True)

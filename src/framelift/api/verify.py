@@ -115,7 +115,7 @@ def verify(
     plain = uncompiled(fn)
 
     def run(*args: Any, **kwargs: Any) -> Verification:
-        compiled = compile(plain, **with_same_numbers(settings))
+        compiled = compile(plain, **{**with_same_numbers(settings), "isolate_recompiles": True})
         context: Context = compiled._framelift_context
         verifier = Verifier(context)
         modules = modules_of(plain, (args, kwargs))

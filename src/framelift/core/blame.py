@@ -14,6 +14,7 @@ Any other error out of a line of Framelift's is a mistake there.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar
 
@@ -23,12 +24,14 @@ from framelift.core.policy import OWN_FILES
 F = TypeVar("F")
 
 
-def program() -> FrameType:
-    """Its frame stands in tracebacks for what the program has asked for."""
-    return sys._getframe()
+def program() -> Iterator[FrameType]:
+    """Its frame stands in tracebacks for what the program has asked for. That of a generator that waits leads
+    to no other: those that import this module are not kept alive."""
+    yield sys._getframe()
 
 
-MARK = TracebackType(None, program(), 0, 0)
+_waiting = program()
+MARK = TracebackType(None, next(_waiting), 0, 0)
 _frame.set_program_mark(MARK)
 
 ACTING: set[CodeType] = {program.__code__}

@@ -146,6 +146,16 @@ def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
     return original if is_optimizers else None
 
 
+def is_compiled(fn: FunctionType) -> bool:
+    """Whether it is what `compile` gave, and not one that got its attributes by `functools.wraps`."""
+    return vars(fn).get("_framelift_wrapper") is fn.__code__
+
+
+def calls_compiled_module(fn: FunctionType) -> bool:
+    """Whether it is the `__call__` of compiled modules."""
+    return vars(fn).get("_framelift_calls_module") is fn.__code__
+
+
 def interprets(fn: FunctionType) -> bool:
     """Whether a trace interprets the function; remembered with its code."""
     code = fn.__code__

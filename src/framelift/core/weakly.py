@@ -61,8 +61,14 @@ class PerCode(Generic[Kept]):
         return None if found is None or found[0]() is not code else found[1]
 
     def set(self, code: object, value: Kept) -> Kept:
-        place, by_id = id(code), self.by_id
-        by_id[place] = weakref.ref(code, lambda _: by_id.pop(place, None)), value
+        place, known = id(code), weakref.ref(self)  # what it keeps must not wait for the collector
+
+        def forget(_: object) -> None:
+            table = known()
+            if table is not None:
+                table.by_id.pop(place, None)
+
+        self.by_id[place] = weakref.ref(code, forget), value
         return value
 
     def values(self) -> list[Kept]:

@@ -38,6 +38,7 @@ from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Contex
 from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
+from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
@@ -228,7 +229,9 @@ class Compilation:
             self.record.failed = why = f"the guards do not hold for what was just captured: {failure}"
             self.leave_uncaptured(Break(breaks.UNSTABLE_VALUE, why))
             return None
-        self.state.cache.add(entry.native)
+        native = entry.bind()
+        self.state.cache.add(native)
+        keep_no_longer(self.context, capture.region)
         if self.watch is not None and self.keeps_lines:
             self.watch.entries.append(entry)
             entry.guard_seconds = self.time_guards(entry)
@@ -242,7 +245,7 @@ class Compilation:
             counters["stats"]["calls_captured"] += len(capture.ops)
         counters["inline_call"]["inlined"] += capture.inlined_calls
         counters["restarts"]["traces"] += capture.restarts
-        return entry.native.region, tuple(inputs)
+        return native.region, tuple(inputs)
 
     def time_guards(self, entry: CompiledEntry) -> float:
         """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""

@@ -23,6 +23,7 @@ from framelift.dispatch import recompiles
 from framelift.dispatch.compilation import Compilation, Replacement, skip
 from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.shared_contexts import forget_shared
 from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 
 log = logging.getLogger("framelift")
@@ -33,6 +34,7 @@ def reset() -> None:
     with flags_lock:
         for context in contexts():
             context.forget()
+        forget_shared()
         counters.clear()
         compile_records.clear()
 
@@ -76,8 +78,9 @@ def find_entry(state: CodeState, fn: FunctionType, arguments: list[Any]) -> Repl
     with flags_lock:
         for entry in state.entries:
             inputs = entry.capture.program.native.collect(fn, arguments)
-            if inputs is not None:
-                return entry.native.region, tuple(inputs)
+            native = entry.native
+            if inputs is not None and native is not None:
+                return native.region, tuple(inputs)
     return None
 
 

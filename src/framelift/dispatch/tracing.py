@@ -195,6 +195,7 @@ class Trace:
         classes = bool(self.world.created.classes)
         vars(self.machine).clear()
         self.world.release()
+        self.recorder.release()
         vars(self).clear()
         if classes:  # only the collector takes these, and until then their bases from outside know of them
             gc.collect(1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import logging
 from collections.abc import Iterator
 from types import FunctionType, SimpleNamespace
@@ -68,6 +70,20 @@ def without_stack(method: Any) -> Any:
 begin = without_stack(FakeTensorMode.__init__)
 
 
+@functools.cache
+def load_torch() -> None:
+    """Makes a mode, for which torch imports more of itself the first time. Some of the frames that does it in
+    lead to themselves, and so to those of the program, until the collector has seen them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        FakeTensorMode()
+        gc.collect(0)
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Fakes(FakeTensorMode):
     """The fake mode of one trace. It notes whether random numbers were drawn, which tensors were written to,
     and whether an operator was run that may fail on other data, since asked last."""
@@ -77,6 +93,7 @@ class Fakes(FakeTensorMode):
     """How many operators are being run; what goes wrong in there is the program's to report."""
 
     def __init__(self) -> None:
+        load_torch()
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
         self.may_fail = False

@@ -139,6 +139,16 @@ class Recorder(TorchFunctionMode):
             if self.collecting:
                 gc.enable()
 
+    def release(self) -> None:
+        """Lets go of the program's tensors without waiting for the collector. What was captured of the graph
+        stays; nothing can be recorded any more."""
+        parts: list[Any] = [self.builder, self.inputs, self.mutations, self.subclasses, self.wrappers]
+        parts += [self.modes, self.flags, self.contexts, self.histories, self.requires_grad]
+        parts += [self.reassignments, self.random_numbers, self.higher_order]
+        for part in parts:
+            vars(part).clear()
+        vars(self).clear()
+
     # ---- inputs
 
     def add_input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:

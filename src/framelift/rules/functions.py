@@ -6,7 +6,7 @@ import functools
 import types
 from typing import Any
 
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
 from framelift.graph.symbols import settled
@@ -26,7 +26,8 @@ from framelift.trace.world import TraceWorld
 
 def wrap_function(world: TraceWorld, value: Any, source: Source) -> Any:
     """One that was made by a function, and is had from there, is made anew for each call."""
-    if "<locals>" not in value.__qualname__ or source.root.access is not Access.ARG or vars(value):
+    is_made_anew = policy.is_compiled(value) or ("<locals>" in value.__qualname__ and not vars(value))
+    if not is_made_anew or source.root.access is not Access.ARG:
         return wrap_by_identity(world, value, source)
     world.guards.add(source, Check.CODE, value.__code__)
     scope = source.child(Access.NATIVE_ATTR, "__globals__")

@@ -105,11 +105,8 @@ class NativeCalls(Part):
 
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         world = self.world
-        if type(fn) is FunctionType and "_framelift_target" in vars(fn):
-            # a compiled function, called by a traced one, is part of that; of a module this is `__call__`
-            compiled = vars(fn)["_framelift_target"]
-            target = Pending(world.inputs, world.inputs.root.constant(compiled, fn.__name__), compiled)
-            return self.invoke(target, *(args[1:] if fn.__name__ == "__call__" else args), **(kwargs or {}))
+        if type(fn) is FunctionType and (found := self.compiled_target(fn, args)) is not None:
+            return self.invoke(*found, **(kwargs or {}))  # a part of the function that calls it
         controlled = control_of(fn)
         if controlled is not None:
             return controlled(world, fn, args, kwargs or {})
@@ -131,6 +128,15 @@ class NativeCalls(Part):
                 return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
             fn, args = method, [fn, *args]
         return self.by_policy(fn, args, kwargs or {})
+
+    def compiled_target(self, fn: FunctionType, args: list[Any]) -> list[Any] | None:
+        """What a compiled function or module calls, and with what."""
+        if policy.is_compiled(fn):
+            cell = fn.__code__.co_freevars.index("target")
+            return [self.world.functions.cells(fn)[cell].cell_contents, *args]
+        if policy.calls_compiled_module(fn) and args:
+            return [self.world.attributes.load(opened(args[0]), "_orig_mod"), *args[1:]]
+        return None
 
     def by_policy(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rule = rule_of(fn)
