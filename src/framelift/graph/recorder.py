@@ -484,7 +484,8 @@ def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
 
 
 def size_of(entry: GraphInput) -> int:
-    return entry.value.nbytes if isinstance(entry.value, Tensor) else 0
+    value = entry.value
+    return value.numel() * value.element_size() if isinstance(value, Tensor) else 0
 
 
 def is_simply_written(entry: GraphInput) -> bool:
