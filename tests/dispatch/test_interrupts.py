@@ -46,8 +46,13 @@ def handling(handler: Any) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+handled: list[int] = []
+"""The signals whose handlers have run, since this was cleared."""
+
+
 def raising(kind: type[BaseException]) -> Callable[..., None]:
     def handle(number: int, frame: Any) -> None:
+        handled.append(number)
         raise kind("time is up")
 
     return handle
@@ -136,11 +141,12 @@ def interrupted(
 ) -> bool:
     """Whether a call was interrupted, with a timer that goes off after some seconds."""
     try:
+        handled.clear()
         signal.setitimer(signal.ITIMER_REAL, delay)
         compiled(x)
-        fired = signal.setitimer(signal.ITIMER_REAL, 0)[0] == 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
         sum(range(10))  # where one that has just come is handled
-        assert not fired, "the handler has run, and what it raised is lost"
+        assert not handled, "the handler has run, and what it raised is lost"
         return False
     except kind as error:
         assert error.args == (() if kind is KeyboardInterrupt else ("time is up",))
@@ -298,11 +304,14 @@ def test_time_limits_within_a_compiled_function() -> None:
                 return "too late"
 
     x, before = torch.randn(4), state()
+    expected = limited(x, 60.0)
+    assert limited(x, 0.0001) == "too late"
     for seconds in (0.001, 0.002, 0.005, 0.01, 0.02, 0.03):
         compiled = framelift.compile(limited, backend="eager")
-        assert isinstance(compiled(x, seconds), str)
+        found = compiled(x, seconds)
+        assert isinstance(found, str) or torch.equal(found, expected)
         assert state() == before
-    assert torch.equal(compiled(x, 60.0), limited(x, 60.0))
+    assert torch.equal(compiled(x, 60.0), expected)
 
 
 # ---- handlers that do not raise
