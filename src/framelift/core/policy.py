@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -133,15 +134,18 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
     return _frame.SKIP
 
 
-def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
-    """A method that torch's own compiler, once it is loaded, has put one of its own before: an optimizer's,
-    which it keeps from itself, or one that makes a module, of which it takes note."""
+def hidden_by_torch(fn: FunctionType) -> Callable[..., Any] | None:
+    """What torch's own compiler, once it is loaded, has put a function of its own before: what
+    `torch.compile` was given; a method of an optimizer, which it keeps from itself; or one that makes a
+    module, of which it takes note."""
     patching = "torch._dynamo.mutation_guard"  # by its name: torch's compiler is not loaded to ask
     if module_name(fn) == patching and fn.__closure__ is not None:
         found = fn.__closure__[0].cell_contents
         return found if type(found) is FunctionType else None
     marks = vars(fn)
-    original = marks.get("_torchdynamo_orig_callable") if marks.get("_torchdynamo_disable") else None
+    original = marks.get("_torchdynamo_orig_callable")
+    if not marks.get("_torchdynamo_disable"):
+        return original if marks.get("_torchdynamo_wrapper_id") == id(fn) else None
     is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
     return original if is_optimizers else None
 
