@@ -269,6 +269,8 @@ class Stop:
         self.at = ""
 
     def __call__(self, frame: Any) -> None:
+        if frame.code.instructions[frame.ip].opname == "PUSH_EXC_INFO":
+            return  # in front of which nothing is raised: a handler begins with it
         self.count += 1
         if self.count == self.n and self.error is not None:
             self.at = f"{frame.code.instructions[frame.ip].opname}, line {frame.line}, {frame.func.__name__}"

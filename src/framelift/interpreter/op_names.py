@@ -64,8 +64,9 @@ def STORE_FAST(f: Frame, slot: int) -> None:
 def DELETE_FAST(f: Frame, slot: int) -> None:
     if f.fast[slot] is UNSET:
         raise unbound_local(f, slot)
-    if type(f.fast[slot]) is Pending:
-        f.world.lifetimes.dropping(f.fast[slot])
+    value = f.fast[slot]
+    if type(value) is Pending and not any(item is value for item in f.stack):
+        f.world.lifetimes.dropping(value)
     f.fast[slot] = UNSET
 
 

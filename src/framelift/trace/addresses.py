@@ -148,7 +148,7 @@ class Addresses(Part):
         source = address.source
         if source is None:
             address.leaks()
-        elif source.access is not Access.CONST:
+        elif source.access not in (Access.CONST, Access.DICT):  # a `__dict__` is made when asked for
             self.world.guards.add(source, Check.IS, self.real(address.of))
 
     def keep_apart(self, address: Address, other: Address) -> None:

@@ -13,7 +13,6 @@ import torch.fx
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
-from framelift.core.sentinels import MISSING
 from framelift.interpreter.lookups import RELIED_ON, class_attribute, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
@@ -81,7 +80,7 @@ class Lifetimes(Part):
 
 
 def has_finaliser(value: Any) -> bool:
-    return class_attribute(type(value), "__del__") is not MISSING
+    return type(class_attribute(type(value), "__del__")) is FunctionType  # of C's nobody can tell
 
 
 HOLDING = (list, dict, set, collections.deque)
