@@ -171,7 +171,7 @@ FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 VERBS = ("_set_sdp_use_", "_jit_set_", "_cuda_set_", "_set_", "set_", "_enable_", "enable_", "use_", "allow_")
 UNTOUCHED = frozenset(
     {"set_num_interop_threads", "_set_default_tensor_type", "_set_thread_name", "_jit_set_bailout_depth"}
-    | {"_set_meta_in_tls_dispatch_include"}
+    | {"_set_meta_in_tls_dispatch_include", "rename_privateuse1_backend"}
 )
 """What can be set only once, or can't be set back, or makes operators give nothing."""
 ASKED = (
@@ -231,6 +231,7 @@ def variables() -> Iterator[Setting | None]:
         for name, fn in list(vars(module).items()):
             if (
                 type(fn) is not types.FunctionType
+                or name in UNTOUCHED
                 or fn.__module__ != module_name
                 or fn.__code__.co_argcount != 1
             ):

@@ -137,6 +137,7 @@ class Compilation:
             self.record.failed = f"the program raised {type(cause).__name__}"
             log.debug("%s raised while captured; it runs as plain Python", self.state.name, exc_info=cause)
             self.escaped = faults.Escaped.of(cause, error.of_operator)
+            del cause  # whose frames lead back to this one
             return None
         except UserError:  # of what the user has given to `compile`
             raise
