@@ -21,6 +21,8 @@ SAMPLED = {
     "tests/dispatch/test_lifetime.py::test_a_function_keeps_no_model_alive": 2,
     "tests/graph/test_op_memory.py::test_an_operator_remembered_is_the_operator_run": 2,
     "tests/fuzzing/test_random_programs.py::test_random_programs_do_what_they_do_eagerly": 4,
+    "tests/trace/test_number_arithmetic.py::test_numbers_that_are_symbols": 90,
+    "tests/trace/test_number_arithmetic.py::test_with_aot_autograd": 400,
     "tests/torchless/test_resume_functions.py::test_going_on_from_anywhere": 2,
 }
 """Tests -> which part of them is run: one of so many, always the same."""

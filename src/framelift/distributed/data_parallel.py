@@ -33,6 +33,7 @@ from framelift.features.hooks.module_hooks import HookOfBodies
 from framelift.graph.body import copy_nodes, graph_module
 from framelift.graph.functions import CONTEXTS
 from framelift.graph.symbols import Symbols
+from framelift.graph.terms import DATA_DEPENDENT
 from framelift.graph.torch_flags import TorchState
 
 Node = torch.fx.Node
@@ -134,7 +135,7 @@ def check(graph: Graph, inputs: list[Any], symbols: Symbols | None) -> None:
             raise CanNotCutError("it asks for gradients, which go through all of it")
         if node.target is HookOfBodies:
             raise CanNotCutError("a module in it has backward hooks, which know both ends of it")
-        if "unbacked_bindings" in node.meta:
+        if DATA_DEPENDENT in node.meta:
             raise CanNotCutError("there are sizes or numbers in it that only the data decides")
     if symbols is not None and any(type(entry.real) is float for entry in symbols.inputs):
         raise CanNotCutError("it takes floats that may vary")

@@ -10,7 +10,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.subclasses import DEFAULT_TORCH_FUNCTION, is_known_kind
 from framelift.interpreter.pending import opened
-from framelift.trace.callable_rules import serve
+from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame
 
 DISABLED: Any = torch._C.DisableTorchFunctionSubclass
@@ -28,6 +28,11 @@ def serve_as_subclass(f: TraceFrame, tensor: Any, /, cls: Any) -> Any:
     if not isinstance(cls, type) or not is_known_kind(cls) or cls is torch.nn.Parameter:
         raise Break(breaks.TENSOR_KIND, f"as_subclass({getattr(cls, '__name__', cls)})")
     return f.world.recorder.subclasses.as_subclass(tensor, cls)
+
+
+@serve(torch._C._is_torch_function_enabled, looks=Looks.DEEP, why="asks for what is guarded")
+def serve_is_enabled(f: TraceFrame, /) -> Any:
+    return not f.world.recorder.subclasses.disabled and torch._C._is_torch_function_enabled()
 
 
 @serve(DISABLED)

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental import symbolic_shapes
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
+from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes
 from framelift.graph.functions import NUMPY, SPELLINGS, describe
@@ -86,6 +88,11 @@ class GraphInputs:
                 if known is fake or same_memory:
                     self.facts[name, id(tensor)] = tensor
 
+    def have_memory_of(self, fake: Any) -> bool:
+        """Whether a tensor is an input, or a view of one."""
+        memory = storage(fake)
+        return any(storage(self.entries[n].stand_in) == memory for n in self.index_of.values())
+
     def drop_unused(self) -> None:
         """What was only looked at is guarded, but no input of the graph."""
         for entry in self.entries:
@@ -104,6 +111,18 @@ def as_input(value: Any) -> Any:
 def is_converted(value: Any) -> bool:
     """Whether a graph is given something else than what came in."""
     return type(value) is float or (isinstance(value, torch.Tensor) and type(value) not in PLAIN_CLASSES)
+
+
+def is_dense(value: Any) -> bool:
+    """Whether a tensor is laid out as new ones are, to the last stride."""
+    if type(value) is not FakeTensor or value.layout is not torch.strided:
+        return type(value) is not FakeTensor
+    expected: Any = 1
+    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if not symbolic_shapes.statically_known_true(stride == expected):
+            return False
+        expected *= size if type(size) is not int else max(size, 1)
+    return True
 
 
 Tensor = torch.Tensor
@@ -136,6 +155,7 @@ class GraphBuilder:
         """The whole graph, and those within which calls are being recorded, outermost first."""
         self.inputs = GraphInputs(self.body.graph)
         self.numbers = NumberNodes(self)
+        self.assertions = Assertions(self)
         self.symbols: Symbols | None = None
         """Made when there is something for them to stand for."""
         self.kept: list[Any] = []
@@ -254,9 +274,13 @@ class GraphBuilder:
         """A call, by its values; one that is not `pure` is kept though nobody may use its result."""
         if pure and type(out) is FakeTensor and id(out) in self.body.nodes:
             return  # the function gave back its argument
+        symbols = self.symbols
+        if symbols is not None:
+            self.assertions.catch_up(symbols)
         node = self.note_call(self.node(func, args, kwargs), out, pure)
-        if self.symbols is not None:
+        if symbols is not None:
             self.numbers.bind(out, node)
+            self.assertions.catch_up(symbols)
 
     def add_call(
         self, target: Any, args: Any, out: Any, kwargs: dict[str, Any] | None = None, pure: bool = True
@@ -370,10 +394,31 @@ class GraphBuilder:
             return value
         raise Break(breaks.GRAPH_ARGUMENT, f"{describe(func)} with a {cls.__name__}")
 
+    def check_strides(self, fake: FakeTensor, dim: int | None = None) -> None:
+        """Breaks where the program asks for a stride that only the operator itself knows: in a dimension of
+        one element any would do, and fakes may have others there unless all comes of dense tensors."""
+        sizes: Any = fake.shape if dim is None else fake.shape[dim : dim + 1 or None]
+        if all(type(size) is not int or size > 1 for size in sizes) or self.inputs.have_memory_of(fake):
+            return
+        node = self.node_of(fake)
+        if node is None:
+            return
+        seen, waiting = {node}, list(node.all_input_nodes)
+        while waiting:
+            above = waiting.pop()
+            if above not in seen:
+                seen.add(above)
+                waiting += above.all_input_nodes
+                if not is_dense(above.meta.get("example_value")):
+                    raise Break(breaks.TENSOR_STATE, "the stride of a dimension of one element, or of none")
+
     # ---- the end
 
     def finish(self, outputs: tuple[torch.fx.Node, ...]) -> None:
         """Closes the graph: gives it its outputs and drops what nobody uses."""
+        if self.symbols is not None:
+            self.assertions.catch_up(self.symbols)
+            self.numbers.put_constants()
         self.body.close(outputs, self.impure, prune=False)
         self.inputs.drop_unused()
 

@@ -120,8 +120,13 @@ SPARSE_NAMES = "is_coalesced _nnz sparse_dim dense_dim indices values _indices _
 SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES.split())
 """What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
 
-EFFECTS = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
+EFFECTS: set[Any] = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
+EFFECTS |= {torch.ops.aten._assert_async.msg, torch.ops.aten._assert_scalar.default}
 """Functions without a result whose call itself is what the graph must hold."""
+
+ASSERTS = frozenset({torch._assert_async, torch.ops.aten._assert_async, torch.ops.aten._assert_async.default})
+"""Functions that check a tensor. AOTAutograd leaves them out unless they are told what to say."""
+FALSE_TENSOR = "Expected Tensor with single nonzero value, but got zero"
 
 GRAD_SETTERS = {torch._C._set_grad_enabled}
 """Effects that matter only to what is called after them: of several in a row, only the last counts."""

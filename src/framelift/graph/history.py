@@ -25,6 +25,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Reason
 from framelift.graph.builder import GraphBuilder, as_input
 from framelift.graph.op_memory import storage
+from framelift.graph.terms import DATA_DEPENDENT
 from framelift.graph.torch_flags import TorchFlags, TorchState, plain_engine
 
 Tensor = torch.Tensor
@@ -127,7 +128,7 @@ class Histories:
             return self.builder.body.modules[str(node.target)]
         if node.target is torch.set_anomaly_enabled:
             return None
-        if node.target is grad_mode._enter_inference_mode or "unbacked_bindings" in node.meta:
+        if node.target is grad_mode._enter_inference_mode or DATA_DEPENDENT in node.meta:
             raise Break(breaks.GRADIENTS, f"gradients after {node.target}")
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.replayed.__getitem__)
         if node.op == "call_method":

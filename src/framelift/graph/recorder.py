@@ -38,7 +38,9 @@ from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
 from framelift.graph.functions import (
+    ASSERTS,
     EFFECTS,
+    FALSE_TENSOR,
     GIVING_UP,
     IN_PLACE_FACTS,
     LAYOUTS,
@@ -116,6 +118,7 @@ class Recorder(TorchFunctionMode):
             self.builder.symbolise()
         self.flags.enter()
         self.modes.read()
+        self.subclasses.read()
         # finalisers that the collector happened to run would be recorded as if the program had called them
         self.collecting = gc.isenabled()
         gc.disable()
@@ -196,6 +199,8 @@ class Recorder(TorchFunctionMode):
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.inputs.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
+                if func is Tensor.stride:
+                    self.builder.check_strides(*args, **kwargs)
                 return func(*args, **kwargs)
         return self.record_call(func, args, kwargs)
 
@@ -208,6 +213,8 @@ class Recorder(TorchFunctionMode):
             return self.make_by_class(func, args, kwargs)
         if func is Tensor.type and len(args) == 2 and type(args[1]) is type(torch.FloatTensor):
             args = (args[0], dtype_of_class(args[0], args[1]))
+        if func in ASSERTS and args and not kwargs:
+            func, args = torch.ops.aten._assert_async.msg, (*args, FALSE_TENSOR)[:2]
         if func in SCALED and takes_a_factor(args, kwargs):
             func = SCALED[func]
         if type(func) in OPERATOR_TYPES and has_effects(func):
@@ -312,6 +319,8 @@ class Recorder(TorchFunctionMode):
         outputs = tensors_of(out)
         if not outputs:
             if builder.symbols is not None and builder.symbols.brings_about(out):
+                if type(out) is torch.SymBool and func is not Tensor.item:
+                    raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
                 builder.record(func, args, kwargs, out, pure=False)
                 return simplest(out)
             asked = func.__self__ if type(func) is MethodWrapperType else func

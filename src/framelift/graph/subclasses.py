@@ -133,6 +133,10 @@ class Subclasses:
             _pop_mode()
         raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__")
 
+    def read(self) -> None:
+        """Around the call they may be disabled already, which is guarded."""
+        self.disabled = int(not torch._C._is_torch_function_enabled())
+
     def disable(self) -> None:
         """The program enters `DisableTorchFunctionSubclass`."""
         self.disabled += 1

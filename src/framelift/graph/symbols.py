@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +28,7 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
     StrictMinMaxConstraint,
 )
+from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from framelift import _guards
@@ -39,6 +41,7 @@ SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBo
 PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """Symbolic type -> the type that the program takes it for."""
 
+PRINTER = PythonPrinter()
 UNBACKED: DimDynamic = getattr(DimDynamic, "UNBACKED", None) or DimDynamic["SIZE_LIKE_UNBACKED"]
 
 
@@ -151,6 +154,7 @@ class Symbols:
         )
         create = self.env.create_symbolic_sizes_strides_storage_offset
         sizes, strides, _ = create(tensor, At(len(self.inputs)), symbolic_context=context)
+        self.env.pending_fresh_unbacked_symbols.clear()  # it is known what they are
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
         for kind, numbers in (("size", sizes), ("stride", strides)):
             for dim, number in enumerate(numbers):
@@ -217,9 +221,14 @@ class Symbols:
         """Whether the last call has brought symbols about that nothing stands for yet."""
         return bool(self.env.pending_fresh_unbacked_symbols)
 
-    def bindings(self, out: Any) -> Any:
-        """What torch's backends want to know about a node that brings symbols about."""
-        return symbolic_shapes.compute_unbacked_bindings(self.env, out) if self.has_fresh else None
+    def forget_fresh(self, out: Any) -> None:
+        """Something stands for them now. Backends are not told which symbols those are: they have their own
+        for the same, of which nothing is known but what the graph checks."""
+        symbolic_shapes.compute_unbacked_bindings(self.env, out)
+
+    def are_read(self, symbols: Iterable[Any]) -> bool:
+        """Whether symbols are sizes of inputs and numbers that come in: guards are about these."""
+        return all(symbol in self.reads for symbol in symbols)
 
     # ---- the end
 
@@ -253,8 +262,19 @@ class Symbols:
             Fact(text, places.get(text) or places.get(text.partition(" == ")[0]) or places.get(names(text)))
             for text in helper.exprs
         ]
+        facts += [Fact(text, None) for text in self.deferred(reads)]
         listed = list(reads)
         return renumbered(listed, [fact for fact in facts if not self.is_static(fact.text, listed)])
+
+    def deferred(self, reads: dict[Read, int]) -> Iterator[str]:
+        """What operators need of sizes that are not to be looked at while tracing."""
+        for one in itertools.chain.from_iterable(self.env.deferred_runtime_asserts.values()):
+            if self.are_read(one.expr.free_symbols):
+                text = PRINTER.doprint(one.expr)
+                for symbol in one.expr.free_symbols:
+                    number = reads.setdefault(self.reads[symbol], len(reads))
+                    text = re.sub(rf"\b{symbol}\b", f"r{number}", text)
+                yield text
 
     def noted(self, reference: Callable[[Any], str]) -> Iterator[tuple[str, Place | None]]:
         """The facts with the places that they come from, written the same way."""
@@ -390,8 +410,25 @@ def settled(value: Any) -> Any:
     plain = PYTHON_TYPES.get(type(value))
     if plain is None:
         return value
+    node = value.node
     with torch._C.DisableTorchFunction(), data_dependence():
-        return plain(value)
+        if plain is not float or node.hint is None:
+            return plain(value)
+        if node.hint == 0 or not math.isfinite(node.hint):
+            settle_symbols(node)  # an equation says nothing of the sign, or nothing at all
+        else:
+            plain(value)
+    return node.hint  # as Python has computed it
+
+
+def settle_symbols(node: Any) -> None:
+    """Whatever an expression is made of has the value that it has now."""
+    env = node.shape_env
+    for symbol in node.expr.free_symbols:
+        if symbol.is_integer:
+            int(env.create_symintnode(symbol, hint=None))
+        else:
+            float(env.create_symfloatnode(symbol, hint=None))
 
 
 @contextlib.contextmanager
@@ -407,9 +444,11 @@ def simplest(value: Any) -> Any:
     """A symbolic result as the program should see it: a number if it is a fixed one, a bool if it can be
     told."""
     cls = type(value)
-    if cls is torch.SymInt or cls is torch.SymFloat:
-        known = value.node.maybe_as_int() if cls is torch.SymInt else value.node.maybe_as_float()
+    if cls is torch.SymInt:
+        known = value.node.maybe_as_int()
         return value if known is None else known
+    if cls is torch.SymFloat and value.node.expr.is_number:
+        return value.node.maybe_as_float() if value.node.hint is None else value.node.hint
     if cls is torch.SymBool and not symbolic_shapes.free_unbacked_symbols(value):
         return settled(value)
     return value

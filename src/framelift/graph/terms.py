@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
-from torch.utils._sympy.printers import PythonPrinter
+from torch._ops import HigherOrderOperator
 
-from framelift.graph.symbols import settled
+from framelift.graph.symbols import PRINTER, settled, simplest
 
 if TYPE_CHECKING:
     from framelift.graph.builder import GraphBuilder
@@ -39,17 +39,28 @@ TARGETS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow")},
     **{name: getattr(operator, name) for name in ("neg", "eq", "ne", "lt", "le", "gt", "ge", "abs")},
     **{"min": torch.sym_min, "max": torch.sym_max, "float": torch.sym_float, "not": torch.sym_not},
+    **{"and": operator.and_, "or": operator.or_},
     **{"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sqrt": vars(torch)["_sym_sqrt"]},
 }
 """Name of an operation -> what a graph calls for it."""
+
+
+DATA_DEPENDENT = "data_dependent"
+"""Marks a node that brings about symbols for what only the data decides."""
 
 
 class UnknownTerm(Exception):
     """Something in an expression that there is no operation for."""
 
 
+def expression_of(value: Any) -> Any:
+    """What computes a symbolic number. What was found out since may simplify an integer; a float is computed
+    as the program has written it."""
+    return value.node._expr if type(value) is torch.SymFloat else value.node.expr
+
+
 def text_of(expression: Any) -> str:
-    return PythonPrinter().doprint(expression)
+    return PRINTER.doprint(expression)
 
 
 def fold(
@@ -96,6 +107,11 @@ def operation(names: dict[Any, str], spelling: Any) -> str:
     return names[spelling]
 
 
+def is_no_operand(user: torch.fx.Node) -> bool:
+    """Whether a node may be given a constant: bodies of higher-order operators take what varies."""
+    return not isinstance(user.target, HigherOrderOperator)
+
+
 aten = torch.ops.aten
 PROPERTIES = {"size": aten.sym_size.int, "stride": aten.sym_stride.int}
 PROPERTIES["offset"] = aten.sym_storage_offset.default
@@ -123,26 +139,37 @@ class NumberNodes:
         node.meta["example_value"] = symbol
         return symbol
 
-    def assume(self, condition: Any) -> None:
-        """A condition on symbols holds from here on; the graph makes sure of it."""
-        with torch._C.DisableTorchFunction():
-            torch._check(condition)
-        self.builder.add_effect(torch._check, (self.term(condition),))
-
     def bind(self, out: Any, node: torch.fx.Node) -> None:
         """Symbols for what only the data decides come from the node that looks at it."""
         symbols, body = self.builder.symbols, self.builder.body
         assert symbols is not None
+        if type(out) is torch.SymBool:
+            self.bind_truth(out, node)
         for symbol, part, dim in symbols.brought_about(out):
             if symbol not in body.terms:
                 found = node if part is out else body.nodes[id(part)]
                 if dim is not None:
                     found = body.add_node("call_function", PROPERTIES["size"], (found, dim))
                 body.terms[symbol] = found
-        bindings = symbols.bindings(out)
-        if bindings:
-            node.meta["unbacked_bindings"] = bindings
+        if symbols.has_fresh:
+            symbols.forget_fresh(out)
+            node.meta[DATA_DEPENDENT] = True
             node.meta["example_value"] = out
+
+    def bind_truth(self, out: Any, node: torch.fx.Node) -> None:
+        """A truth value that a tensor holds is an equation of a number, which the graph has to find too."""
+        (symbol,) = out.node.expr.free_symbols
+        body = self.builder.body
+        number = body.add_node("call_method", "to", (node.args[0], torch.int64))
+        body.terms[symbol] = body.add_node("call_method", "item", (number,))
+
+    def put_constants(self) -> None:
+        """Floats that turned out to be constants: a backend computes with torch's expressions, in which some
+        are integers, or lose their signs."""
+        for node in self.builder.bodies[0].terms.values():
+            value = node.meta.get("example_value")
+            if type(value) is torch.SymFloat and value.node.expr.is_number and value.node.hint is not None:
+                node.replace_all_uses_with(value.node.hint, is_no_operand)
 
     def drop_if_unused(self, symbol: Any) -> None:
         """The node that a symbol comes from need not run for its own sake."""
@@ -150,18 +177,24 @@ class NumberNodes:
 
     def term(self, value: Any) -> Any:
         """A symbolic number as an argument of a call: nodes that compute it from the inputs."""
-        expression, terms = value.node.expr, self.builder.body.terms
+        if value.node.expr.is_number:
+            return simplest(value)  # it was decided later what it is
+        expression, terms = expression_of(value), self.builder.body.terms
         found = terms.get(expression)
         if found is None:
-            names = {str(symbol): symbol for symbol in expression.free_symbols}
             try:
-                found = fold(text_of(expression), lambda n: n, lambda n: self.symbol(names[n]), self.apply)
+                found = self.node_of(expression)
             except UnknownTerm:
                 return settled(value)
             if isinstance(found, torch.fx.Node):
                 terms[expression] = found
                 found.meta["example_value"] = value
         return found
+
+    def node_of(self, expression: Any) -> Any:
+        """Nodes that compute an expression. Raises UnknownTerm for what a graph can't compute."""
+        names = {str(symbol): symbol for symbol in expression.free_symbols}
+        return fold(text_of(expression), lambda n: n, lambda n: self.symbol(names[n]), self.apply)
 
     def apply(self, operation: str, operands: list[Any]) -> Any:
         target = TARGETS.get(operation)

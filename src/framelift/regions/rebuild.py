@@ -27,8 +27,8 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.weakly import is_lasting
 from framelift.graph.subclasses import as_one_of
-from framelift.graph.symbols import is_symbolic
-from framelift.graph.terms import text_of
+from framelift.graph.symbols import is_symbolic, simplest
+from framelift.graph.terms import expression_of, text_of
 from framelift.guards.kinds import Access
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import written
@@ -187,9 +187,12 @@ class Rebuild:
         """A number computed from the sizes and numbers that came in, or that the graph has found."""
         if type(value) is torch.Size:
             return f"{self.constant(torch.Size)}([{self.listed(value)}])"
+        if value.node.expr.is_number:
+            return self.expression(simplest(value))
         symbols = self.world.recorder.builder.symbols
         assert symbols is not None
-        for symbol in value.node.expr.free_symbols:
+        expression = expression_of(value)
+        for symbol in expression.free_symbols:
             drawn = self.world.runtime_calls.symbols.get(symbol)
             if drawn is not None:
                 self.symbols[str(symbol)] = self.input(drawn)
@@ -201,7 +204,7 @@ class Rebuild:
             entry = symbols.inputs[read.input]
             name = self.input(self.world.inputs.graph_input_source(entry.node, entry.real))
             self.symbols[str(symbol)] = READS[read.kind].format(name, read.dim)
-        text = text_of(value.node.expr)
+        text = text_of(expression)
         for module in (math, torch):
             if f"{module.__name__}." in text:
                 self.constants[module.__name__] = module

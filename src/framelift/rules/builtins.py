@@ -13,6 +13,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
+from framelift.graph import arithmetic
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import Looks, serve
@@ -65,7 +66,7 @@ def serve_len(f: TraceFrame, obj: Any, /) -> Any:
     return f.world.operators.length(value)
 
 
-@serve(builtins.bool, looks=Looks.DEEP, orderless=True, on_symbols=lambda n: n != 0, why="asks for truth")
+@serve(builtins.bool, looks=Looks.DEEP, orderless=True, on_symbols=arithmetic.as_bool, why="asks for truth")
 def serve_bool(f: TraceFrame, x: Any = False, /) -> Any:
     if type(opened(x)) in (FakeTensor, *SYMBOLIC):
         return f.world.calls.native(f, builtins.bool, [x], None)

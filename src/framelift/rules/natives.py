@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from framelift.core import breaks, policy
+from framelift.graph import arithmetic
 from framelift.interpreter import coroutines, generators
 from framelift.trace.callable_rules import Looks, functions_of, methods_of, python_functions_of, rule
 
@@ -85,8 +86,8 @@ pure(json.scanner.make_scanner, reads_attributes=True)
 
 pure(sorted, calls_back=True, iterates=True, drains=(0,), orderless=True)
 rule(list.sort, calls_back=True, iterates=True)
-pure(min, calls_back=True, iterates=True, drains_alone=True, on_symbols=min)
-pure(max, calls_back=True, iterates=True, drains_alone=True, on_symbols=max)
+pure(min, calls_back=True, iterates=True, drains_alone=True, on_symbols=arithmetic.least)
+pure(max, calls_back=True, iterates=True, drains_alone=True, on_symbols=arithmetic.largest)
 pure(map, functools.cmp_to_key, calls_back=True, iterates=True)
 pure(itertools.accumulate, itertools.starmap, calls_back=True, iterates=True)
 pure(itertools.takewhile, itertools.dropwhile, calls_back=True, iterates=True)
@@ -95,11 +96,11 @@ pure(functools.reduce, calls_back=True, iterates=True, drains=(1,))
 pure(itertools.groupby, calls_back=True, iterates=True, drains=(0,))
 pure(itertools.compress, drains=(0, 1))
 pure(any, all, iterates=True, drains=(0,))
-pure(sum, iterates=True, drains=(0,), on_symbols=sum)
+pure(sum, iterates=True, drains=(0,), on_symbols=arithmetic.total)
 pure(bytes, bytearray, drains=(0,))
 
-pure(int, on_symbols=torch.sym_int)
-pure(float, on_symbols=torch.sym_float)
+pure(int, on_symbols=arithmetic.as_int)
+pure(float, on_symbols=arithmetic.as_float)
 pure(repr, str, format, ascii, shows_text=True)
 rule(str.join, drains=(1,), iterates=True, formats=True)
 rule(bytes.join, drains=(1,), iterates=True)
@@ -107,11 +108,12 @@ rule(str.format_map, str.__mod__, formats=True)
 
 # ---- numbers that may be symbols
 
-rule(math.prod, drains=(0,), on_symbols=math.prod)
+rule(math.prod, drains=(0,), on_symbols=arithmetic.product)
 rule(math.fsum, drains=(0,))
 _fn: Any
-for _fn in (math.floor, math.ceil, math.trunc):
-    rule(_fn, on_symbols=_fn)
+rule(math.floor, on_symbols=arithmetic.floor)
+rule(math.ceil, on_symbols=arithmetic.ceil)
+rule(math.trunc, on_symbols=arithmetic.trunc)
 
 # ---- comparisons: two objects may turn out to be one
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
+from framelift.graph import arithmetic
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
@@ -31,7 +33,7 @@ questions(
     *(torch.get_autocast_dtype, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
     *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
-    *(torch._C._is_torch_function_enabled, torch._C._is_torch_function_all_disabled),
+    torch._C._is_torch_function_all_disabled,
     *(torch._C._is_any_autocast_enabled, torch._C._is_autocast_available, torch._C._has_mkldnn),
     *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
     *(torch._C._get_sdp_priority_order, torch._C._get_flash_sdp_enabled, torch._C._get_math_sdp_enabled),
@@ -48,8 +50,10 @@ rule(
     looks=Looks.DEEP,
     why=NO_EFFECT,
 )
-for _fn in (torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not):
-    rule(_fn, looks=Looks.DEEP, on_symbols=_fn, why=NO_EFFECT)
+rule(torch.sym_int, looks=Looks.DEEP, on_symbols=arithmetic.as_int, why=NO_EFFECT)
+rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_EFFECT)
+for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):
+    rule(_fn, looks=Looks.DEEP, on_symbols=arithmetic.of_torch(_fn), why=NO_EFFECT)
 
 functions_of(
     *("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse"),
@@ -261,7 +265,16 @@ def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
     condition = opened(cond)
     if type(condition) is not torch.SymBool:
         return f.world.calls.native(f, torch._check, [cond, message], None)
-    return f.world.recorder.builder.numbers.assume(condition)
+    return f.world.recorder.builder.assertions.assume(condition, text_of(opened(message)))
+
+
+def text_of(message: Any) -> str | None:
+    """What a function that only gives a text gives."""
+    code = message.__code__ if type(message) is types.FunctionType else None
+    if code is None or code.co_argcount or code.co_names or code.co_freevars or code.co_varnames:
+        return None
+    texts = [constant for constant in code.co_consts if constant is not None]
+    return texts[0] if len(texts) == 1 and type(texts[0]) is str else None
 
 
 def serve_check_with_error(check: Any) -> None:

@@ -80,8 +80,8 @@ class CallableRule:
     """It does not show the order of a set that it is given."""
     changes: str | None = None
     """The method of `set` by which it changes the set that it is given first."""
-    on_symbols: Callable[..., Any] | None = None
-    """What does the same with symbols."""
+    on_symbols: Callable[[list[Any]], Any] | None = None
+    """What does the same with symbols among its arguments; or gives NotImplemented."""
 
 
 Facets = dict[str, Any]

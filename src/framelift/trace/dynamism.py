@@ -62,6 +62,8 @@ class Dynamism:
         """Whether a number is a symbol."""
         if self.mode is False or source.access is Access.CONST or not -LARGEST < value < LARGEST:
             return False  # a NaN is not in between either
+        if type(value) is float and value == 0:
+            return False  # torch's expressions have one zero, Python has two
         if config.specialize_int if type(value) is int else config.specialize_float:
             return False
         if self.mode and type(value) is int and is_passed(source):

@@ -26,7 +26,7 @@ from framelift.bytecode.resume import Callee, origin_of
 from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
-from framelift.graph.symbols import data_dependence, is_symbolic, simplest
+from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
@@ -43,7 +43,6 @@ from framelift.trace.callable_rules import (
 from framelift.trace.containers import MAPPINGS
 from framelift.trace.identity import Address
 from framelift.trace.materialize import ATOMS, Seen
-from framelift.trace.operators import NUMBERS
 from framelift.trace.part import Part
 from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
@@ -69,15 +68,6 @@ SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(
 def speaks(arg: Any) -> bool:
     found = SPEAKING.get(type(arg))
     return found is not None and found(arg)
-
-
-def are_numbers(args: list[Any]) -> bool:
-    """Whether there are symbols among some numbers, or in a sequence of them, and nothing else. Of several
-    floats symbols would make the sum in another order than Python does."""
-    if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size):
-        args = list(args[0])
-    numbers = all(type(arg) in NUMBERS for arg in args) and any(map(is_symbolic, args))
-    return numbers and (len(args) == 1 or not any(type(arg) is torch.SymFloat for arg in args))
 
 
 def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
@@ -175,9 +165,10 @@ class NativeCalls(Part):
         world = self.world
         materialize = world.materialize
         if world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
-            numbers = materialize.for_torch(args)
-            if are_numbers(numbers):
-                return self.compute(rule.on_symbols, numbers)
+            with torch._C.DisableTorchFunction(), data_dependence():
+                result = rule.on_symbols(materialize.for_torch(args))
+            if result is not NotImplemented:
+                return result
         looks = rule.looks
         if looks is Looks.MOVES:
             args = self.moved(rule, args)
@@ -218,11 +209,6 @@ class NativeCalls(Part):
             # a class, once it was found to be a subclass, stays one; others may be registered
             world.guards.add(world.inputs.root.registrations(), Check.EQUAL, abc.get_cache_token())
         return result
-
-    def compute(self, fn: Any, args: list[Any]) -> Any:
-        """A function of numbers, done with symbols."""
-        with torch._C.DisableTorchFunction(), data_dependence():
-            return simplest(fn(*args))
 
     def moved(self, rule: CallableRule, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""

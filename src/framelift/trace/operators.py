@@ -1,4 +1,4 @@
-"""Operators, truth and `isinstance` on values of a trace; which operators graphs and torch's symbols have."""
+"""Operators, truth and `isinstance` on values of a trace; which operators graphs have."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift._frame import native
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
+from framelift.graph import arithmetic
+from framelift.graph.arithmetic import NUMBERS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.op_operators import IN_PLACE
@@ -31,37 +33,8 @@ GRAPH_OPERATORS = frozenset(
 )
 """Operators that a graph can hold as they are."""
 
-ARITHMETIC = GRAPH_OPERATORS - {operator.getitem, operator.matmul, operator.imatmul, operator.invert}
-"""Operators that torch's symbols have."""
 OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
 """Operators on sizes that leave symbols in them what they are."""
-NUMBERS = SYMBOLIC | {int, float, bool}
-
-
-def is_delicate(fn: Any, operands: tuple[Any, ...]) -> bool:
-    """Whether symbols would not do exactly what numbers do. With integers they do, but that they know of no
-    error; with floats they may compute in another order, so only one step is left to them."""
-    floats = [operand for operand in operands if type(operand) is torch.SymFloat]
-    if floats:
-        others = [operand for operand in operands if type(operand) is not torch.SymFloat]
-        one_step = fn in FLOAT_STEPS and len(floats) == 1 and floats[0].node.expr.is_Symbol
-        zeros = fn in COMPARISONS  # in a sum or a product they would do away with the symbol, or its sign
-        plain = all(type(other) in (int, float) and (zeros or other != 0) for other in others)
-        return not (one_step and plain)
-    if fn in DIVIDING:
-        return not settled(operands[1] != 0)  # if it is, Python says what is wrong with that
-    return fn in POWERS and not (type(operands[1]) is int and operands[1] >= 0)
-
-
-DIVIDING = frozenset({operator.floordiv, operator.mod, operator.truediv})
-DIVIDING |= {operator.ifloordiv, operator.imod, operator.itruediv}
-POWERS = frozenset({operator.pow, operator.ipow, operator.lshift, operator.rshift})
-POWERS |= {operator.ilshift, operator.irshift}
-FLOAT_STEPS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
-FLOAT_STEPS |= {operator.iadd, operator.isub, operator.imul, operator.itruediv}
-COMPARISONS = frozenset({operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne})
-FLOAT_STEPS |= COMPARISONS
-
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
@@ -108,9 +81,10 @@ class Operators(Part):
         """An operator on numbers, or sizes, some of which are symbols."""
         if self.world.runtime_calls.computes(fn, operands):
             return self.world.runtime_calls.compute(fn, operands)
-        numbers = all(type(operand) in NUMBERS for operand in operands)
-        if fn in (ARITHMETIC if numbers else OF_SIZES) and not (numbers and is_delicate(fn, operands)):
-            # an operator that symbols do not have is one that numbers may have all the same
+        if all(type(operand) in NUMBERS for operand in operands):
+            return arithmetic.compute(IN_PLACE.get(fn, fn), operands, fn)
+        if fn in OF_SIZES:
+            # an operator that sizes do not have is one that tuples may have all the same
             missing = contextlib.suppress(TypeError, NotImplementedError)
             with missing, torch._C.DisableTorchFunction(), data_dependence():
                 return simplest(fn(*operands))

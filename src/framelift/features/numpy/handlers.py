@@ -21,6 +21,7 @@ from framelift.features.numpy.arrays import (
     refuse,
     stacked,
 )
+from framelift.graph import arithmetic
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import BY_TYPE, Looks, serve
 from framelift.trace.machine import TraceFrame
@@ -210,7 +211,7 @@ if np is not None:
         serve_limit(vars(np.iinfo)[_limit].fget)
 
 
-@serve(abs, looks=Looks.DEEP, on_symbols=abs, why="a pure builtin")
+@serve(abs, looks=Looks.DEEP, on_symbols=arithmetic.absolute, why="a pure builtin")
 def serve_abs(f: TraceFrame, x: Any, /) -> Any:
     if is_array(opened(x)):
         return call_numpy(f.world, np.absolute, [x], {})

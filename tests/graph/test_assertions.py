@@ -1,0 +1,188 @@
+"""What only the data decides, and the program or an operator relies on, is checked when a graph runs.
+
+Each program is called with data for which all is well, so that a graph is compiled, and with data for which
+it is not: then it must raise as it does eagerly, whatever the backend. A graph that has changed an input
+can't be followed by the frame itself, so it is the graph's own error then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from check import captures
+
+Program = Callable[..., Any]
+PROGRAMS: dict[str, tuple[Program, list[tuple[Any, ...]]]] = {}
+
+
+def series(*args: tuple[Any, ...]) -> Callable[[Program], Program]:
+    def add(fn: Program) -> Program:
+        PROGRAMS[fn.__name__] = fn, list(args)
+        return fn
+
+    return add
+
+
+def numbers(*values: Any) -> list[tuple[Any, ...]]:
+    return [(torch.tensor(value), torch.ones(6)) for value in values]
+
+
+@series(*numbers(3, 4, 3))
+def an_equation(t, x):
+    n = t.item()
+    torch._check(n == 3)
+    return x + n
+
+
+@series(*numbers(3, 4))
+def an_equation_of_what_is_not_used(t, x):
+    torch._check(t.item() == 3)
+    return x + 1
+
+
+@series(*numbers(3, 12, -1, 4))
+def bounds(t, x):
+    n = t.item()
+    torch._check_is_size(n)
+    torch._check(n < 10, lambda: "too large")
+    return torch.zeros(n), n * 0.5
+
+
+@series(*numbers(4, 5, 2))
+def several_facts(t, x):
+    n = t.item()
+    torch._check(n % 2 == 0)
+    torch._check((n > 3) | (n < 1))
+    return x * n
+
+
+@series(*numbers(0.5, 2.5))
+def a_float(t, x):
+    f = t.item()
+    torch._check(f < 1)
+    return x * f
+
+
+@series(*numbers(2, 4))
+def sizes_of_a_view(t, x):
+    return x.view(t.item(), 3) + 1
+
+
+@series(*numbers(6, 4))
+def sizes_that_must_be_equal(t, x):
+    return x + torch.ones(t.item())
+
+
+@series(*[(torch.tensor(a), torch.tensor(b)) for a, b in (([1, 0, 1], [1, 1, 0]), ([1, 0, 1], [1, 1, 1]))])
+def sizes_that_data_decides(a, b):
+    return a.nonzero() + b.nonzero()
+
+
+@series(*numbers(3, 4))
+def a_tensor_that_is_asserted(t, x):
+    torch._assert_async(t == 3)
+    return x + 1
+
+
+@series(*numbers(3, 4))
+def a_tensor_that_is_asserted_with_a_text(t, x):
+    torch._assert_async(t == 3, "not three")
+    return x + 1
+
+
+@series(*numbers(True, False, True))
+def a_truth_value(t, x):
+    return bool(t.item()), t.item(), x + 1
+
+
+@series(*numbers(3, 0, -1))
+def the_truth_of_a_number(t, x):
+    return bool(t.item()), t.item() > 1, x + 1
+
+
+def outcome(fn: Program, args: tuple[Any, ...]) -> Any:
+    given = [arg.clone() for arg in args]
+    try:
+        result = fn(*given)
+    except RuntimeError:
+        return "raises"
+    parts = result if isinstance(result, tuple) else (result,)
+    return [part.tolist() if isinstance(part, torch.Tensor) else (type(part), part) for part in parts]
+
+
+def check(fn: Program, calls: list[tuple[Any, ...]], backend: str, captured: Any = None) -> None:
+    capturing = framelift.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+    with capturing:
+        compiled = framelift.compile(captured or fn, backend=backend, fullgraph=True)
+        for args in calls:
+            assert outcome(compiled, args) == outcome(captured or fn, args)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_condition_on_data_is_checked_when_the_graph_runs(name: str, backend: str) -> None:
+    check(*PROGRAMS[name], backend)
+
+
+@pytest.mark.parametrize(
+    "name", ["an_equation_of_what_is_not_used", "bounds", "sizes_of_a_view", "a_truth_value"]
+)
+def test_with_inductor_too(name: str) -> None:
+    check(*PROGRAMS[name], "inductor")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_checked_after_an_input_was_written(name: str, backend: str) -> None:
+    fn, calls = PROGRAMS[name]
+
+    def writing(t, x):
+        x.add_(0)
+        return fn(t, x)
+
+    check(fn, calls, backend, writing)
+
+
+@pytest.mark.parametrize("name", ["an_equation", "sizes_of_a_view", "sizes_that_must_be_equal", "a_float"])
+def test_it_is_checked_where_gradients_are_computed(name: str) -> None:
+    fn, calls = PROGRAMS[name]
+
+    def gradient(t, x):
+        x.requires_grad_()
+        return torch.autograd.grad(compiled(t, x).sum(), x)[0]
+
+    def eager(t, x):
+        x.requires_grad_()
+        return torch.autograd.grad(fn(t, x).sum(), x)[0]
+
+    with framelift.config.patch(capture_scalar_outputs=True):
+        compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
+        for args in calls:
+            assert outcome(gradient, args) == outcome(eager, args)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_size_marked_unbacked_need_not_be_known(backend: str) -> None:
+    def fn(x, y):
+        return x * 2 + x.shape[0], x.sum(0), torch.cat([x, y]), x[0]
+
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for size in (4, 5, 1, 7):
+        x = torch.arange(3.0 * size).reshape(size, 3)
+        framelift.mark_unbacked(x, 0)
+        assert all(map(torch.equal, compiled(x, torch.ones(2, 3)), fn(x, torch.ones(2, 3))))
+    assert captures(compiled) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_operators_need_of_a_size_marked_unbacked_is_guarded(backend: str) -> None:
+    compiled = framelift.compile(lambda x, y: x + y, backend=backend)
+    for size in (4, 5):
+        x = torch.ones(size)
+        framelift.mark_unbacked(x, 0)
+        assert outcome(compiled, (x, torch.ones(4))) == ([[2.0] * 4] if size == 4 else "raises")
