@@ -34,7 +34,7 @@ help:
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
 	@echo "make docs            the documentation as a site, in $(SITE); a link that leads nowhere is an error"
 	@echo "make test-browser    the page that explain makes, in a real browser (installs chromium on Debian)"
-	@echo "make test-random     5,000 random programs with breaks, compared with eager"
+	@echo "make test-random     5,000 random programs, compared with eager; RANDOM_PROGRAMS=\"--time 600 --jobs 8 --area numbers\""
 	@echo "make test-memory     10,000 functions compiled and dropped: memory stays flat"
 	@echo "make test-cpython    CPython's own tests, interpreted: the share that behaves as natively"
 	@echo "make test-cpython-captured  the same tests within a compiled function: traced, guarded, broken, replayed"

@@ -141,6 +141,28 @@ def silent(x):
     return y + 1
 
 
+def looked_up_later(x, table, row):
+    table.add_(1)  # much memory, of which there is no copy
+    try:
+        return x * table[row]
+    except IndexError:
+        return x * table[0]
+
+
+@instead_of(
+    looked_up_later,
+    breaks.ERROR_AFTER_EFFECT,
+    lambda: (X.clone(), torch.zeros(1 << 20), torch.tensor([3])),
+)
+def looked_up_first(x, table, row):
+    try:
+        found = table[row]
+    except IndexError:
+        found = table[0]
+    table.add_(1)
+    return x * (found + 1)
+
+
 @framelift.disable
 def marked(x):
     return x.sin()

@@ -48,7 +48,7 @@ def check(
     With `fullgraph` it must have been captured, unless it raises, which is not captured.
     """
     plain, copies = copied((args, kwargs)), copied((args, kwargs))
-    compiled = framelift.compile(fn, fullgraph=fullgraph, backend=backend)
+    compiled = framelift.compile(fn, fullgraph=fullgraph, backend=backend, isolate_recompiles=True)
     raised = False
     for _ in range(calls):
         expected, found = run(fn, *plain), run(compiled, *copies)
@@ -105,7 +105,7 @@ COPIES: dict[type, Callable[[Any, dict[int, Any]], Any]] = {
 
 def capture(fn: Callable[..., Any], *args: Any, fullgraph: bool = True, **kwargs: Any) -> Any:
     """The compiled function, called once if arguments are given."""
-    compiled = framelift.compile(fn, backend="eager", fullgraph=fullgraph)
+    compiled = framelift.compile(fn, backend="eager", fullgraph=fullgraph, isolate_recompiles=True)
     if args or kwargs:
         compiled(*args, **kwargs)
     return compiled

@@ -9,6 +9,7 @@ import gc
 import hashlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -18,9 +19,9 @@ SAMPLED = {
     "tests/breaks/test_break_programs.py": 2,
     "tests/mutations/test_mutations.py::test_mutation[": 2,
     "tests/breaks/test_forced_breaks.py": 3,
+    "tests/dispatch/test_backend_inputs.py::test_later_sizes_and_numbers": 4,
     "tests/dispatch/test_lifetime.py::test_a_function_keeps_no_model_alive": 2,
     "tests/graph/test_op_memory.py::test_an_operator_remembered_is_the_operator_run": 2,
-    "tests/fuzzing/test_random_programs.py::test_random_programs_do_what_they_do_eagerly": 4,
     "tests/trace/test_number_arithmetic.py::test_numbers_that_are_symbols": 90,
     "tests/trace/test_number_arithmetic.py::test_with_aot_autograd": 400,
     "tests/torchless/test_resume_functions.py::test_going_on_from_anywhere": 2,
@@ -61,6 +62,13 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     log.removeHandler(handler)
     assert not found or request.node.get_closest_marker("faults"), "\n".join(found)
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_before() -> None:
+    """The functions that a test defines have the same code each time that it is run."""
+    if "framelift.dispatch.shared_contexts" in sys.modules:
+        sys.modules["framelift.dispatch.shared_contexts"].forget_shared()
 
 
 @pytest.fixture(autouse=True)

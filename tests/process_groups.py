@@ -121,7 +121,7 @@ def same(
     The last compiled function is given; the calls after the first must hit its entry, with `again`.
     """
     for backend in backends:
-        compiled = framelift.compile(fn, backend=backend, fullgraph=fullgraph)
+        compiled = framelift.compile(fn, backend=backend, fullgraph=fullgraph, isolate_recompiles=True)
         plain, copies = copied((args, {})), copied((args, {}))
         for _ in range(calls):
             expected, found = run(fn, *plain), run(compiled, *copies)

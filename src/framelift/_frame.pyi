@@ -17,6 +17,7 @@ UNDECIDED: Final = 0
 SKIP: Final = 1
 SKIP_ALL: Final = 2
 LOOK: Final = 3
+STEP: Final = 4
 
 LEAF: Final = 1
 THROUGH: Final = 2
@@ -27,9 +28,10 @@ REFUSE: Final = 4
 Interceptor = Callable[[FunctionType, list[Any], Mapping[str, Any] | None], object]
 # Returns (run decision, intercept decision).
 Decide = Callable[[FunctionType, CodeType], tuple[int, int]]
-# Returns what to call in the frame's place; None: let it run; False: that, and look at nothing below it.
+# Returns what to call in the frame's place; None: let it run; False: that, and look at nothing below it; what
+# observed() gives: let it run, and be told what came of it.
 Missed = Callable[
-    [FunctionType, list[Any]], tuple[Callable[..., object], tuple[Any, ...]] | Literal[False] | None
+    [FunctionType, list[Any]], "tuple[Callable[..., object], tuple[Any, ...]] | Stop | Literal[False] | None"
 ]
 
 def call(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -54,7 +56,21 @@ def context() -> Any: ...
 def active() -> int: ...
 def installed() -> bool: ...
 def swap_handled(exception: BaseException | None, /) -> BaseException | None: ...
+def poll() -> None: ...
+def interrupted() -> bool: ...
+def handling() -> bool: ...
+def shielded(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+def exposed(
+    handlers: tuple[FunctionType, ...] | None, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+) -> R: ...
+def set_torch_state(capsule: object | None, /) -> None: ...
 def unraisable(exception: BaseException, owner: object, /) -> None: ...
+
+class Lock:
+    """A re-entrant lock for `with` statements. Signals are handled while it waits for another thread."""
+
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *raised: object) -> None: ...
 
 class Stop:
     """What a region returns that ends in the middle of its frame: `step(*args)` does what comes next, and
@@ -67,6 +83,11 @@ class Stop:
         then: Callable[[Any], tuple[FunctionType, tuple[Any, ...]]],
         /,
     ) -> Stop: ...
+
+def observed(then: Callable[[BaseException | None], object], looks: bool, /) -> Stop:
+    """What may be said of a frame without an entry: it is to run as it is, and `then` is told what came of
+    it, the exception that it raised, or None. It may raise where the frame does not. `looks`: whether what
+    the frame calls is looked at."""
 
 def again(then: Callable[[], object], /) -> Stop:
     """What a region returns that has done nothing: the frame itself is run, with nothing below it looked at.

@@ -204,12 +204,21 @@ MISSING: Final[Sentinel]
 MISS: Final[Sentinel]
 """What Cache.dispatch returns when no entry holds."""
 
+torch_state: Final[object]
+"""PyCapsule "framelift._guards.torch_state": saves torch's state and puts it back, for `_frame`."""
+
 dispatch: Final[object]
 """PyCapsule "framelift._guards.dispatch":
 PyObject *(*)(PyObject *cache, PyObject *func, PyObject *const *locals, Py_ssize_t nlocals);
 NULL without an exception when no entry holds. func may be NULL, and so may locals[i]."""
 
 _Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
+
+def know_numpy(variable: Any, describe: Any, /) -> None:
+    """Says where NumPy has its settings for errors: in a context variable, and what describes them."""
+
+def numpy_errors() -> tuple[str, ...] | None:
+    """What NumPy does about each kind of floating-point error; None if it is not known."""
 
 def empty_meta(sizes: _Sizes, strides: _Sizes, dtype: torch.dtype, /) -> torch.Tensor:
     """A fresh tensor on the meta device, made past every dispatch mode."""

@@ -74,7 +74,7 @@ def test_a_function_without_problems() -> None:
 
 def test_it_keeps_no_compiled_function() -> None:
     profiler = CompileProfiler()
-    compiled = framelift.compile(program, backend=profiler)
+    compiled = framelift.compile(program, backend=profiler, isolate_recompiles=True)
     other = framelift.compile(program, backend="eager")
     compiled(X, 2), other(X, 2)
     assert len(profiler.contexts()) == 1

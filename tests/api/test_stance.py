@@ -71,7 +71,7 @@ def test_force_eager_holds_for_modules_and_for_calls_below_plain_frames() -> Non
 
 def test_eager_on_recompile_uses_what_is_there_and_compiles_nothing() -> None:
     backend = Counting()
-    compiled, other = (framelift.compile(scaled, backend=backend) for _ in range(2))
+    compiled, other = (framelift.compile(scaled, backend=backend, name=name) for name in ("one", "other"))
     compiled(X, 2)
     with framelift.set_stance("eager_on_recompile"):
         assert torch.equal(compiled(X, 2), X * 2) and backend.runs == 2
@@ -89,7 +89,7 @@ def test_fail_on_recompile_says_what_does_not_hold() -> None:
         with pytest.raises(framelift.exc.RecompileError) as raised:
             compiled(X, 3)
         with pytest.raises(framelift.exc.RecompileError, match="it has not been compiled before"):
-            framelift.compile(scaled, backend="eager")(X, 2)
+            framelift.compile(scaled, backend="eager", isolate_recompiles=True)(X, 2)
     line = scaled.__code__.co_firstlineno
     assert str(raised.value).splitlines() == [
         f"scaled ({__file__}:{line}) would have to be compiled, and the stance is 'fail_on_recompile'",

@@ -261,7 +261,7 @@ def test_sizes_may_vary_from_the_beginning() -> None:
     "option, values", [("specialize_int", (2, 3, 4)), ("specialize_float", (0.5, 1.5, 2.5, 3.5))]
 )
 def test_numbers_are_constants_if_wanted(option: str, values: tuple[Any, ...]) -> None:
-    usual, fixed = (framelift.compile(scaled, backend="eager") for _ in range(2))
+    usual, fixed = (framelift.compile(scaled, backend="eager", name=name) for name in ("usual", "fixed"))
     for n in values:
         assert torch.equal(usual(X, n), X * n)
         with framelift.config.patch(**{option: True}):

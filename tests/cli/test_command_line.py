@@ -292,6 +292,7 @@ def compiled_with_progress(console: Any) -> None:
 
     with listening(showing.hear):
         framelift.compile(traced, backend=backend)(torch.ones(2))
+        framelift.reset()
         framelift.compile(traced, backend=backend)(torch.ones(2))
     what = rf"framelift: .*traced \({re.escape(__file__)}:\d+\)"
     for line, phase in zip(lines, ["tracing", "compiling the graph"] * 2, strict=True):

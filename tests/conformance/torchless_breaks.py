@@ -398,7 +398,10 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "frames_and_tracebacks::variables_in_a_formatted_traceback": ("unknown native function",),
     "functions_and_lambdas::a_function_with_more_than_256_constants_and_jumps": ("run-time effect",),
     "functions_and_lambdas::a_pipeline_of_named_steps": ("iterator from before", "run-time effect"),
-    "functions_and_lambdas::functions_made_by_hand_with_a_closure": ("internals of an object",),
+    "functions_and_lambdas::functions_made_by_hand_with_a_closure": (
+        "attribute that can't be set",
+        "internals of an object",
+    ),
     "functools_and_operator::operator_calls_user_methods": ("run-time effect", "value that can't be rebuilt"),
     "functools_and_operator::single_dispatch": ("unknown native function", "value that can't be rebuilt"),
     "functools_and_operator::single_dispatch_methods": ("unknown native function",),

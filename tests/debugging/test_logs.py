@@ -38,7 +38,7 @@ def as_before() -> Any:
 
 
 def run_program(backend: Any = "eager") -> None:
-    compiled = framelift.compile(program, backend=backend)
+    compiled = framelift.compile(program, backend=backend, isolate_recompiles=True)
     compiled(X, 2), compiled(X, 3)
 
 

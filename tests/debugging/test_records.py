@@ -120,6 +120,7 @@ def test_the_time_of_a_slow_backend_is_the_backends() -> None:
     fails = False
     framelift.compile(helper, backend=slow)(X)
     fails = True
+    framelift.reset()
     with pytest.raises(framelift.exc.BackendCompilerFailed):
         framelift.compile(helper, backend=slow)(X)
     for record in framelift.compile_records():

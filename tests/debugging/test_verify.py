@@ -390,6 +390,7 @@ def test_what_is_wrong_is_an_error_when_it_runs(tmp_path: Path) -> None:
             compiled(X)
     (script,) = tmp_path.glob("run_*/*/wrong/repro.py")
     assert f"python {script} shows it" in str(caught.value)
+    framelift.reset()
     assert torch.equal(framelift.compile(fn, backend=wrong_sine)(X), (X + 1).cos() * 2), "nobody asked"
 
 

@@ -89,6 +89,14 @@ def with_module(x: torch.Tensor) -> Any:
     return LINEAR(x).split(1, dim=1)
 
 
+def with_state(x: torch.Tensor) -> Any:
+    return x + torch.get_num_threads(), torch.get_float32_matmul_precision()
+
+
+def with_arrays(x: torch.Tensor) -> Any:
+    return torch.from_numpy(x.numpy() * 2)
+
+
 def square() -> torch.Tensor:
     return torch.arange(9.0).view(3, 3)
 
@@ -101,6 +109,8 @@ PROGRAMS: dict[Any, Any] = {
     with_leaves: square,
     without_graph: square,
     with_module: square,
+    with_state: square,
+    with_arrays: square,
 }
 
 

@@ -13,6 +13,7 @@ import torch
 
 import framelift
 from check import captures
+from framelift.dispatch import recompiles
 
 X = torch.ones(2)
 
@@ -138,18 +139,21 @@ def test_every_recompilation_can_be_an_error() -> None:
 # ---- who competes with whom
 
 
-def test_compiling_a_function_again_gives_it_entries_of_its_own() -> None:
+def test_a_function_compiled_again_shares_its_entries_and_raises_their_limit() -> None:
     functions = [framelift.compile(scaled, backend="eager") for _ in range(12)]
     for n, compiled in enumerate(functions):
         compiled(X, n)
-    assert [captures(compiled) for compiled in functions] == [1] * 12
+    assert {captures(compiled) for compiled in functions} == {12}
+    del functions[2:], compiled
+    context = functions[0]._framelift_context
+    assert recompiles.limit(context, context.state_of(scaled.__code__)) == 16
 
 
 def test_lambdas_of_one_loop_do_not_compete() -> None:
     functions = [framelift.compile(lambda x, n=n: x * n, backend="eager") for n in range(12)]
     for n, compiled in enumerate(functions):
         assert torch.equal(compiled(X), X * n)
-    assert [captures(compiled) for compiled in functions] == [1] * 12
+    assert {captures(compiled) for compiled in functions} == {12}
 
 
 class Layer(torch.nn.Module):
@@ -165,7 +169,7 @@ def test_instances_of_one_class_do_not_compete() -> None:
     layers = [framelift.compile(Layer(n), backend="eager") for n in range(12)]
     for n, layer in enumerate(layers):
         assert torch.equal(layer(X), X * n)
-    assert [captures(layer) for layer in layers] == [1] * 12
+    assert {captures(layer) for layer in layers} == {12}
 
 
 def test_callers_of_one_function_do_not_compete_for_it() -> None:
@@ -187,7 +191,7 @@ def test_all_compiled_functions_together_have_a_limit_on_a_code_object(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     framelift.config.accumulated_recompile_limit = 5
-    functions = [framelift.compile(scaled, backend="eager") for _ in range(4)]
+    functions = [framelift.compile(scaled, backend="eager", name=str(n)) for n in range(4)]
     with caplog.at_level(logging.WARNING, logger="framelift"):
         for compiled in functions:
             call(compiled, 2)

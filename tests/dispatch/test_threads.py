@@ -300,7 +300,7 @@ def test_a_backend_may_compile_and_call(compile_inside: Any) -> None:
 
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
     for result in together(lambda n: [compiled(torch.ones(2)) for _ in range(5)], threads=3):
-        assert all(torch.equal(one, 4 * torch.ones(2)) for one in result)
+        assert all(torch.equal(one, 4 * torch.ones(2)) for one in result), result
     assert entries(compiled) == 1
 
 
@@ -335,7 +335,7 @@ def test_switches_that_a_compiler_throws_are_nothing_to_other_threads(stance: An
     """AOTAutograd traces in anomaly mode, which all threads see."""
     inside = threading.Event()
 
-    @backends.in_tracing_context
+    @backends.on_fakes
     def slow(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -191,8 +191,10 @@ def test_a_group_agrees_on_its_own_and_one_rank_with_nobody() -> None:
     with framelift.config.patch(rank_agreement="check", rank_agreement_group=alone[rank()].group_name):
         framelift.compile(branching, backend="eager")(x, rank() == 0)
     with framelift.config.patch(rank_agreement="check", rank_agreement_group=both.group_name):
+        framelift.reset()
         raised(RanksDisagree, framelift.compile(branching, backend="eager"), x, rank() == 0)
     with framelift.config.patch(rank_agreement="check", rank_agreement_group="no such"):
+        framelift.reset()
         raised(framelift.exc.UserError, framelift.compile(branching, backend="eager"), x, True)
 
 

@@ -134,10 +134,12 @@ def test_guards_are_checked_against_what_each_rank_has() -> None:
             assert compiled(x).tolist() == 3 * [20.0 + rank]
         finally:
             LIMITS[1] = 20.0
+        framelift.reset()
         sized = framelift.compile(bounded, backend="eager", fullgraph=True)
         x = torch.full((3 + rank,), 30.0)
         assert torch.equal(sized(x), bounded(x))
         with torch.set_grad_enabled(rank == 0):
+            framelift.reset()
             moded = framelift.compile(bounded, backend="eager", fullgraph=True)
             x = torch.full((3,), 30.0, requires_grad=True)
             assert moded(x).requires_grad is (rank == 0)

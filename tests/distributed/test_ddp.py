@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import framelift
 from check import Comparison
-from framelift.dispatch.backends import in_tracing_context
+from framelift.dispatch.backends import on_fakes
 from framelift.distributed import data_parallel
 from process_groups import ranks
 
@@ -230,7 +230,7 @@ def test_buckets_are_sent_between_the_backwards_of_parts(where: str) -> None:
 
 def events_of_a_step(where: str) -> list[str]:
     events = Events()
-    compiled = parallel(Net(4), where, in_tracing_context(events.backend))
+    compiled = parallel(Net(4), where, on_fakes(events.backend))
     getattr(compiled, "_orig_mod", compiled).register_comm_hook(None, events.bucket)
     for n in range(2):  # DDP makes its buckets after the first
         events.seen.clear()

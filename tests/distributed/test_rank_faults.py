@@ -139,6 +139,7 @@ def test_groups_may_differ_from_each_other() -> None:
         x = torch.ones(3 + dist.get_rank() // 2)
         assert torch.equal(compiled(x), x * 4)
         with pytest.raises(RanksDisagree, match="on rank 2, .* on rank 3"):
+            framelift.reset()
             framelift.compile(within, backend="eager")(torch.ones(max(3, dist.get_rank() + 1)))
 
 

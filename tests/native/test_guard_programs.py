@@ -447,9 +447,16 @@ def test_the_bases_of_a_class():
     ids=lambda parent: type(parent).__name__,
 )
 def test_wrong_parents_never_crash(parent):
-    operands = {"ATTR": "a", "KEY": "a", "KWDEFAULT": "a", "NATIVE_ATTR": "a", "SLOT": Slotted.field}
+    operands = {
+        "ATTR": "a",
+        "KEY": "a",
+        "KWDEFAULT": "a",
+        "NATIVE_ATTR": "a",
+        "SLOT": Slotted.field,
+        "ASKED": (len, "a"),
+    }
     kinds = [name for name in dir(g) if name.startswith("ACCESS_")]
-    assert len(kinds) == 26
+    assert len(kinds) == 27
     for name in kinds:
         reach(getattr(g, name), operands.get(name[7:], 0))(parent)
     operands = {

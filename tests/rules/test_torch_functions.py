@@ -153,14 +153,14 @@ def test_checks_of_what_is_in_a_tensor() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_older_questions_about_autocast() -> None:
+def test_the_older_questions_about_autocast_break_where_they_warn() -> None:
     def fn(x: torch.Tensor) -> Any:
         kinds = torch.get_autocast_cpu_dtype(), torch.get_autocast_gpu_dtype()
         return torch.mm(x, x), torch.is_autocast_cpu_enabled(), kinds
 
-    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    compiled = framelift.compile(fn, backend="eager")
     x = torch.eye(3)
     for kind in (None, torch.bfloat16, torch.float16, None):
         with torch.autocast("cpu", dtype=kind, enabled=kind is not None):
             compare(run(fn, (x,), {}), run(compiled, (x,), {}))
-    assert why_not(compiled) is None and entries(compiled) == 3  # off, and two dtypes
+    assert set(reasons(compiled)) == {"run-time effect"}

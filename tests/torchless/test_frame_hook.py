@@ -261,7 +261,7 @@ def test_only_code_objects_have_extras(function, args):
         function(len, *args)
 
 
-@pytest.mark.parametrize("decision", [(4, 1), (1, 5), (-1, 1), (1, -1)])
+@pytest.mark.parametrize("decision", [(5, 1), (1, 5), (-1, 1), (1, -1)])
 def test_decisions_must_exist(decision):
     with pytest.raises(ValueError, match="no such decision"):
         _frame.set_decision((lambda: 1).__code__, *decision)
@@ -981,6 +981,46 @@ def test_no_entry_holds_so_missed_is_asked():
     assert _frame.call(f, 1) == "ran"
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_frame_that_runs_as_it_is_may_be_observed(looks):
+    asked, told = [], []
+
+    def inner(n):
+        return 1 / n
+
+    def f(n):
+        return inner(n)
+
+    def missed(func, arguments):
+        asked.append(func.__name__)
+        return _frame.observed(told.append, looks) if func is f else None
+
+    _frame.set_callbacks(decide_for_tests(), missed)
+    assert _frame.call(f, 2) == 0.5
+    assert told == [None]
+    assert asked == (["f", "inner"] if looks else ["f"])
+    with pytest.raises(ZeroDivisionError) as raised:
+        _frame.call(f, 0)
+    assert told[1] is raised.value
+    assert [entry.name for entry in raised.traceback][-2:] == ["f", "inner"]
+
+
+def test_what_is_told_of_a_frame_may_raise_if_the_frame_does_not():
+    def f(n):
+        return 1 / n
+
+    def refuse(error):
+        raise KeyError("told")
+
+    _frame.set_callbacks(decide_for_tests(), lambda func, arguments: _frame.observed(refuse, False))
+    with pytest.raises(KeyError, match="told"):
+        _frame.call(f, 2)
+    with pytest.raises(ZeroDivisionError):
+        _frame.call(f, 0)
+    with pytest.raises(TypeError, match="observed"):
+        _frame.observed(refuse)
+
+
 def test_without_a_cache_dispatch_is_not_called():
     def f():
         return "ran"
@@ -1269,9 +1309,114 @@ def test_keyboard_interrupt_in_a_frame_or_a_callback():
             caller(interrupted)
     with intercepting(interrupted), pytest.raises(KeyboardInterrupt):
         _frame.native(sorted, [1], key=lambda x: x)
-    _frame.set_callbacks(interrupted, None)
-    with pytest.raises(KeyboardInterrupt):
-        _frame.call(lambda: 1)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_in_a_callback_waits_for_the_frame():
+    def decide(fn, code):
+        signal.raise_signal(signal.SIGINT)
+        finished.append(sum(range(3)))
+        return SKIP, THROUGH
+
+    finished, ran = [], []
+
+    def f():
+        ran.append(1)
+
+    _frame.set_callbacks(decide, None)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _frame.call(f)
+    assert caught.traceback[-1].frame.code.raw is f.__code__
+    assert (finished, ran) == ([3], [])
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_while_a_frame_is_replaced_is_raised_by_the_frame():
+    """However the callback ends, and whatever it catches."""
+
+    def answers(fn, arguments):
+        return lambda: "replaced", ()
+
+    def fails(fn, arguments):
+        raise ValueError
+
+    def asks(fn, arguments):
+        with pytest.raises(KeyboardInterrupt):
+            _frame.poll()
+        assert _frame.interrupted()
+        return None
+
+    for callback in (answers, fails, asks):
+
+        def missed(fn, arguments, callback=callback):
+            signal.raise_signal(signal.SIGINT)
+            return callback(fn, arguments)
+
+        def f():
+            ran.append(1)
+
+        ran = []
+        _frame.set_decision(f.__code__, LOOK, INTERPRET)
+        _frame.set_callbacks(None, missed)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            _frame.call(f)
+        assert caught.traceback[-1].frame.code.raw is f.__code__
+        assert ran == []
+        assert not _frame.interrupted()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_what_is_called_exposed_is_interrupted_at_once():
+    seen = []
+
+    def waiting():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("shielded")
+        try:
+            _frame.exposed((), exposed)
+        except KeyboardInterrupt:
+            seen.append("interrupted")
+
+    def exposed():
+        seen.append("not reached")
+
+    _frame.shielded(waiting)
+    assert seen == ["shielded", "interrupted"]
+
+
+def test_a_lock_that_another_thread_holds_can_be_waited_for_with_signals():
+    class Tick(Exception):
+        pass
+
+    def tick(number, frame):
+        raise Tick
+
+    lock, holds, leave = _frame.Lock(), threading.Event(), threading.Event()
+
+    def hold():
+        with lock, lock:
+            holds.set()
+            leave.wait()
+
+    def enter():
+        with lock:
+            raise AssertionError
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holds.wait()
+    before = signal.signal(signal.SIGALRM, tick)
+    try:
+        for caller in (_frame.untouched, _frame.shielded):
+            with pytest.raises(Tick):
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                caller(enter)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        leave.set()
+        thread.join()
+    with lock:
+        pass
 
 
 def test_signals_at_any_moment():

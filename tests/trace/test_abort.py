@@ -269,6 +269,8 @@ class Stop:
         self.at = ""
 
     def __call__(self, frame: Any) -> None:
+        if frame.code.instructions[frame.ip].opname == "PUSH_EXC_INFO":
+            return  # in front of which nothing is raised: a handler begins with it
         self.count += 1
         if self.count == self.n and self.error is not None:
             self.at = f"{frame.code.instructions[frame.ip].opname}, line {frame.line}, {frame.func.__name__}"
@@ -334,6 +336,7 @@ def quiet() -> Iterator[None]:
 def given_up_everywhere(made: Made, end: str, limit: int) -> None:
     """Ends a trace with `end` in front of each instruction, or of `limit` of them."""
     fn, arguments = made
+    traced(fn, arguments, Stop(0))  # torch and the standard library import what they need, and remember
     before = Everything(fn, arguments)
     for n in places(made, limit):
         stop = Stop(n, ENDS[end]())
@@ -346,7 +349,6 @@ def given_up_everywhere(made: Made, end: str, limit: int) -> None:
 
 
 def places(made: Made, limit: int) -> list[int]:
-    traced(*made, Stop(0))  # the standard library remembers what it was asked about classes
     whole = Stop(0)
     traced(*made, whole)
     instructions = range(1, whole.count + 1)

@@ -121,11 +121,16 @@ def assume_constant_result(fn: Any) -> Any:
     return fn
 
 
+_results: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+"""Function whose results are constants -> these: guards know them weakly."""
+
+
 def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     for_c, inputs = world.materialize.for_c, world.inputs
     keywords = {name: for_c(value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         result = _frame.untouched(fn, *map(for_c, args), **keywords)
+    _results.setdefault(fn, []).append(result)
     return Pending(inputs, inputs.root.constant(result, getattr(fn, "__name__", "constant")), result)
 
 

@@ -4,25 +4,24 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import functools
 import threading
-import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 import framelift.api.extensions
 import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
-from framelift.core import config, policy
+from framelift.api.compiled_modules import compiled_module
+from framelift.api.entrances import code_of, entrance, uncompiled
+from framelift.core import config
 from framelift.core.errors import UserError
-from framelift.dispatch.backends import backend_name, lookup_backend
-from framelift.dispatch.compile_contexts import Backend, CodeStates, Context, GuardFail
+from framelift.dispatch.backends import backend_name, comes_with_framelift, lookup_backend
+from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
+from framelift.dispatch.shared_contexts import shared_context
 from framelift.guards.guard import GuardFilter
 
 MODES = {
@@ -55,7 +54,7 @@ def compile(
     anything that can't be captured an error. `dynamic` says whether sizes and numbers may vary in what is
     compiled: all of them, none, or (None) those that turn out to. `backend` is a name (see
     `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`; `mode` and `options` are
-    for Inductor.
+    for Inductor; a backend of one's own is called with those that are given.
     `recompile_limit` is how many entries a code object may have in this compiled function, in place of
     `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
     all compiled functions together does not count for this one.
@@ -82,22 +81,19 @@ def compile(
     if isinstance(model, type):
         raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
     model = uncompiled(model)
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return model  # which TorchScript has compiled: there are no frames to look at
+    target = entrance(model)
     context = make_context(fullgraph, backend, mode, options)
     context.dynamic, context.settings = dynamic, settings
     context.recompile_limit, context.isolate_recompiles = recompile_limit, isolate_recompiles
     context.name, context.guard_fail_fn, context.guard_filter_fn = name, guard_fail_fn, guard_filter_fn
-    if isinstance(model, torch.nn.Module):
-        return compiled_module(model, context)
-    return compiled_function(model, context)
-
-
-def uncompiled(model: Any) -> Any:
-    """What was compiled before is compiled afresh: the newer options replace the older."""
-    if isinstance(model, types.MethodType):
-        return types.MethodType(uncompiled(model.__func__), model.__self__)
-    if isinstance(model, torch.nn.Module):
-        return getattr(type(model).__call__, "_framelift_target", model)
-    return getattr(model, "_framelift_target", model)
+    if not isolate_recompiles and (code := code_of(target)) is not None:
+        context = shared_context(code, context)
+    made = compiled_module if isinstance(model, torch.nn.Module) else compiled_function
+    compiled = made(model, target, context, caller(context))
+    context.users.set(compiled, None)
+    return compiled
 
 
 def make_context(
@@ -107,6 +103,9 @@ def make_context(
     name = backend_name(backend)
     if mode is not None and options is not None:
         raise UserError("give either mode or options, not both")
+    if not comes_with_framelift(found):  # these get them as torch.compile gives them
+        asked = {"mode": None if mode == "default" else mode, "options": options}
+        return Context(found, name, fullgraph, {key: value for key, value in asked.items() if value})
     if mode is not None and mode not in MODES:
         raise UserError(f"there is no mode {mode!r}; known are: {', '.join(MODES)}")
     if (mode is not None or options) and backend != "inductor":
@@ -131,35 +130,6 @@ def check_watching(name: str | None, **functions: Any) -> None:
             raise UserError(f"framelift.compile: {option} must be a function, not {fn!r:.80}")
 
 
-def in_user_code(target: Any) -> bool:
-    """Whether calling the target enters a frame that the hook looks at."""
-    if isinstance(target, torch.nn.Module):
-        target = target.forward
-    while isinstance(target, functools.partial):
-        target = target.func
-    if not isinstance(target, (types.FunctionType, types.MethodType)):
-        target = type(target).__call__
-    target = getattr(target, "__func__", target)
-    return isinstance(target, types.FunctionType) and policy.is_user_code(policy.module_name(target))
-
-
-def entrance(target: Any) -> Callable[..., Any]:
-    """A function of its own that calls the target: a frame to capture where the target has none.
-
-    torch's own modules and functions are not looked at as frames, since every model shares their code.
-    """
-    if in_user_code(target):
-        return target
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return target(*args, **kwargs)
-
-    name = getattr(target, "__name__", type(target).__name__)
-    code = call.__code__.replace(co_name=name, co_qualname=name)
-    scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too
-    return types.FunctionType(code, scope, code.co_name, None, call.__closure__)
-
-
 def caller(context: Context) -> Callable[..., Any]:
     """What calls a target in its context."""
     replays = context.backend_name == "cudagraphs" or context.options.get("triton.cudagraphs")
@@ -178,82 +148,26 @@ def caller(context: Context) -> Callable[..., Any]:
     return call_in
 
 
-def compiled_function(fn: Callable[..., Any], context: Context) -> Callable[..., Any]:
-    call_in = caller(context)
-    target = entrance(fn)
-
+def compiled_function(
+    fn: Callable[..., Any], target: Callable[..., Any], context: Context, call_in: Callable[..., Any]
+) -> Callable[..., Any]:
     def compiled(*args: Any, **kwargs: Any) -> Any:
         return call_in(context, target, *args, **kwargs)
 
     functools.update_wrapper(compiled, fn if hasattr(fn, "__name__") else target)
-    vars(compiled).update(__wrapped__=fn, _framelift_context=context, _framelift_target=fn)
+    vars(compiled).update(__wrapped__=fn, _framelift_context=context, _framelift_wrapper=compiled.__code__)
+    vars(compiled).update(seen_by_torchs_compiler(compiled, fn))
     return compiled
 
 
-def compiled_module(module: torch.nn.Module, context: Context) -> torch.nn.Module:
-    """The same module, but that calling it runs compiled code.
-
-    It is an instance of a subclass of the module's own class and shares its `__dict__`: parameters,
-    buffers, hooks, `train`/`eval` and attributes are one state, seen through both.
-    """
-    kind = type(module)
-    namespace = {
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-        "__doc__": kind.__doc__,
-        "_orig_mod": property(lambda self: module),
-        "_framelift_context": context,
-        "__call__": compiled_call(module, context),
-        "__reduce_ex__": lambda self, protocol: (restored, (module, context.settings)),
-        "__deepcopy__": lambda self, memo: compiled_module(copy.deepcopy(module, memo), of_copy(context)),
-        "__copy__": lambda self: compiled_module(copy.copy(module), of_copy(context)),
+def seen_by_torchs_compiler(compiled: Callable[..., Any], fn: Callable[..., Any]) -> dict[str, Any]:
+    """Attributes by which `torch.compile` knows a wrapper: it compiles the function itself, and Framelift has
+    no part in it, as with any other function that is compiled anew."""
+    return {
+        "_torchdynamo_inline": fn,
+        "_torchdynamo_orig_callable": fn,
+        "_torchdynamo_wrapper_id": id(compiled),
     }
-    if kind.forward is DistributedDataParallel.forward:
-        namespace |= data_parallel_calls(module, context)  # type: ignore[arg-type]
-    subclass: type[torch.nn.Module] = types.new_class(
-        kind.__name__, (kind,), exec_body=lambda body: body.update(namespace)
-    )
-    made = object.__new__(subclass)
-    made.__dict__ = module.__dict__
-    return made
-
-
-def of_copy(context: Context) -> Context:
-    """A copy of a module shares the entries, unless each compiled module was to have its own."""
-    if not context.isolate_recompiles:
-        return context
-    return dataclasses.replace(context, code_states=CodeStates(), broken_places=set())
-
-
-def compiled_call(module: torch.nn.Module, context: Context) -> Callable[..., Any]:
-    call_in = caller(context)
-    target = entrance(module)
-
-    def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return call_in(context, target, *args, **kwargs)
-
-    vars(__call__)["_framelift_target"] = module
-    return __call__
-
-
-def data_parallel_calls(ddp: DistributedDataParallel, context: Context) -> dict[str, Any]:
-    """What a compiled DDP does: its own work, which can't be captured, and that of its module, compiled."""
-    call_in, wrapped = _frame.call_in, entrance(uncompiled(ddp.module))
-
-    def __call__(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
-        return type(ddp).__call__(self, *args, **kwargs)
-
-    def _run_ddp_forward(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
-        with self._inside_ddp_forward():
-            return call_in(context, wrapped, *args, **kwargs)
-
-    vars(__call__)["_framelift_target"] = ddp
-    return {"__call__": __call__, "_run_ddp_forward": _run_ddp_forward}
-
-
-def restored(module: torch.nn.Module, settings: dict[str, Any]) -> Any:
-    """A compiled module that comes out of a pickle."""
-    return compile(module, **settings)
 
 
 _lock = threading.Lock()

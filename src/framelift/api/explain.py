@@ -187,7 +187,7 @@ def explain(fn: Callable[..., Any], **settings: Any) -> Callable[..., Explanatio
     settings.setdefault("backend", "eager")
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        compiled = compile(fn, **settings)
+        compiled = compile(fn, **{**settings, "isolate_recompiles": True})
         context: Context = compiled._framelift_context
         name = getattr(fn, "__qualname__", type(fn).__qualname__)
         watch = Watch(context)

@@ -16,9 +16,10 @@ from framelift.api.compile import compile, uncompiled
 from framelift.core.errors import FrameliftError, WrongResult
 from framelift.debugging.bisecting import coarsest_tolerance, weights
 from framelift.debugging.comparing import Difference, Rules, difference
-from framelift.debugging.inputs import as_float64, clone_inputs, save_rng_state, save_state
+from framelift.debugging.inputs import as_float64, clone_inputs, save_state
 from framelift.debugging.verifying import Verifier, WrongGraph, verifying
 from framelift.dispatch.compile_contexts import Context
+from framelift.dispatch.examples import save_rng_state
 
 
 @dataclass
@@ -114,7 +115,7 @@ def verify(
     plain = uncompiled(fn)
 
     def run(*args: Any, **kwargs: Any) -> Verification:
-        compiled = compile(plain, **with_same_numbers(settings))
+        compiled = compile(plain, **{**with_same_numbers(settings), "isolate_recompiles": True})
         context: Context = compiled._framelift_context
         verifier = Verifier(context)
         modules = modules_of(plain, (args, kwargs))

@@ -105,6 +105,10 @@ def instructions(units: bytes) -> Iterator[tuple[int, int, int]]:
         at += 1 + CACHES[opcode]
 
 
+NO_INTERRUPT = 2
+"""The operand of a RESUME that looks for no signals, as in the middle of an `await`."""
+
+
 class Assembler:
     """Puts a code object together. Operands are what the instructions hold: slots, indices, counts."""
 
@@ -140,7 +144,13 @@ class Assembler:
             made += instruction("STORE_FAST", self.own + len(self.extra) + n)
         if self.keeps_kind:
             made += instruction("RETURN_GENERATOR") + instruction("POP_TOP")
-        return made + instruction("RESUME") + wide("JUMP_FORWARD", len(self.body.units) // UNIT)
+        # The rest of a frame looks for no signals here: none of its `try` statements would see what one of
+        # their handlers raises.
+        return (
+            made
+            + instruction("RESUME", 0 if self.keeps_kind else NO_INTERRUPT)
+            + wide("JUMP_FORWARD", len(self.body.units) // UNIT)
+        )
 
     @property
     def prefix_length(self) -> int:
@@ -173,6 +183,19 @@ class Assembler:
         """Jumps to an instruction of the body."""
         self.jumps_back.append((len(self.units), n))
         self.units += wide("JUMP_BACKWARD_NO_INTERRUPT", 0)
+
+    def look_for_signals(self, handler: Any) -> None:
+        """CPython looks for them where a jump goes back. What is raised there is handled as an entry of the
+        body's table says."""
+        first, back, behind = len(self.units), Label(), Label()
+        self.jump("JUMP_FORWARD", back)
+        landing = len(self.units)
+        self.jump("JUMP_FORWARD", behind)
+        self.label(back)
+        self.units += wide("JUMP_BACKWARD", (len(self.units) + WIDE - landing) // UNIT)
+        self.label(behind)
+        if handler is not None:
+            self.handled.append((first, len(self.units), handler, handler.depth))
 
     def const(self, value: Any) -> int:
         for n, known in enumerate(self.consts):

@@ -23,7 +23,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
-from framelift.core.weakly import PerCode
+from framelift.core.weakly import ENDED, PerCode
 
 __all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
 
@@ -90,7 +90,12 @@ class Callee(weakref.ref[FunctionType]):
 
     The collector does not look into code objects, so what one held could be part of a cycle that is never
     found. Functions with such a code hold on to the function (`calling`).
+
+    `~callee` is the function. A call would do, but behind a call CPython looks for signals, and what a
+    handler raises belongs to the innermost frame.
     """
+
+    __invert__ = weakref.ref.__call__
 
 
 class Like:
@@ -186,8 +191,9 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> Cod
     asm = Assembler(point.body, extra, point.takes_free)
     restore_slots(asm, point)
     taken = push_stack(asm, point.stack, 0)
-    callee = None if inner is None else Callee(inner)
+    callee = None if inner is None else Callee(inner, ENDED)
     if callee is None:
+        asm.look_for_signals(handler_in_front_of(point.body, point.at))
         asm.go_on(point.at)
     else:
         call_inner(asm, point, callee, taken, made)
@@ -199,6 +205,20 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> Cod
     )
     _origins.set(code, origin)
     return code
+
+
+def handler_in_front_of(body: Body, at: int) -> Any:
+    """The exception table's entry for what is raised between an instruction and the one before. That one is
+    usually the one that was done by itself: the last of a `with` statement is still in there."""
+    before = at - 1
+    if before < 0 or body.name(before) in NOT_FOLLOWED:
+        return body.handler_of(at)
+    return body.handler_of(before)
+
+
+NOT_FOLLOWED = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD"}
+NOT_FOLLOWED |= {"JUMP_BACKWARD_NO_INTERRUPT"}
+"""Instructions after which never the next one is done."""
 
 
 def stack_names(stack: tuple[int, ...]) -> list[str]:
@@ -290,9 +310,8 @@ JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.o
 
 
 def push_callee(asm: Assembler, callee: Callee) -> None:
-    asm.emit("PUSH_NULL")
     asm.load_const(callee)
-    call(asm, 0)
+    asm.emit("UNARY_INVERT")
 
 
 def resume_function(code: CodeType, like: FunctionType | Like) -> FunctionType:
@@ -390,7 +409,7 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     restore_slots(asm, point)
     push_stack(asm, below, 0)
     asm.emit("PUSH_NULL")
-    push_callee(asm, Callee(inner))
+    push_callee(asm, Callee(inner, ENDED))
     asm.take(len(below))
     first = asm.restored()
     asm.emit("CALL_FUNCTION_EX", 0)

@@ -14,24 +14,38 @@ Any other error out of a line of Framelift's is a mistake there.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from framelift import _frame
+from framelift.core.policy import OWN_FILES
 
 F = TypeVar("F")
 
 
-def program() -> FrameType:
-    """Its frame stands in tracebacks for what the program has asked for."""
-    return sys._getframe()
+def program() -> Iterator[FrameType]:
+    """Its frame stands in tracebacks for what the program has asked for. That of a generator that waits leads
+    to no other: those that import this module are not kept alive."""
+    yield sys._getframe()
 
 
-MARK = TracebackType(None, program(), 0, 0)
+_waiting = program()
+MARK = TracebackType(None, next(_waiting), 0, 0)
 _frame.set_program_mark(MARK)
 
 ACTING: set[CodeType] = {program.__code__}
 """Functions whose own errors are the program's."""
+
+OF_OTHERS: dict[CodeType, str] = {}
+"""Handlers that are no part of Framelift -> their names. Their errors are for their authors."""
+
+
+def note_handler(fn: Any) -> None:
+    """A handler is registered: errors of one that is not Framelift's are for its author."""
+    code = getattr(fn, "__code__", None)
+    if code is not None and not code.co_filename.startswith(OWN_FILES):
+        OF_OTHERS[code] = f"{fn.__module__}.{fn.__qualname__}"
 
 
 def acts_for_program(fn: F) -> F:

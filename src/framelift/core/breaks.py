@@ -83,6 +83,11 @@ EFFECT = reason(
     "The call has an effect that must happen each time the function runs, not once while it is captured.",
     "Move it out of the compiled function, or accept that the function is not captured whole.",
 )
+ERROR_AFTER_EFFECT = reason(
+    "error after an effect",
+    "The operator may fail, and the program may handle that, after something was done that can't be undone.",
+    "Have what can't be undone done behind the operator, or handle the error outside the compiled function.",
+)
 SKIPPED = reason(
     "skipped frame",
     "The function asks to be run as plain Python (skip_frame); what it calls is captured on its own.",
@@ -127,6 +132,11 @@ TENSOR_KIND = reason(
     "unsupported kind of tensor",
     "Tensors of this kind are not captured.",
     "Convert the tensor before the compiled function, or keep the code that uses it outside.",
+)
+BACKEND_REFUSES = reason(
+    "refused by the backend",
+    "The backend could not compile a graph with tensors of this layout or type: the operator runs as it is.",
+    "Keep the code that uses such tensors outside, or use another backend.",
 )
 SET_ORDER = reason(
     "order of a set",
@@ -200,6 +210,11 @@ FAULT = reason(
     "bug in Framelift",
     "Framelift failed at this instruction. The program is not at fault, and it runs as plain Python.",
     "Please report it with the error message above; meanwhile the code can be kept outside.",
+)
+HANDLER_FAILED = reason(
+    "handler that fails",
+    "A handler that was registered for this call, and is no part of Framelift, raised an error.",
+    "Repair the handler; the log has its traceback. A call that it can't capture it may refuse by a break.",
 )
 ATTRIBUTE_WRITE = reason(
     "attribute that can't be set",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -63,12 +64,17 @@ INLINED = (
     *("torch.cpu", "torch._assert", "torch._check_tensor_all", "torch._check_tensor_all_with"),
     *("torch.cuda.stream", "torch.cuda.StreamContext", "torch.amp.autocast_mode"),
     *("torch.autograd.anomaly_mode", "torch.autograd.function", "torch.autograd.graph"),
-    *("torch.autograd.profiler", "torch.utils._foreach_utils", "torch.testing", "torch.backends.mha"),
+    *("torch.autograd.profiler", "torch.utils._foreach_utils", "torch.testing", "torch.backends"),
+    *("torch.autograd.grad_mode.enforce_grad_layout_policy", "torch.sparse.check_sparse_tensor_invariants"),
+    "torch.autograd.grad_mode._unsafe_preserve_version_counter",
+    *("torch.utils.deterministic", "torch.utils._config_module", "torch.get_float32_matmul_precision"),
+    *("torch.set_float32_matmul_precision", "torch.set_warn_always", "torch.get_deterministic_debug_mode"),
     *("torch.ao.quantization.stubs", "torch.fx.graph_module", "torch._functorch.functional_call"),
     *("torch.distributed.tensor._api", "torch.distributed.tensor.experimental._func_map"),
     *("torch.distributed.tensor.parallel", "torch.__future__", "torch._higher_order_ops.associative_scan"),
     *("torch._higher_order_ops.cond", "torch._higher_order_ops.map", "torch._higher_order_ops.scan"),
-    "torch._higher_order_ops.while_loop",
+    *("torch._higher_order_ops.while_loop", "torch.nn.parameter._ParameterMeta"),
+    *("torch.nn.parameter._BufferMeta", "torch.nn.parameter.Buffer", "torch.utils.weak"),
     "torch._dynamo.external_utils",  # what a captured backward pass calls
     "torch._dynamo._trace_wrapped_higher_order_op",  # what flex_attention's functions look elements up with
 )
@@ -128,17 +134,30 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
     return _frame.SKIP
 
 
-def hidden_by_torch(fn: FunctionType) -> FunctionType | None:
-    """A method that torch's own compiler, once it is loaded, has put one of its own before: an optimizer's,
-    which it keeps from itself, or one that makes a module, of which it takes note."""
+def hidden_by_torch(fn: FunctionType) -> Callable[..., Any] | None:
+    """What torch's own compiler, once it is loaded, has put a function of its own before: what
+    `torch.compile` was given; a method of an optimizer, which it keeps from itself; or one that makes a
+    module, of which it takes note."""
     patching = "torch._dynamo.mutation_guard"  # by its name: torch's compiler is not loaded to ask
     if module_name(fn) == patching and fn.__closure__ is not None:
         found = fn.__closure__[0].cell_contents
         return found if type(found) is FunctionType else None
     marks = vars(fn)
-    original = marks.get("_torchdynamo_orig_callable") if marks.get("_torchdynamo_disable") else None
+    original = marks.get("_torchdynamo_orig_callable")
+    if not marks.get("_torchdynamo_disable"):
+        return original if marks.get("_torchdynamo_wrapper_id") == id(fn) else None
     is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
     return original if is_optimizers else None
+
+
+def is_compiled(fn: FunctionType) -> bool:
+    """Whether it is what `compile` gave, and not one that got its attributes by `functools.wraps`."""
+    return vars(fn).get("_framelift_wrapper") is fn.__code__
+
+
+def calls_compiled_module(fn: FunctionType) -> bool:
+    """Whether it is the `__call__` of compiled modules."""
+    return vars(fn).get("_framelift_calls_module") is fn.__code__
 
 
 def interprets(fn: FunctionType) -> bool:

@@ -9,6 +9,12 @@ from typing import Any, Generic, TypeVar
 HEAP_TYPE = 1 << 9
 
 
+ENDED = id
+"""What a reference of a subclass of `weakref.ref` calls in the end. It has to call something: one that is
+waiting to be freed itself (CPython puts that off when objects are nested deeply) makes
+`PyObject_ClearWeakRefs` drop a callback without looking whether there is one."""
+
+
 class Weak(weakref.ref[Any]):
     """Stands for an object of the program, which may itself be a weak reference."""
 
@@ -26,7 +32,7 @@ def is_lasting(value: Any) -> bool:
 
 def weakly(value: Any) -> Any:
     """What to keep in the place of an object."""
-    return value if is_lasting(value) else Weak(value)
+    return value if is_lasting(value) else Weak(value, ENDED)
 
 
 class Gone:
@@ -61,8 +67,14 @@ class PerCode(Generic[Kept]):
         return None if found is None or found[0]() is not code else found[1]
 
     def set(self, code: object, value: Kept) -> Kept:
-        place, by_id = id(code), self.by_id
-        by_id[place] = weakref.ref(code, lambda _: by_id.pop(place, None)), value
+        place, known = id(code), weakref.ref(self)  # what it keeps must not wait for the collector
+
+        def forget(_: object) -> None:
+            table = known()
+            if table is not None:
+                table.by_id.pop(place, None)
+
+        self.by_id[place] = weakref.ref(code, forget), value
         return value
 
     def values(self) -> list[Kept]:

@@ -21,9 +21,10 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules, difference
-from framelift.debugging.inputs import as_float64, clone_inputs, save_rng_state
+from framelift.debugging.inputs import as_float64, clone_inputs
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.examples import save_rng_state
 from framelift.graph.body import copy_nodes, graph_module
 from framelift.graph.torch_flags import TorchState
 

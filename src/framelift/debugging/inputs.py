@@ -12,12 +12,13 @@ import contextlib
 import copy
 import dataclasses
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
+
+from framelift.dispatch.examples import save_rng_state
 
 
 def clone_inputs(inputs: Any) -> Any:
@@ -153,24 +154,6 @@ def preserve_rng_state() -> Iterator[None]:
         yield
     finally:
         restore()
-
-
-def save_rng_state() -> Callable[[], None]:
-    """Gives what puts the generators back where they stand now."""
-    cpu, python = torch.get_rng_state(), random.getstate()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    numpy = sys.modules.get("numpy.random")
-    drawn = None if numpy is None else numpy.get_state()
-
-    def restore() -> None:
-        torch.set_rng_state(cpu)
-        random.setstate(python)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
-        if numpy is not None:
-            numpy.set_state(drawn)
-
-    return restore
 
 
 # ---- parameters

@@ -10,31 +10,37 @@ import contextlib
 import copy
 import functools
 import importlib.metadata
+import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import grad_mode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift import _frame
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
+from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.data_checks import with_checks
+from framelift.dispatch.examples import CompilerContext, Given, fix_floats, nothing_changed, settle_all
 from framelift.dispatch.extensions import extensions
-from framelift.graph.symbols import Symbols
+from framelift.graph.complex_numbers import keep_complex_numbers
+from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.torch_flags import TorchState, flags_lock
+
+log = logging.getLogger("framelift")
 
 ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
 _registered: dict[str, Backend] = {}
+NOTHING_KNOWN = Given()
 
 
 def register_backend(backend: Backend | None = None, name: str | None = None) -> Any:
@@ -65,7 +71,7 @@ def lookup_backend(backend: str | Backend) -> Backend:
     if found is None:
         for entry in entry_points():
             if entry.name == backend:
-                found = _registered[backend] = in_tracing_context(entry.load())
+                found = _registered[backend] = entry.load()
     if found is None:
         raise InvalidBackend(f"there is no backend {backend!r}; known are: {', '.join(list_backends())}")
     return found
@@ -89,70 +95,156 @@ def backend_source(backend: Any, name: str) -> tuple[str, str]:
     return f"from {module} import {path}", path
 
 
-Given = tuple[Symbols | None, FakeTensorMode | None]
-"""The symbols of a graph that is compiled, and the mode of its inputs if they are fakes."""
-_given: ContextVar[Given] = ContextVar("what comes with the graph being compiled", default=(None, None))
-
-
 def run_backend(
-    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given = (None, None), **options: Any
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given = NOTHING_KNOWN, **options: Any
 ) -> Callable[..., Any]:
     """What a backend makes of a graph. Its failure is an error of its own kind."""
-    compiled: Any
-    token = _given.set(given)
     try:
-        with TorchState():  # a compiler that runs the graph to see what it does sets its flags
-            compiled = backend(graph, inputs, **options)
+        compiled = run_repeatedly(backend, name, graph, inputs, given, options)
     except Exception as error:
         raise BackendCompilerFailed(name, error) from error
-    finally:
-        _given.reset(token)
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
         raise BackendCompilerFailed(name, wrong) from wrong
     return compiled
 
 
-def in_tracing_context(backend: Backend) -> Backend:
-    """Runs a backend in the context that AOTAutograd and Inductor look for, with fakes of its own: those
-    of the trace may have been changed by what the program did. One compilation at a time is all that they
-    are made for."""
+def run_repeatedly(
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend, and once more, without symbols, if it fails where there are some."""
+    if backend is eager:  # which looks at nothing of all this
+        return eager(graph, inputs, **options)
+    if not given.varies:
+        return run_in_context(backend, graph, inputs, given, options)
+    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    if given.mode is None and given.symbols is not None and given.symbols.has_floats:
+        # AOTAutograd relies on the value of each float that an operator is given, if it knows one
+        try:
+            return run_restarting(backend, graph, inputs, given._replace(knows_floats=False), options)
+        except Exception:
+            if _frame.interrupted():
+                raise
+        graph = torch.fx.GraphModule(untouched, copy.deepcopy(untouched.graph))
+    try:
+        return run_restarting(backend, graph, inputs, given, options)
+    except Exception as error:
+        if _frame.interrupted():
+            raise
+        if given.mode is not None or given.symbols is None or not settle_all(given.symbols):
+            raise
+        why = f"{type(error).__name__}: {error}"
+        log.info("the backend %s can't compile a graph for sizes that vary (%s)", name, why)
+        fix_floats(untouched, given.symbols)
+        return run_in_context(backend, untouched, inputs, given._replace(is_settled=True), options)
+
+
+def run_restarting(
+    backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend, and once more if AOTAutograd has noted that it can't make tensors of some floats."""
+    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    try:
+        return run_in_context(backend, graph, inputs, given, options)
+    except Exception as error:
+        if _frame.interrupted() or type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            raise
+        return run_in_context(backend, untouched, inputs, given, options)
+
+
+def run_in_context(
+    backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend in the context that AOTAutograd and Inductor look for."""
+    graph = without_inference_mode(graph)
+    context = CompilerContext(graph, inputs, given)
+    is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
+    with nothing_changed(inputs, given.written if is_shown else ()), tracing(context):
+        try:
+            with TorchState():  # a compiler that runs the graph to see what it does sets its flags
+                compiled = exposed(backend, graph, context.examples, **options)
+        finally:
+            varying = context.varying
+            context.end()
+    if not given.varies:
+        return compiled
+    if compiles_when_called(compiled):
+        raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
+    return unmarking(compiled, varying) if context.used_aot_autograd else compiled
+
+
+LAZY = frozenset({"aot_function.<locals>.returned_function", "aot_module.<locals>.AOTModule.forward"})
+"""What AOTAutograd gives that compiles for the arguments of its first call, and never again."""
+
+
+def compiles_when_called(compiled: Any) -> bool:
+    code = getattr(getattr(compiled, "forward", compiled), "__code__", None)
+    return code is not None and code.co_qualname in LAZY
+
+
+FOR_FAKES = "framelift_takes_fakes"
+
+
+def takes_fakes(backend: Backend) -> bool:
+    """Whether a backend never touches the program's tensors."""
+    return FOR_FAKES in getattr(backend, "__dict__", ())
+
+
+def comes_with_framelift(backend: Backend) -> bool:
+    return backend is eager or takes_fakes(backend)
+
+
+def on_fakes(backend: Backend) -> Backend:
+    """A backend that is made of AOTAutograd and what works on its graphs: it gets fakes, as far as it can
+    take what is in the graph. One compilation at a time is all that these are made for."""
 
     @functools.wraps(backend)
-    def compile_in_context(graph: Graph, inputs: list[Any], **options: Any) -> Any:
-        try:
-            return compile_once(graph, inputs, **options)
-        except Exception as error:
-            if type(error).__name__ != "TensorifyScalarRestartAnalysis":
-                raise
-            # AOTAutograd found a float that it can't keep symbolic; it will rely on its value this time
-            return compile_once(graph, inputs, **options)
+    def compile_on_fakes(graph: Graph, inputs: list[Any], **options: Any) -> Any:
+        return _frame.shielded(compile_graph, graph, inputs, **options)
 
-    def compile_once(graph: Graph, inputs: list[Any], **options: Any) -> Any:
-        symbols, mode = _given.get()
-        is_part = mode is not None
-        if mode is None:
-            mode, inputs = fakes_of(graph, inputs, symbols)
-            graph = without_inference_mode(graph)
-        with flags_lock, tracing(TracingContext(mode)), lstm_in_parts(graph, inputs):
-            compiled = backend(graph, inputs, **options)
-        return compiled if is_part or symbols is None else unmarking(compiled)
+    def compile_graph(graph: Graph, inputs: list[Any], **options: Any) -> Any:
+        context = TracingContext.try_get()
+        if type(context) is not CompilerContext:  # someone has called it directly
+            return run_backend(compile_on_fakes, backend_name(backend), graph, inputs, **options)
+        if context.given.mode is None:
+            inputs = context.fakes_of(inputs)
+        with flags_lock, lstm_in_parts(graph, inputs):
+            return exposed(backend, graph, inputs, **options)
 
-    return compile_in_context
+    vars(compile_on_fakes)[FOR_FAKES] = True
+    return compile_on_fakes
 
 
-def unmarking(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """AOTAutograd marks sizes that may vary, for torch's own compiler; the program has set no such thing."""
+UNSUPPORTED = frozenset(
+    {"NotImplementedError", "UnsupportedFakeTensorException", "UnsupportedOperatorException"}
+    | {"UnsupportedMutationAliasingException", "MissingOperatorWithoutDecomp", "MissingOperatorWithDecomp"}
+)
+"""Names of errors by which torch's compilers say that they can't compile something at all."""
+
+
+def is_refusal(error: BackendCompilerFailed) -> bool:
+    """Whether one of torch's compilers knows that it can't compile a graph."""
+    cause = error.__cause__
+    while cause is not None:
+        if not UNSUPPORTED.isdisjoint(cls.__name__ for cls in type(cause).__mro__):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def unmarking(compiled: Callable[..., Any], varying: list[int]) -> Callable[..., Any]:
+    """AOTAutograd marks sizes that may vary, of what it gives and of inputs that it saves, for torch's own
+    compiler; the program has set no such thing."""
 
     def run(*args: Any) -> Any:
         outputs = compiled(*args)
-        for output in outputs:
-            if not isinstance(output, torch.Tensor):
+        for tensor in (*outputs, *[args[n] for n in varying]):
+            if type(tensor) not in PLAIN_CLASSES:
                 continue
-            marks = output.__dict__
+            marks = tensor.__dict__
             marks.pop("_dynamo_propagated_dynamic_indices", None)
             # as older versions of torch call it, and what users mark
-            if "_dynamo_weak_dynamic_indices" in marks and not any(output is given for given in args):
+            if "_dynamo_weak_dynamic_indices" in marks and not any(tensor is given for given in args):
                 del marks["_dynamo_weak_dynamic_indices"]
         return outputs
 
@@ -175,7 +267,8 @@ def lstm_in_parts(graph: Graph, inputs: list[Any]) -> Iterator[None]:
 
 def without_inference_mode(graph: Graph) -> Graph:
     """The same without gradients instead: AOTAutograd can't have views of its inputs made in inference mode,
-    and what its graphs give are ordinary tensors, of which regions make inference tensors again."""
+    and what its graphs give are ordinary tensors, of which regions make inference tensors again. Nor may a
+    backend that fails while it runs the graph leave inference mode on."""
     if not any(node.target in INSTEAD for node in graph.graph.nodes):
         return graph
     copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
@@ -202,16 +295,6 @@ INSTEAD: dict[Any, Any] = {
     grad_mode._enter_inference_mode: enter_no_grad,
     grad_mode._exit_inference_mode: torch._C._set_grad_enabled,
 }
-
-
-def fakes_of(graph: Graph, inputs: list[Any], symbols: Symbols | None) -> tuple[FakeTensorMode, list[Any]]:
-    """What stands for the inputs of a graph. AOTAutograd would take every size of a real tensor for one that
-    may vary."""
-    mode = FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env)
-    if symbols is not None:
-        return mode, symbols.fakes(mode, graph, inputs)
-    fake = functools.partial(mode.from_tensor, static_shapes=True)
-    return mode, [fake(x) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
 def parameters_of(inputs: list[Any]) -> list[int]:
@@ -270,31 +353,35 @@ def with_aot_autograd(graph: Graph, inputs: list[Any], **settings: Any) -> Calla
     from torch._functorch.aot_autograd import aot_module_simplified
     from torch._functorch.compilers import nop
 
-    settings = {"fw_compiler": nop, "keep_inference_input_mutations": True, **settings}
-    settings["bw_compiler"] = observed(settings.get("bw_compiler", nop), backward=True)
+    def run_as_it_is(made: Graph, examples: list[Any]) -> Callable[..., Any]:
+        keep_complex_numbers(made)
+        return nop(made, examples)
+
+    settings = {"fw_compiler": run_as_it_is, "keep_inference_input_mutations": True, **settings}
+    settings["bw_compiler"] = observed(settings.get("bw_compiler", run_as_it_is), backward=True)
     return aot_module_simplified(graph, inputs, **settings)
 
 
 @register_backend(name="aot_eager")
-@in_tracing_context
+@on_fakes
 def aot_eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the forward and backward graphs that AOTAutograd makes, without a code generator."""
     return with_aot_autograd(graph, inputs)
 
 
 @register_backend(name="aot_eager_decomp_partition")
-@in_tracing_context
+@on_fakes
 def aot_eager_decomp_partition(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """The same with Inductor's decompositions and partitioner: what it would be given, run as it is."""
     from torch._functorch.partitioners import min_cut_rematerialization_partition as partition
     from torch._inductor.decomposition import select_decomp_table
 
     table = select_decomp_table()
-    return with_aot_autograd(graph, inputs, decompositions=table, partition_fn=partition)
+    return with_aot_autograd(with_checks(graph), inputs, decompositions=table, partition_fn=partition)
 
 
 @register_backend(name="inductor")
-@in_tracing_context
+@on_fakes
 def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callable[..., Any]:
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
@@ -308,4 +395,4 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             return observing(*args, **kwargs)
 
-    return compile_fx(graph, inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
+    return compile_fx(with_checks(graph), inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]

@@ -66,6 +66,8 @@ class Capture:
     example_inputs: list[Any] = field(default_factory=list, metadata=REBUILT)
     leaf_inputs: list[int] = field(default_factory=list, metadata=SAVED)
     """Inputs of the graph that the region makes leaves before it runs the graph."""
+    written_inputs: tuple[int, ...] = field(default=(), metadata=SAVED)
+    """Inputs that the graph writes to."""
     ops: list[Any] = field(default_factory=list, metadata=SAVED)
     ended_by: Break | None = field(default=None, metadata=refused("it breaks ({.reason.name})"))
     """Why it goes no further, if it does not."""

@@ -11,13 +11,15 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import time
 import timeit
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift import _frame
@@ -30,13 +32,17 @@ from framelift.core.errors import (
     UserError,
 )
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
-from framelift.dispatch.backends import run_backend
+from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
+from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
+from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
+from framelift.graph.fakes import is_ordinary
+from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.torch_flags import flags_lock
 from framelift.trace import faults
 from framelift.trace.dynamism import Dynamism
@@ -68,33 +74,47 @@ class Compilation:
     def __init__(self, context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]) -> None:
         self.context, self.state = context, state
         self.fn, self.arguments = fn, arguments
+        self.escaped: faults.Escaped | None = None
+        """The error by which the program ended the trace."""
         self.watch = watch_of(context)
         self.keeps_lines = self.watch is not None and self.watch.keeps_entries
         about = state.name, state.filename, state.line, context.backend_name, len(state.entries)
         self.record = CompileRecord("forward", *about, region=context.name or "")
         self.record.compile_id, self.record.started = f"{state.number}/{next(state.attempts)}", time.time()
 
-    def run(self) -> Replacement | Literal[False] | None:
+    def run(self) -> Replacement | _frame.Stop | Literal[False] | None:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
-        it is looked at."""
+        it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
-            capture = extensions.ranks.capture(self)
-            if capture is None:
-                return self.leave_raising()
-            if isinstance(capture, Break):
-                self.record.failed = capture.one_line
-                self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
-                self.leave_uncaptured(capture)
-                return None
-            self.note_capture(capture)
-            if capture.graph is None and self.is_useless(capture):
-                return False if self.context.fullgraph else None
-            for observer in extensions.observers:
-                observer.report_graph(self.record, capture)
+            return self.capture_and_compile()
+
+    def capture_and_compile(self) -> Replacement | _frame.Stop | Literal[False] | None:
+        capture = extensions.ranks.capture(self)
+        if capture is None:
+            return self.leave_raising()
+        if isinstance(capture, Break):
+            self.record.failed = capture.one_line
+            self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
+            self.leave_uncaptured(capture)
+            return None
+        self.note_capture(capture)
+        if capture.graph is None and self.is_useless(capture):
+            return False if self.context.fullgraph else None
+        for observer in extensions.observers:
+            observer.report_graph(self.record, capture)
+        try:
             compiled = None if capture.graph is None else self.compile_graph(capture)
-            entry = self.make_entry(capture, compiled)
-            extensions.ranks.wait_for_backends(self.state)
-            return self.add_entry(entry)
+        except BackendCompilerFailed as error:
+            if self.may_avoid(capture, error):
+                return self.capture_and_compile()
+            if self.context.fullgraph or capture.graph is None or not self.is_refused(capture, error):
+                raise
+            log.warning("a graph of %s is run as captured: %s", self.state.what, error)
+            counters["graphs_run_as_captured"]["refused by the backend"] += 1
+            compiled = capture.graph.forward
+        entry = self.make_entry(capture, compiled)
+        extensions.ranks.wait_for_backends(self.state)
+        return self.add_entry(entry)
 
     # ---- the trace
 
@@ -104,20 +124,26 @@ class Compilation:
         try:
             with flags_lock:
                 options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
-                return CaptureRuns(self.fn, self.arguments, *options).capture(end)
+                only_ordinary = self.whole_state().only_ordinary
+                runs = CaptureRuns(self.fn, self.arguments, *options, only_ordinary=only_ordinary)
+                return runs.capture(end)
         except Break as found:
             found.let_go()
             return found
         except EscapedError as error:
             if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
                 raise error.__cause__ from None
-            self.record.failed = f"the program raised {type(error.__cause__).__name__}"
-            name = self.state.name
-            log.debug("%s raised while captured; it runs as plain Python", name, exc_info=error.__cause__)
+            cause: Any = error.__cause__
+            self.record.failed = f"the program raised {type(cause).__name__}"
+            log.debug("%s raised while captured; it runs as plain Python", self.state.name, exc_info=cause)
+            self.escaped = faults.Escaped.of(cause, error.of_operator)
+            del cause  # whose frames lead back to this one
             return None
         except UserError:  # of what the user has given to `compile`
             raise
         except Exception as error:
+            if _frame.interrupted():
+                raise
             return faults.as_break(error)
 
     def dynamism(self) -> Dynamism | None:
@@ -153,6 +179,25 @@ class Compilation:
             compiling.reset(token)
             self.record.backend_seconds = time.perf_counter() - began
 
+    def may_avoid(self, capture: Capture, error: BackendCompilerFailed) -> bool:
+        """Whether the backend may have refused the graph for what a trace can keep out of it."""
+        graph, state = capture.graph, self.whole_state()
+        if graph is None or state.only_ordinary or holds_only_ordinary(graph):
+            return False
+        if self.context.fullgraph:
+            error.add_note("There are tensors in the graph of a layout or type that not all backends take.")
+            return False
+        log.info("%s is captured again without operators that the backend refuses: %s", state.what, error)
+        state.only_ordinary = True
+        self.record.restart_reasons.append(breaks.BACKEND_REFUSES.name)
+        return True
+
+    def is_refused(self, capture: Capture, error: BackendCompilerFailed) -> bool:
+        """Whether the graph is one of those that torch's compilers are known not to compile. Of a backend of
+        the user's own an error is an error."""
+        wrapped = any(is_wrapper_class(type(value)) for value in capture.example_inputs)
+        return takes_fakes(self.context.backend) and (wrapped or is_refusal(error))
+
     def backend_for(self, capture: Capture) -> GraphCompiler:
         context, symbols, reason = self.context, capture.symbols, capture.run_as_captured
 
@@ -161,7 +206,8 @@ class Compilation:
                 counters["graphs_run_as_captured"][reason] += 1
                 return graph.forward
             name, options = context.backend_name, context.options
-            return run_backend(context.backend, name, graph, inputs, (symbols, fakes), **options)
+            given = Given(symbols, fakes, () if fakes else capture.written_inputs)
+            return run_backend(context.backend, name, graph, inputs, given, **options)
 
         return compile
 
@@ -184,7 +230,9 @@ class Compilation:
             self.record.failed = why = f"the guards do not hold for what was just captured: {failure}"
             self.leave_uncaptured(Break(breaks.UNSTABLE_VALUE, why))
             return None
-        self.state.cache.add(entry.native)
+        native = entry.bind()
+        self.state.cache.add(native)
+        keep_no_longer(self.context, capture.region)
         if self.watch is not None and self.keeps_lines:
             self.watch.entries.append(entry)
             entry.guard_seconds = self.time_guards(entry)
@@ -198,7 +246,7 @@ class Compilation:
             counters["stats"]["calls_captured"] += len(capture.ops)
         counters["inline_call"]["inlined"] += capture.inlined_calls
         counters["restarts"]["traces"] += capture.restarts
-        return entry.native.region, tuple(inputs)
+        return native.region, tuple(inputs)
 
     def time_guards(self, entry: CompiledEntry) -> float:
         """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""
@@ -207,14 +255,35 @@ class Compilation:
 
     # ---- frames that are left as they are
 
-    def leave_raising(self) -> Literal[False] | None:
-        """The program raised: the frame runs plainly, so that the user sees the real error."""
+    def leave_raising(self) -> _frame.Stop | Literal[False] | None:
+        """The program raised: the frame runs plainly, so that the user sees the real error. If there is none,
+        or another one, that was Framelift's mistake."""
         self.state.failures += 1
-        if self.state.failures >= FAILURE_LIMIT:
+        given_up = self.state.failures >= FAILURE_LIMIT
+        if given_up:
             skip(self.context, self.state, "the function kept raising while it was captured")
-            return None
         # with fullgraph the user asked for one graph or an error: no pieces of it below
-        return False if self.context.fullgraph else None
+        whole = self.context.fullgraph and not given_up
+        if self.escaped is None:
+            return False if whole else None
+        waiting = copy.copy(self)
+        waiting.arguments = []  # which are the plain run's to let go
+        return _frame.observed(waiting.compare_with_plain_run, not whole)
+
+    def compare_with_plain_run(self, plain: BaseException | None) -> None:
+        """`plain`: what the frame raised when it ran as it is."""
+        escaped = self.escaped
+        assert escaped is not None
+        if not escaped.differs_from(plain):
+            return
+        found = escaped.as_break(plain)
+        self.record.failed = found.one_line
+        faults.log.error(
+            "Framelift made a mistake; the code ran as plain Python. Please report this.\n%s", found
+        )
+        self.note_break(found)
+        if plain is None and self.context.fullgraph:
+            self.raise_uncaptured(found)
 
     def is_useless(self, capture: Capture) -> bool:
         """Whether a frame in which nothing was captured is better run as it is.
@@ -224,8 +293,7 @@ class Compilation:
         """
         state, context = self.state, self.context
         state.empty += 1
-        original = None if state.resumed is None else state.resumed.body.original()
-        whole = state if original is None else context.state_of(original)
+        whole = self.whole_state()
         if whole is not state:
             whole.empty += 1
         if capture.ended_by is None or (whole.empty > EMPTY_LIMIT and not captures_anything(whole)):
@@ -236,17 +304,26 @@ class Compilation:
             return True
         return False
 
+    def whole_state(self) -> CodeState:
+        """That of the function of which this may be the rest."""
+        resumed = self.state.resumed
+        original = None if resumed is None else resumed.body.original()
+        return self.state if original is None else self.context.state_of(original)
+
     def leave_uncaptured(self, found: Break) -> None:
         """The frame runs as it is from now on, or that is an error."""
         context, description = self.context, found.describe()
         if not (context.fullgraph and self.is_called_by_useless_frame()):
             self.note_break(found)
             if context.fullgraph or found.is_error:
-                where = f" {found.stack[0]}" if found.stack else ""
-                why = "fullgraph=True" if context.fullgraph else "error_on_graph_break"
-                text = f"the function can't be captured whole ({why}).{where}\n{description}"
-                raise ERRORS.get(found.reason, Unsupported)(text)
+                self.raise_uncaptured(found)
         skip(context, self.state, description)
+
+    def raise_uncaptured(self, found: Break) -> NoReturn:
+        where = f" {found.stack[0]}" if found.stack else ""
+        why = "fullgraph=True" if self.context.fullgraph else "error_on_graph_break"
+        text = f"the function can't be captured whole ({why}).{where}\n{found.describe()}"
+        raise ERRORS.get(found.reason, Unsupported)(text)
 
     def is_called_by_useless_frame(self) -> bool:
         """Whether a function runs it that was looked at whole and has nothing to capture: nothing is lost."""
@@ -307,6 +384,12 @@ class Compilation:
             counters["graph_break"][found.reason.name] += 1
         for observer in extensions.observers:
             observer.report_break(self.record, found, is_known)
+
+
+def holds_only_ordinary(graph: Graph) -> bool:
+    """Whether all tensors in a graph are of layouts and types that every backend takes."""
+    values = (node.meta.get("example_value") for node in graph.graph.nodes)
+    return all(is_ordinary(value) for value in values if isinstance(value, torch.Tensor))
 
 
 def captures_anything(whole: CodeState) -> bool:

@@ -50,16 +50,24 @@ class CompiledEntry:
     guard_seconds: float | None = None
     """What checking the guards takes when all of them hold, if `explain` asked."""
     number: int = field(default_factory=itertools.count().__next__)
-    native: _guards.Entry = field(init=False)
-    """What the frame hook looks at: the guards, and the region bound to the graph."""
+    known_native: weakref.ref[_guards.Entry] | None = None
+    """What the frame hook looks at, which keeps this one: nothing waits for the collector."""
 
-    def __post_init__(self) -> None:
+    def bind(self) -> _guards.Entry:
+        """What the frame hook looks at: the guards, and the region bound to the graph."""
         region = self.capture.region.bind(self.graph_callable)
-        self.native = _guards.Entry(self.capture.program.native, region, self)
+        native = _guards.Entry(self.capture.program.native, region, self)
+        self.known_native = weakref.ref(native)
+        return native
+
+    @property
+    def native(self) -> _guards.Entry | None:
+        """None: it has left its cache, or is not in one yet."""
+        return None if self.known_native is None else self.known_native()
 
     @property
     def hits(self) -> int:
-        return self.native.hits
+        return 0 if self.native is None else self.native.hits
 
 
 @dataclass
@@ -129,6 +137,8 @@ class CodeState:
         """How often the program raised while it was captured."""
         self.empty = 0
         """How often there was nothing to capture."""
+        self.only_ordinary = False
+        """Whether the backend has refused a graph with tensors of some layout or type."""
         self.dynamism = Dynamism()
         self.sizes_on_other_ranks: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""
@@ -140,7 +150,7 @@ class CodeState:
         self.recompiles: list[Recompilation] = []
         """Why each entry but the first was made."""
         self.resumes: PerCode[CodeState] = PerCode()
-        self.lock = threading.RLock()
+        self.lock = _frame.Lock()
         """Held while it is captured and compiled: threads that need the same wait for it."""
 
     @property
@@ -237,6 +247,8 @@ class Context:
     code_states: CodeStates = field(default_factory=CodeStates)
     broken_places: set[Any] = field(default_factory=set)
     """Where there were breaks: each is reported once."""
+    users: PerCode[None] = field(default_factory=PerCode)
+    """The compiled functions and modules that run in it."""
 
     def __post_init__(self) -> None:
         with _contexts_lock:

@@ -34,7 +34,7 @@ def begin_step() -> None:
 
 
 @backends.register_backend(name="cudagraphs")
-@backends.in_tracing_context
+@backends.on_fakes
 def cudagraphs(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Replays the forward and backward graphs that AOTAutograd makes as CUDA graphs."""
     forward, backward = replaying(inputs), replaying([], is_backward=True)

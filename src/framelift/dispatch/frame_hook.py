@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, Literal
 
 import torch
+from torch.fx import _symbolic_trace
 
 from framelift import _frame, _guards
 from framelift.core import policy, stance
@@ -22,6 +23,7 @@ from framelift.dispatch import recompiles
 from framelift.dispatch.compilation import Compilation, Replacement, skip
 from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.shared_contexts import forget_shared
 from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 
 log = logging.getLogger("framelift")
@@ -32,11 +34,14 @@ def reset() -> None:
     with flags_lock:
         for context in contexts():
             context.forget()
+        forget_shared()
         counters.clear()
         compile_records.clear()
 
 
-def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Literal[False] | None:
+def on_cache_miss(
+    fn: FunctionType, arguments: list[Any]
+) -> Replacement | _frame.Stop | Literal[False] | None:
     """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below it is
     looked at."""
     context: Context | None = _frame.context()
@@ -46,6 +51,8 @@ def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Liter
         return refuse_to_compile(context, fn, arguments)
     if torch._C._len_torch_dispatch_stack():
         return None  # such modes would not: what they make of an operator's result is not known
+    if is_watched_by_torch():
+        return False
     state = context.state_of(fn.__code__)
     if recompiles.has_stopped(context, state):
         return None
@@ -56,14 +63,24 @@ def on_cache_miss(fn: FunctionType, arguments: list[Any]) -> Replacement | Liter
         return compile_frame(context, state, fn, arguments)
 
 
+def is_watched_by_torch() -> bool:
+    """Whether another of torch's tools runs the program to see what it does (`torch.jit.trace`, `torch.fx`),
+    or to do something else with it (`torch.func.vmap`): what it sees must be the program."""
+    c = torch._C
+    if c._get_tracing_state() is not None or c._functorch.maybe_current_level() is not None:
+        return True
+    return bool(_symbolic_trace._is_fx_tracing_flag)
+
+
 def find_entry(state: CodeState, fn: FunctionType, arguments: list[Any]) -> Replacement | None:
     """What another thread has compiled since this one looked, if it fits; or what fits now that no other
     thread's compiler has changed torch's flags."""
     with flags_lock:
         for entry in state.entries:
             inputs = entry.capture.program.native.collect(fn, arguments)
-            if inputs is not None:
-                return entry.native.region, tuple(inputs)
+            native = entry.native
+            if inputs is not None and native is not None:
+                return native.region, tuple(inputs)
     return None
 
 
@@ -83,7 +100,7 @@ def refuse_to_compile(context: Context, fn: FunctionType, arguments: list[Any]) 
 
 def compile_frame(
     context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]
-) -> Replacement | Literal[False] | None:
+) -> Replacement | _frame.Stop | Literal[False] | None:
     """Compiles the frame, unless it is to run as plain Python or has as many entries as it may have."""
     code = fn.__code__
     if _frame.get_cache(code, context) is False:
@@ -114,3 +131,4 @@ def compile_frame(
 
 _frame.set_callbacks(policy.decide, on_cache_miss)
 _frame.set_dispatch(_guards.dispatch)
+_frame.set_torch_state(_guards.torch_state)

@@ -65,8 +65,9 @@ def refused_compilation(state: CodeState, found: Recompilation | None) -> Recomp
 
 
 def limit(context: Context, state: CodeState) -> int:
-    """How many entries a code object may have in a context."""
+    """How many entries a code object may have in a context: so many for each function that runs in it."""
     own = config.recompile_limit if context.recompile_limit is None else context.recompile_limit
+    own *= max(1, len(context.users))
     return own if state.resumed is None else RESUME_FACTOR * own
 
 

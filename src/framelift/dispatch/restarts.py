@@ -65,6 +65,8 @@ class CaptureRuns:
     dynamism: Dynamism | None = None
     guard_filter: GuardFilter | None = None
     keeps_lines: bool = False
+    only_ordinary: bool = False
+    """Whether operators on tensors of layouts and types that not all backends take break."""
     ran: float = field(default=0.0, init=False)
     """When the latest run was done."""
 
@@ -111,7 +113,12 @@ class CaptureRuns:
         return self.avoid(problem, kind, catches)
 
     def trace(self, switches: TorchState, end: Ending | None, catches: bool) -> Trace:
-        return Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
+        trace = Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
+        builder = trace.recorder.builder
+        builder.only_ordinary = self.only_ordinary
+        if self.whole:  # an error that is raised where the graph was called is better than no graph
+            builder.failing.is_refused = lambda: False
+        return trace
 
     def avoid(self, problem: Break, kind: Any, catches: bool) -> Restart:
         """How the next run gets around what the capture could not be finished for."""

@@ -36,10 +36,12 @@ from framelift.core.breaks import (
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
+from framelift.features.numpy.arrays import Arrays
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
-from framelift.graph.recorder import Recorder
+from framelift.graph.failing_calls import FailingCalls
+from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
@@ -59,6 +61,11 @@ from framelift.trace.world import TraceWorld
 
 class EscapedError(Exception):
     """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
+
+    def __init__(self, error: BaseException, of_operator: bool = False) -> None:
+        super().__init__(error)
+        self.of_operator = of_operator
+        """Whether it is an error of an operator, which on fakes may be of another class."""
 
 
 class Ending(NamedTuple):
@@ -101,10 +108,12 @@ class Trace:
         world.frame.function, world.frame.globals = fn, fn.__globals__
         world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.errors.catches_operator_errors = catches
+        self.recorder.builder.failing.is_refused = world.errors.refuses_failing_call
         names = variables(fn.__code__)
         inputs, given = world.inputs, enumerate(arguments)
         pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
         if origin_of(fn.__code__) is not None:
+            world.frame.goes_on = True
             world.frame.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.frame.fresh = {value.source for value in pending[packed:]}
@@ -119,10 +128,20 @@ class Trace:
         world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            with quiet_fakes(), warnings_as_breaks(), world.writes.decimal_flags, recorder.fakes, recorder:
+            noticing = warnings_as_breaks(), world.feature(Arrays).noticing_errors()
+            with (
+                noticing[0],
+                noticing[1],
+                quiet_fakes(),
+                world.writes.decimal_flags,
+                recorder.fakes,
+                recorder,
+            ):
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None
         except Break as found:
+            if _frame.interrupted():
+                raise
             self.disturbed = world.errors.broken is not found or has_disturbed(found.__traceback__)
             found.let_go()
             world.errors.broken = world.errors.broken or found
@@ -130,7 +149,7 @@ class Trace:
             if world.errors.is_users_interrupt(error):
                 raise
             if world.errors.broken is None:
-                raise EscapedError(error) from error
+                raise EscapedError(error, id(error) in world.errors.operator_errors) from error
             self.disturbed = True
         finally:
             _frame.set_interceptor(before)
@@ -176,6 +195,7 @@ class Trace:
         classes = bool(self.world.created.classes)
         vars(self.machine).clear()
         self.world.release()
+        self.recorder.release()
         vars(self).clear()
         if classes:  # only the collector takes these, and until then their bases from outside know of them
             gc.collect(1)
@@ -203,6 +223,7 @@ class Trace:
             state=self.state,
             example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
             leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
+            written_inputs=recorder.mutations.written_inputs(),
             ops=[node.target for node in graph.nodes if node.op.startswith("call")],
             ended_by=self.ended_by,
             ended_at=self.machine.stopped_at,
@@ -238,6 +259,10 @@ class Trace:
 
 
 SIGNS = {ModeStandIn.__torch_function__.__code__, Recorder.__torch_function__.__code__}
+SIGNS |= {
+    FailingCalls.check.__code__,
+    refuse_resizing.__code__,
+}  # what the operator has done on fakes is done
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
@@ -269,23 +294,53 @@ def quiet_fakes() -> Iterator[None]:
         log.disabled = before
 
 
+ALWAYS: Any = ("always", None, Warning, None, 0)
+"""A filter that lets each warning through, and makes no note of it."""
+
+# C makes one before it has it shown, which is where the trace ends
+_frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _frame.LEAF)
+
+
 @contextlib.contextmanager
 def warnings_as_breaks() -> Iterator[None]:
-    """What C warns of is to be told each time, and of the place where the program stands. What torch warns of
-    as it is captured is told then."""
+    """What C warns of is to be told each time, and of the place where the program stands: whatever the
+    filters are now, they may be others then. What torch warns of as it is captured is told then."""
     show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
+    filters: list[Any] = vars(warnings)["filters"]
 
     def noticed(message: warnings.WarningMessage) -> None:
-        if threading.get_ident() != thread or is_torchs(sys._getframe(1)):
-            show(message)
-        else:
+        is_ours = threading.get_ident() == thread and not _frame.handling()
+        if is_ours and not is_torchs(sys._getframe(1)):
             raise Break(EFFECT, f"a {message.category.__name__}")
+        if filtering():
+            filters.remove(ALWAYS)
+            try:
+                give_warning(message, sys._getframe(1))
+            finally:
+                filters.insert(0, ALWAYS)
+        else:
+            show(message)
 
+    def filtering() -> bool:
+        return any(found is ALWAYS for found in filters)
+
+    # in place: whoever restores the filters meanwhile, in another thread, restores this list
+    filters.insert(0, ALWAYS)
     vars(warnings)["_showwarnmsg"] = noticed
     try:
         yield
     finally:
         vars(warnings)["_showwarnmsg"] = show
+        filters[:] = [found for found in filters if found is not ALWAYS]
+
+
+def give_warning(message: warnings.WarningMessage, frame: FrameType | None) -> None:
+    """Gives a warning once more, for the filters of the program to let it through or not."""
+    while frame is not None and frame.f_code.co_filename != message.filename:
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {}) if frame is not None else None
+    about = message.category, message.filename, message.lineno
+    warnings.warn_explicit(message.message, *about, registry=registry, source=message.source)
 
 
 def is_torchs(frame: FrameType | None) -> bool:

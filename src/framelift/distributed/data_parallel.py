@@ -25,9 +25,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.core.config import config
-from framelift.dispatch.backends import fakes_of
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Graph
+from framelift.dispatch.examples import Given, make_fakes, mode_for
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.features.hooks.module_hooks import HookOfBodies
 from framelift.graph.body import copy_nodes, graph_module
@@ -68,21 +68,23 @@ def cut_along_buckets(
     if capture.run_as_captured is not None:
         return compile
 
+    known = Given(capture.symbols, written=capture.written_inputs)
+
     def compile_cut(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
         made, ddp = None, DDP._get_active_ddp_module()
         if ddp is not None and config.optimize_ddp and torch.is_grad_enabled():
-            made = compile_in_parts(ddp, graph, inputs, capture.symbols, compile)
+            made = compile_in_parts(ddp, graph, inputs, known, compile)
         return made or compile(graph, inputs, fakes)
 
     return compile_cut
 
 
 def compile_in_parts(
-    ddp: DDP, graph: Graph, inputs: list[Any], symbols: Symbols | None, compile_part: GraphCompiler
+    ddp: DDP, graph: Graph, inputs: list[Any], known: Given, compile_part: GraphCompiler
 ) -> Callable[..., Any] | None:
     """What runs the parts of the graph, one after the other. None: it is better compiled whole."""
     try:
-        mode, parts, outputs = cut(ddp, graph, inputs, symbols)
+        mode, parts, outputs = cut(ddp, graph, inputs, known)
     except CanNotCutError as error:
         log.info("a graph in a DistributedDataParallel is compiled whole: %s", error)
         return None
@@ -106,10 +108,10 @@ def compile_in_parts(
 
 
 def cut(
-    ddp: DDP, graph: Graph, inputs: list[Any], symbols: Symbols | None
+    ddp: DDP, graph: Graph, inputs: list[Any], known: Given
 ) -> tuple[FakeTensorMode, list[GraphPart], list[int]]:
     """The parts, the mode of their examples, and where the graph's outputs are."""
-    check(graph, inputs, symbols)
+    check(graph, inputs, known.symbols)
     nodes = list(graph.graph.nodes)
     sizes = trained(ddp, nodes, inputs)
     if len(sizes) < 2:
@@ -117,7 +119,8 @@ def cut(
     observed = Observed(graph)
     with TorchState():
         try:
-            mode, fakes = fakes_of(graph, inputs, symbols)
+            mode = mode_for(known.symbols)
+            fakes = make_fakes(mode, graph, inputs, known)
             with mode:
                 observed.run(*fakes)
         except Exception as error:

@@ -34,10 +34,11 @@ from framelift.rules import (
     standard_library,
     tensors,
     torch_functions,
+    torch_state,
 )
 
 FEATURES = (
-    *(natives, builtins, classes, standard_library, torch_functions),
+    *(natives, builtins, classes, standard_library, torch_functions, torch_state),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
     *(torch_contexts, optimizers, subclasses, triton_kernels),

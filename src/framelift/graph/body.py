@@ -181,6 +181,8 @@ def copy_nodes(
 def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
     """Its source, which torch registers for tracebacks, goes when it goes."""
     made = torch.fx.GraphModule(modules, graph, class_name="Captured")
+    cls: Any = type(made)
+    cls._wrapped_call = staticmethod(torch.nn.Module.__call__)  # torch's own prints a graph that fails
     code = type(made).forward.__code__
     weakref.finalize(code, forget_source, code.co_filename).atexit = False
     return made
@@ -219,6 +221,7 @@ class HigherOrder:
         """Gives a body its outputs. `grad`: whether it is run with gradients on; `prune` leaves out operands
         that it does not use."""
         drop_redundant_setters(body.graph, grad)
+        self.builder.failing.refuse_unused(body, outputs)
         body.close(outputs, self.builder.impure, prune)
 
     def call(
@@ -240,7 +243,15 @@ class HigherOrder:
             recorder.random_numbers.note(func)
         modules = {id(body): builder.body.add_module(name, body) for name, body in bodies.items()}
         given = tuple([self.argument(func, value, modules) for value in args])
+        failing = builder.failing
+        fails = fakes.may_fail or any(failing.has(body.graph) for body in bodies.values())
+        if fails:
+            failing.check(func)
         node = builder.add_call(func, given, out, settings, pure=not changed and not fakes.drew_random)
+        if fails:
+            failing.add(node)
+        if changed:
+            failing.writes[node] = list(fakes.written)
         if builder.symbols is not None:
             builder.numbers.bind(out, node)
         return out

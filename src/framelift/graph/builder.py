@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, NamedTuple
 
@@ -23,12 +23,16 @@ from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
 from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
-from framelift.graph.fakes import PLAIN_CLASSES, Fakes
-from framelift.graph.functions import NUMPY, SPELLINGS, describe
+from framelift.graph.complex_numbers import is_its_text
+from framelift.graph.failing_calls import FailingCalls
+from framelift.graph.fakes import PLAIN_CLASSES, Fakes, is_ordinary
+from framelift.graph.functions import NUMPY, SPELLINGS, describe, tensors_of
 from framelift.graph.op_memory import storage
-from framelift.graph.subclasses import as_plain
+from framelift.graph.subclasses import as_plain, is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Symbols
 from framelift.graph.terms import NumberNodes
+
+Tensor = torch.Tensor
 
 GUARDED_FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
@@ -109,8 +113,19 @@ def as_input(value: Any) -> Any:
 
 
 def is_converted(value: Any) -> bool:
-    """Whether a graph is given something else than what came in."""
-    return type(value) is float or (isinstance(value, torch.Tensor) and type(value) not in PLAIN_CLASSES)
+    """Whether a graph is given something else than what came in. A tensor that wraps others is given as it
+    is: whatever is done to it, its class gets to see."""
+    cls = type(value)
+    if cls is float:
+        return True
+    return isinstance(value, Tensor) and cls not in PLAIN_CLASSES and not is_wrapper_class(cls)
+
+
+def refuse_others(func: Any, tensors: list[torch.Tensor]) -> None:
+    for tensor in tensors:
+        if not is_ordinary(tensor):
+            kind = tensor.dtype if tensor.layout is torch.strided else tensor.layout
+            raise Break(breaks.BACKEND_REFUSES, f"{describe(func)} with a tensor of {kind}")
 
 
 def is_dense(value: Any) -> bool:
@@ -124,8 +139,6 @@ def is_dense(value: Any) -> bool:
         expected *= size if type(size) is not int else max(size, 1)
     return True
 
-
-Tensor = torch.Tensor
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 """What torch takes Python's types for; a graph can't write them down."""
@@ -162,8 +175,7 @@ class GraphBuilder:
         """Every fake that was ever known, so that ids stay theirs."""
         self.impure: set[torch.fx.Node] = set()
         """Nodes that are kept even if nobody uses what they give."""
-        self.runs_once = False
-        """Whether the graph does something that must not be done twice, beside drawing and writing."""
+        self.failing = FailingCalls(self)
         self.calls = 0
         self.moved: dict[torch.fx.Node, torch.fx.Node] = {}
         """Node of a body that was dissolved -> the node that does the same in the graph around."""
@@ -171,12 +183,10 @@ class GraphBuilder:
         """What a nested compile region does -> the name that all calls of it go by."""
         self.check_use: Callable[[Any, FakeTensor], None] | None = None
         """Called with each function and tensor that it uses, once some tensors may not be used by all."""
+        self.only_ordinary = False
+        """Whether the backend has refused tensors of some layout or type: operators on such tensors break."""
 
     # ---- bodies
-
-    def run_once(self) -> None:
-        """The graph does something that must not be done twice."""
-        self.runs_once = True
 
     @contextlib.contextmanager
     def nested(self, body: GraphBody) -> Iterator[None]:
@@ -243,6 +253,7 @@ class GraphBuilder:
                 there[node] = into.graph.node_copy(node, there.__getitem__)
                 if node in self.impure:
                     self.impure.add(there[node])
+                self.failing.copy(node, there[node])
         self.moved.update(there)
         into.nodes.update({key: there[node] for key, node in body.nodes.items() if key not in into.nodes})
         into.terms.update({term: there[node] for term, node in body.terms.items() if term not in into.terms})
@@ -270,14 +281,32 @@ class GraphBuilder:
 
     # ---- nodes
 
-    def record(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, pure: bool) -> None:
-        """A call, by its values; one that is not `pure` is kept though nobody may use its result."""
+    def record(
+        self,
+        func: Any,
+        args: Any,
+        kwargs: dict[str, Any],
+        out: Any,
+        pure: bool,
+        fails: bool = False,
+        written: Iterable[Any] = (),
+    ) -> None:
+        """A call, by its values; one that is not `pure`, or may fail, is kept though nobody may use its
+        result. `written`: the tensors that it has written to."""
         if pure and type(out) is FakeTensor and id(out) in self.body.nodes:
             return  # the function gave back its argument
+        if self.only_ordinary:
+            refuse_others(func, tensors_of((args, kwargs, out)))
+        if fails:
+            self.failing.check(func)
         symbols = self.symbols
         if symbols is not None:
             self.assertions.catch_up(symbols)
         node = self.note_call(self.node(func, args, kwargs), out, pure)
+        if fails:
+            self.failing.add(node)
+        if written:
+            self.failing.writes[node] = list(written)
         if symbols is not None:
             self.numbers.bind(out, node)
             self.assertions.catch_up(symbols)
@@ -363,6 +392,8 @@ class GraphBuilder:
                 self.check_use(func, value)
             return node
         if cls in op_memory.ATOMS or cls is bytes:
+            if cls is complex and not is_its_text(value):
+                return self.body.add_node("call_function", complex, (value.real, value.imag))
             return value
         if self.inputs.objects and id(value) in self.inputs.objects:
             return self.inputs.objects[id(value)]
@@ -414,13 +445,16 @@ class GraphBuilder:
 
     # ---- the end
 
-    def finish(self, outputs: tuple[torch.fx.Node, ...]) -> None:
-        """Closes the graph: gives it its outputs and drops what nobody uses."""
+    def finish(self, outputs: tuple[torch.fx.Node, ...]) -> int:
+        """Closes the graph: gives it its outputs and drops what nobody uses. Gives how many more outputs it
+        has, which keep calls in the graph that may fail."""
         if self.symbols is not None:
             self.assertions.catch_up(self.symbols)
             self.numbers.put_constants()
-        self.body.close(outputs, self.impure, prune=False)
+        more = self.failing.witnesses(outputs)
+        self.body.close((*outputs, *more), self.impure, prune=False)
         self.inputs.drop_unused()
+        return len(more)
 
     @property
     def empty(self) -> bool:

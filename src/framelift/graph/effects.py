@@ -14,7 +14,7 @@ from torch.autograd.graph import increment_version
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.builder import GraphBuilder
+from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.fakes import PLAIN_CLASSES, nbytes
 from framelift.graph.functions import describe, is_custom
 from framelift.graph.op_memory import DETACHES, Keys, storage
@@ -40,6 +40,8 @@ class Mutations:
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as the builder's have been gone through."""
         self.indexed = 0
+        self.first_written: dict[int, int] = {}
+        """Storage -> the number of the first call that writes to it."""
 
     def note(self, written: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
         """Whether any of the `tensors` was written to. That concerns all that lies in the same memory."""
@@ -51,6 +53,7 @@ class Mutations:
         self.indexed = len(builder.kept)
         place = builder.place() if changed and builder.in_body else None
         for where in changed:
+            self.first_written.setdefault(where, builder.calls + 1)
             for fake in self.in_storage.get(where, ()):
                 self.keys.forget(fake)
                 self.changed[id(fake)] = fake
@@ -65,6 +68,21 @@ class Mutations:
     def of_inputs(self) -> bool:
         """Whether any input was written to."""
         return any(id(entry.stand_in) in self.changed for entry in self.builder.inputs.entries)
+
+    def inputs_written(self, until: int) -> tuple[list[GraphInput], list[GraphInput]]:
+        """The inputs that calls up to a certain one have written to, and those that only later ones have."""
+        early: list[GraphInput] = []
+        late: list[GraphInput] = []
+        for entry in self.builder.inputs.entries:
+            if id(entry.stand_in) in self.changed:
+                number = self.first_written.get(storage(entry.stand_in), 0)
+                (early if number <= until else late).append(entry)
+        return early, late
+
+    def written_inputs(self) -> tuple[int, ...]:
+        """The numbers of those that were."""
+        entries = enumerate(self.builder.inputs.entries)
+        return tuple([n for n, entry in entries if id(entry.stand_in) in self.changed])
 
     def refuse_overlap(self) -> None:
         """Whether a NumPy array from outside shares memory with another input is not guarded: that does not
@@ -95,7 +113,7 @@ class RandomNumbers:
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.builder.body.draws = True
         if is_custom(func):
-            self.builder.runs_once = True
+            self.builder.failing.note_effect()
 
     def set_generator(self) -> bool:
         """The program sets the generator. Gives whether operators have drawn before: then none may after."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import logging
 from collections.abc import Iterator
 from types import FunctionType, SimpleNamespace
@@ -17,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.graph.safe_operators import divides_by_zero, is_division, may_fail
 
 make_subclass = torch.Tensor._make_subclass
 aten = torch.ops.aten
@@ -33,6 +36,10 @@ class Operator(NamedTuple):
     written: tuple[tuple[int, str], ...]
     """Place and name of the arguments that it writes to."""
     statistics: bool
+    fails: bool
+    """Whether it may fail for what is in its arguments."""
+    divides: bool
+    """Whether it does so only where an integer is divided by zero."""
 
 
 _operators: dict[Any, Operator] = {}
@@ -45,7 +52,9 @@ def operator_of(func: Any) -> Operator:
         arguments = enumerate(func._schema.arguments)
         written = tuple([(n, argument.name) for n, argument in arguments if is_written(argument)])
         random = torch.Tag.nondeterministic_seeded in func.tags
-        found = _operators[func] = Operator(random, written, func in STATISTICS)
+        found = _operators[func] = Operator(
+            random, written, func in STATISTICS, may_fail(func), is_division(func)
+        )
     return found
 
 
@@ -61,34 +70,50 @@ def without_stack(method: Any) -> Any:
 begin = without_stack(FakeTensorMode.__init__)
 
 
+@functools.cache
+def load_torch() -> None:
+    """Makes a mode, for which torch imports more of itself the first time. Some of the frames that does it in
+    lead to themselves, and so to those of the program, until the collector has seen them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        FakeTensorMode()
+        gc.collect(0)
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Fakes(FakeTensorMode):
-    """The fake mode of one trace. It notes whether random numbers were drawn, and which tensors were written
-    to, since asked last."""
+    """The fake mode of one trace. It notes whether random numbers were drawn, which tensors were written to,
+    and whether an operator was run that may fail on other data, since asked last."""
 
     supports_higher_order_operators = True
     running = 0
     """How many operators are being run; what goes wrong in there is the program's to report."""
 
     def __init__(self) -> None:
+        load_torch()
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
+        self.may_fail = False
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
 
     def watch(self) -> None:
-        """Notes anew what is drawn and written."""
-        self.drew_random = False
+        """Notes anew what is drawn and written, and what may fail."""
+        self.drew_random = self.may_fail = False
         self.written.clear()
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
         """What is drawn and written within is not noted."""
-        written, random = self.written, self.drew_random
+        noted = self.written, self.drew_random, self.may_fail
         self.written = []
         try:
             yield
         finally:
-            self.written, self.drew_random = written, random
+            self.written, self.drew_random, self.may_fail = noted
 
     def use_symbols(self, env: ShapeEnv) -> None:
         """From here on a size may be a symbol."""
@@ -105,6 +130,8 @@ class Fakes(FakeTensorMode):
         operator = operator_of(func)
         if operator.random:
             self.drew_random = True
+        if operator.fails and not Fakes.running:  # what an operator is made of for fakes does not count
+            self.may_fail |= not operator.divides or divides_by_zero(func, args, kwargs)
         for n, name in operator.written:
             value = args[n] if n < len(args) else (kwargs or {}).get(name)
             self.written += value if isinstance(value, (list, tuple)) else [] if value is None else [value]
@@ -183,6 +210,17 @@ def is_plain(tensor: torch.Tensor) -> bool:
     if tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
         return False
     return not torch._is_functional_tensor(tensor)
+
+
+ORDINARY_TYPES = frozenset(
+    {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool}
+    | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8}
+)
+
+
+def is_ordinary(tensor: torch.Tensor) -> bool:
+    """Whether every backend takes tensors of this layout and type: not all take sparse or complex ones."""
+    return tensor.layout is torch.strided and tensor.dtype in ORDINARY_TYPES
 
 
 # ---- operators of the user's own

@@ -201,7 +201,6 @@ class Histories:
 
     def add_grad_call(self, outputs: Any, inputs: Any, settings: Any, results: Any, replayed: Any) -> None:
         builder = self.builder
-        builder.runs_once = True  # what it goes through may be freed
         given = {name: value for name, value in settings.items() if value}
         node = builder.node(torch.autograd.grad, (outputs, inputs), given)
         self.replayed[node] = replayed
@@ -250,6 +249,9 @@ class Histories:
                 self.prepare_output(fake, tensors)
 
     def prepare_output(self, fake: FakeTensor, outputs: list[FakeTensor]) -> None:
+        if fake.is_inference():  # it has no history, but may be said to want gradients
+            self.ended[id(fake)] = Tensor.requires_grad_
+            return
         nodes = reached([self.with_history(fake)])
         inside = self.leaves_reached(nodes)
         if not self.freed.isdisjoint(nodes):
@@ -277,8 +279,10 @@ LEAF_INSIDE = "a tensor that is differentiated up to one made inside, which live
 
 
 def history_of(tensor: Any) -> Any:
-    """Autograd's node that a tensor comes from; of a leaf, that which its gradients end in."""
-    return get_gradient_edge(tensor).node
+    """Autograd's node that a tensor comes from; of a leaf, that which its gradients end in. None for a tensor
+    of inference mode."""
+    with torch.enable_grad():
+        return None if tensor.is_inference() else get_gradient_edge(tensor).node
 
 
 def reached(roots: Iterable[Any]) -> set[Any]:

@@ -68,11 +68,13 @@ Result = Fresh | ViewOfFresh | ViewOf | Same
 
 
 class Remembered(NamedTuple):
-    """What a call gives: one tensor, or a sequence of them; and whether it draws random numbers."""
+    """What a call gives: one tensor, or a sequence of them; whether it draws random numbers, and whether it
+    may fail on other data."""
 
     results: tuple[Result, ...]
     container: type | None
     random: bool
+    fails: bool
 
 
 class Unkeyable(Exception):
@@ -232,7 +234,9 @@ DETACHES = frozenset({torch.Tensor.detach, torch.detach})
 """Results that share memory and version with the argument, and are no views to autograd."""
 
 
-def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random: bool) -> None:
+def remember(
+    key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random: bool, fails: bool = False
+) -> None:
     """Keeps what a call gave, if it can be given again exactly."""
     container = None
     outputs = (out,)
@@ -260,7 +264,7 @@ def remember(key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random
         if type(result) is not ViewOf:
             fresh.add(where)
         results.append(result)
-    found = Remembered(tuple(results), container, random)
+    found = Remembered(tuple(results), container, random, fails)
     if is_symbolic_key(key):
         keys.symbolic[key] = found
         return

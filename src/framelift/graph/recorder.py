@@ -33,7 +33,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import op_memory
 from framelift.graph.body import HigherOrder, drop_redundant_setters
-from framelift.graph.builder import GraphBuilder
+from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
@@ -68,13 +68,18 @@ from framelift.graph.functions import (
     tensors_of,
 )
 from framelift.graph.history import Histories
+from framelift.graph.safe_operators import LOOKING_AT_DATA
 from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
 from framelift.graph.symbols import Dim, simplest
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
 
+COPY_LIMIT = 1 << 20
+"""So many bytes of inputs, or one in 50 of all, are copied so that they can have their values back."""
 INDEXING = (operator.getitem, Tensor.__getitem__)
+NOT_SO = "Expected Tensor with single nonzero value, but got zero"
+"""What torch says of an assertion that does not hold."""
 UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
 
 
@@ -133,6 +138,16 @@ class Recorder(TorchFunctionMode):
             self.modes.leave()
             if self.collecting:
                 gc.enable()
+
+    def release(self) -> None:
+        """Lets go of the program's tensors without waiting for the collector. What was captured of the graph
+        stays; nothing can be recorded any more."""
+        parts: list[Any] = [self.builder, self.inputs, self.mutations, self.subclasses, self.wrappers]
+        parts += [self.modes, self.flags, self.contexts, self.histories, self.requires_grad]
+        parts += [self.reassignments, self.random_numbers, self.higher_order]
+        for part in parts:
+            vars(part).clear()
+        vars(self).clear()
 
     # ---- inputs
 
@@ -282,7 +297,8 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.TORCH_STATE, "a flag of torch's set by code that is not captured")
         if flags.operator_flags_set:
             flags.check_operator_flags(func)
-        keyed = keys.key(func, args, kwargs, state)
+        # what makes a tensor around others gives one that is known by what lies behind it
+        keyed = None if isinstance(func, type) else keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
             found = op_memory.lookup(key, keys)
@@ -290,7 +306,7 @@ class Recorder(TorchFunctionMode):
                 if found.random or is_custom(func):
                     self.random_numbers.note(func)
                 out = op_memory.produce(found, keys, tensors)
-                builder.record(func, args, kwargs, out, not found.random)
+                builder.record(func, args, kwargs, out, not found.random, found.fails)
                 return out
         else:
             tensors = tensors_of((args, kwargs))
@@ -303,18 +319,24 @@ class Recorder(TorchFunctionMode):
             for argument in (*args, *kwargs.values()):
                 builder.argument(func, argument)  # or C would call methods of what a graph can't hold
         fakes.watch()
+        filled = self.filled_inputs(kwargs["out"]) if "out" in kwargs else []
         wrapped = self.wrappers.behind or isinstance(func, type)
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
+        for tensor, shape in filled:
+            refuse_resizing(func, tensor, shape)
+        fails = fakes.may_fail or func in LOOKING_AT_DATA
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
-            builder.record(func, args, kwargs, out, pure=False)
+            builder.record(func, args, kwargs, out, False, fails, fakes.written)
             return out
         if func in EFFECTS or func in IN_PLACE_FACTS:
             for tensor in tensors:
                 keys.forget(tensor)
             flags.read()
-            builder.record(func, args, kwargs, out, pure=False)
+            if func is torch._assert_async and len(args) + len(kwargs) == 1:
+                args, kwargs = (*args, *kwargs.values(), NOT_SO), {}  # compilers drop one without a text
+            builder.record(func, args, kwargs, out, False, fails)
             return out
         outputs = tensors_of(out)
         if not outputs:
@@ -331,9 +353,13 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
         random = fakes.drew_random or is_collective(func)
         if keyed is not None and not (builder.symbols is not None and builder.symbols.has_fresh):
-            op_memory.remember(keyed[0], keys, tensors, out, random)
-        builder.record(func, args, kwargs, out, not random)
+            op_memory.remember(keyed[0], keys, tensors, out, random, fails)
+        builder.record(func, args, kwargs, out, not random, fails)
         return out
+
+    def filled_inputs(self, out: Any) -> list[tuple[Tensor, tuple[Any, ...]]]:
+        """The inputs among what a call is told to fill, and their shapes."""
+        return [(x, tuple(x.shape)) for x in tensors_of(out) if id(x) in self.inputs.index_of]
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
@@ -358,7 +384,7 @@ class Recorder(TorchFunctionMode):
                 why = f"{describe(func)} can't be run on fakes: {error}"
                 raise Break(breaks.UNSUPPORTED_FAKE, why) from error
             self.random_numbers.note(func)
-            builder.runs_once = True
+            builder.failing.note_effect()
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
@@ -367,7 +393,8 @@ class Recorder(TorchFunctionMode):
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-            builder.record(func, args, kwargs, out, pure=not changed and not fakes.drew_random)
+            pure = not changed and not fakes.drew_random
+            builder.record(func, args, kwargs, out, pure, True, fakes.written if changed else ())
         return out
 
     @acts_for_program
@@ -406,11 +433,29 @@ class Recorder(TorchFunctionMode):
     def can_run_again(self) -> bool:
         """Whether a graph that raises has changed nothing that could be told, once torch's CPU generator
         is put back."""
-        if self.builder.runs_once or self.contexts.left or self.requires_grad.flagged:
+        if self.builder.failing.first_effect is not None:
             return False
-        if self.wrappers.behind or self.mutations.of_inputs:
-            return False  # an operator on tensors that wrap others may be a collective
+        if self.wrappers.behind:
+            return False  # an operator on these may be a collective
+        last = self.builder.failing.last
+        if not self.can_put_back(last) or (last == 0 and self.mutations.of_inputs):
+            return False  # without a call that may fail it fails for reasons of its own, wherever it is
         return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
+
+    def has_lasting_effect(self) -> bool:
+        """Whether something was done already that can't be undone if the next call fails."""
+        if self.builder.failing.first_effect is not None:
+            return True
+        return bool(self.mutations.first_written) and not self.can_put_back(self.builder.calls + 1)
+
+    def can_put_back(self, until: int) -> bool:
+        """Whether the inputs that calls up to a certain one have written to can have their values back where
+        that fails: copies of them are made each time the graph runs."""
+        early, _ = self.mutations.inputs_written(until)
+        if not early:
+            return True
+        size, whole = (sum(map(size_of, entries)) for entries in (early, self.inputs.entries))
+        return size <= max(COPY_LIMIT, whole // 50) and all(map(is_simply_written, early))
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""
@@ -422,10 +467,30 @@ class Recorder(TorchFunctionMode):
         self.requires_grad.check_outputs(outputs)
         self.histories.prepare(outputs)
 
-    def finish(self, outputs: list[Any]) -> None:
-        """Closes the graph, which gives these tensors and numbers."""
+    def finish(self, outputs: list[Any]) -> int:
+        """Closes the graph, which gives these tensors and numbers. Gives how many more there are."""
         output_node, number = self.histories.output_node, self.builder.numbers.symbol
         nodes = [output_node(out) if type(out) is FakeTensor else number(out) for out in outputs]
-        self.builder.finish(tuple(nodes))
+        more = self.builder.finish(tuple(nodes))
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
+        return more
+
+
+def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
+    """A tensor from outside that is too small, or too large, for what it is to hold is given other memory."""
+    if tuple(tensor.shape) != shape:
+        raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes an `out` from outside")
+
+
+def size_of(entry: GraphInput) -> int:
+    value = entry.value
+    return value.numel() * value.element_size() if isinstance(value, Tensor) else 0
+
+
+def is_simply_written(entry: GraphInput) -> bool:
+    """Whether nothing but values has changed of an input, and they can be copied back."""
+    fake, tensor = entry.stand_in, entry.value
+    if type(fake) is not FakeTensor or fake.layout is not torch.strided or not fake.is_leaf:
+        return False
+    return not torch._debug_has_internal_overlap(tensor)

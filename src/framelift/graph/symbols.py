@@ -140,6 +140,8 @@ class Symbols:
         self.inputs: list[Input] = []
         self.reads: dict[Any, Read] = {}
         """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
+        self.derived: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        """Number of an input that is computed from others -> how that is written, and of what."""
         self.places: dict[Any, Place | None] = {}
         self.asks_data = False
         """Whether the graph asks an input for its value."""
@@ -178,6 +180,10 @@ class Symbols:
         self.note_read(symbol, Read(len(self.inputs), "number", 0))
         self.inputs.append(Input(node, value, symbol))
         return symbol
+
+    def derive(self, text: str, operands: tuple[Any, ...]) -> None:
+        """The latest input is computed from others: guards on it are guards on these."""
+        self.derived[len(self.inputs) - 1] = text, operands
 
     def of(self, symbol: Any) -> Any:
         """The number that a symbol stands for."""
@@ -239,7 +245,7 @@ class Symbols:
         self.places = env.places
         del env.places, env.where
         env.__class__ = ShapeEnv
-        if self.asks_data or any(type(entry.real) is float for entry in self.inputs):
+        if self.asks_data or self.has_floats:
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
 
     def facts(self) -> tuple[list[Read], list[Fact]]:
@@ -247,7 +253,17 @@ class Symbols:
         reads: dict[Read, int] = {}
 
         def reference(source: Any) -> str:
-            return f"r{reads.setdefault(read_of(source), len(reads))}"
+            read = read_of(source)
+            if read.input in self.derived:
+                text, operands = self.derived[read.input]
+                return text.format(*map(spelled, operands))
+            return f"r{reads.setdefault(read, len(reads))}"
+
+        def spelled(operand: Any) -> str:
+            if type(operand) not in SYMBOLIC:
+                return repr(operand) if operand >= 0 else f"({operand!r})"
+            printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
+            return f"({printer.doprint(operand.node._expr)})"
 
         (helper,) = self.env.produce_guards_verbose(
             [self.pristine(entry) for entry in self.inputs],
@@ -323,19 +339,21 @@ class Symbols:
             return entry.symbol
         return FakeTensorMeta(entry.sizes, entry.strides, 0, False)
 
-    def fakes(self, mode: FakeTensorMode, graph: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
-        """What stands for the inputs of a graph while a backend compiles it."""
-        by_name = {entry.node.name: entry for entry in self.inputs}
-        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-        pairs = zip(names, inputs, strict=True)
-        return [self.stand_in(mode, by_name.get(name), given) for name, given in pairs]
+    @property
+    def has_floats(self) -> bool:
+        return any(type(entry.real) is float for entry in self.inputs)
 
-    def stand_in(self, mode: FakeTensorMode, entry: Input | None, given: Any) -> Any:
+    def stand_in(
+        self, mode: FakeTensorMode, entry: Input | None, given: Any, knows_floats: bool = True
+    ) -> Any:
+        """What stands for an input while a backend compiles a graph. A float that is not known is one that
+        only the data decides: a backend can't rely on it."""
         if entry is None:
             return mode.from_tensor(given, static_shapes=True)
         if type(entry.real) is float:
             fake: Any = mode.from_tensor(given, static_shapes=True)
-            fake.item_memo = entry.symbol  # what `.item()` gives
+            if knows_floats or entry.symbol.node.expr.is_number:
+                fake.item_memo = entry.symbol  # what `.item()` gives
             return fake
         if entry.symbol is not None:
             return entry.symbol

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.fx
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
@@ -101,7 +101,7 @@ def set_flags(settings: Settings) -> Settings:
     return before[::-1]
 
 
-flags_lock = threading.RLock()
+flags_lock = _frame.Lock()
 """Held by whoever sets flags that other threads see too, until they are back: traces, and torch's
 compilers (AOTAutograd traces in anomaly mode). Who holds it sees the flags as the program has set them."""
 

@@ -70,7 +70,7 @@ class Check(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is Python code that hashes the name
 
     IS = CheckRow("{s} is {e}", OBJECT, None)
-    IS_NOT = CheckRow("{s} is not {e}", OBJECT, causes.PRESENCE, "that it is")
+    IS_NOT = CheckRow("{s} is not {e}", OBJECT, causes.PRESENCE, "that it is", is_keyed=True)
     TYPE = CheckRow("type({s}) is {e}", CLASS, causes.TYPE, lambda value: type_name(type(value)))
     EQUAL = CheckRow("{s} == {e}", VALUE, None)
     LEN = CheckRow("len({s}) == {e}", VALUE, causes.LENGTH, shown_length)
@@ -156,6 +156,8 @@ class Access(enum.Enum):
     REGISTRATIONS = AccessRow("abc.get_cache_token()", is_root=True)
     DECIMAL_CONTEXT = AccessRow("decimal.getcontext()", is_root=True)
     MODE = AccessRow("<torch function mode {k}>", is_root=True)
+    ASKED = AccessRow("{k[0]}", is_root=True, operand_at=1)
+    """What a function of C, which has no arguments but constants, answers."""
     DRAWN = AccessRow("<draw {k}>", is_root=True, is_native=False)
     """Made by the region itself, so no guard is about it."""
 

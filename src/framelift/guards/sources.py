@@ -155,6 +155,10 @@ class Root:
         """The torch function mode with this index, of those entered before the call; the outermost has 0."""
         return self.top.child(Access.MODE, number)
 
+    def asked(self, text: str, fn: Any, args: tuple[Any, ...]) -> Source:
+        """What a function of C answers, with constants for arguments; `text` is the call."""
+        return self.top.child(Access.ASKED, (text, (fn, *args)))
+
     def drawn(self, number: int) -> Source:
         return self.top.child(Access.DRAWN, number)
 

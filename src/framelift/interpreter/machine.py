@@ -35,6 +35,9 @@ RERAISE = Sentinel("RERAISE")
 
 INIT_RETURNED = "__init__() should return None, not '{}'"
 
+poll = _frame.poll
+"""Lets the handlers of signals run, which wait while a program is traced."""
+
 HANDLERS: dict[str, Any] = {}
 """Opcode -> handler; filled by `framelift.interpreter.opcodes`."""
 
@@ -139,6 +142,7 @@ class Machine(Generic[W]):
                     frame = self.frame = found
                     error = found = None
                     reraised = False
+                poll()  # as CPython does where a frame begins
                 stretch += 1
                 ops = frame.code.ops
                 if watch is not None:
@@ -154,6 +158,7 @@ class Machine(Generic[W]):
                         if signal is None:
                             ip += 1
                         elif type(signal) is int:
+                            poll()
                             ip = signal
                             stretch += 1
                             if stretch == stop:

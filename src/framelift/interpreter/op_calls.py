@@ -76,7 +76,7 @@ def MAKE_FUNCTION(f: Frame, flags: int) -> None:
     if kwdefaults is not None:
         fn.__kwdefaults__ = kwdefaults
     if annotations is not None:
-        fn.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
+        fn.__annotations__ = dict(zip(map(opened, annotations[::2]), annotations[1::2], strict=True))
     f.world.functions.made(fn)
     f.stack[-1 - flags.bit_count() :] = [fn]
 

@@ -46,8 +46,8 @@ def BUILD_MAP(f: Frame, n: int) -> None:
 
 
 def BUILD_CONST_KEY_MAP(f: Frame, n: int) -> None:
-    keys = f.stack.pop()
-    f.stack.append(dict(zip(keys, popn(f.stack, n), strict=True)))
+    keys = map(opened, opened(f.stack[-1]))  # pending after a break
+    f.stack[-n - 1 :] = [dict(zip(keys, f.stack[-n - 1 : -1], strict=True))]
 
 
 def LIST_TO_TUPLE(f: Frame, _: Any) -> None:
@@ -221,7 +221,7 @@ def MATCH_MAPPING(f: Frame, _: Any) -> None:
 
 
 def MATCH_KEYS(f: Frame, _: Any) -> None:
-    keys = f.stack[-1]
+    keys = opened(f.stack[-1])  # pending after a break
     subject = opened(f.stack[-2])
     seen: set[Any] = set()
     values: list[Any] | None = []
@@ -250,7 +250,7 @@ def mapping_getter(f: Frame, subject: Any) -> tuple[Any, ...]:
 
 def MATCH_CLASS(f: Frame, count: int) -> None:
     subject, cls, names = f.stack[-3:]
-    cls = opened(cls)
+    cls, names = opened(cls), tuple(map(opened, opened(names)))
     f.stack[-3:] = [matched_attributes(f, opened(subject), cls, count, names)]
 
 
@@ -270,7 +270,9 @@ def matched_attributes(
         seen.add(name)
         try:
             return f.world.attributes.load(subject, name)
-        except AttributeError:
+        except AttributeError as error:
+            if not f.world.errors.catchable(error):
+                raise
             return MISSING
 
     if count:

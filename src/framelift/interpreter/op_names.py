@@ -64,6 +64,9 @@ def STORE_FAST(f: Frame, slot: int) -> None:
 def DELETE_FAST(f: Frame, slot: int) -> None:
     if f.fast[slot] is UNSET:
         raise unbound_local(f, slot)
+    value = f.fast[slot]
+    if type(value) is Pending and not any(item is value for item in f.stack):
+        f.world.lifetimes.dropping(value)
     f.fast[slot] = UNSET
 
 
@@ -279,7 +282,9 @@ def IMPORT_FROM(f: Frame, name: str) -> None:
     module = f.stack[-1]
     try:
         value = f.world.attributes.load(module, name)
-    except AttributeError:
+    except AttributeError as error:
+        if not f.world.errors.catchable(error):
+            raise
         value = NULL
     if value is NULL:
         value = submodule(opened(module), name)

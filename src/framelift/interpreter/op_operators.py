@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from framelift.bytecode.decode import version
+from framelift.bytecode.resume import Callee
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
 
@@ -40,7 +41,11 @@ def UNARY_POSITIVE(f: Frame, _: Any) -> None:
 
 
 def UNARY_INVERT(f: Frame, _: Any) -> None:
-    f.stack[-1] = f.world.operators.apply(operator.invert, opened(f.stack[-1]))
+    value = f.stack[-1]
+    if type(value) is Callee:
+        f.stack[-1] = value()
+    else:
+        f.stack[-1] = f.world.operators.apply(operator.invert, opened(value))
 
 
 def UNARY_NOT(f: Frame, _: Any) -> None:

@@ -38,6 +38,9 @@ class Pending:
         return f"<pending {self.source}>"
 
 
+Pending.__name__ = "framelift.Pending"  # as errors of C say it, if one gets hold of it
+
+
 def opened(value: Any) -> Any:
     return value.open() if type(value) is Pending else value
 

@@ -276,8 +276,8 @@ def serve_getattr(f: Frame, obj: Any, name: Any, default: Any = MISSING, /) -> A
         return f.world.calls.native(f, builtins.getattr, [obj, name], None)
     try:
         return f.world.attributes.load(obj, name)
-    except AttributeError:
-        if default is MISSING:
+    except AttributeError as error:
+        if default is MISSING or not f.world.errors.catchable(error):
             raise
     return default
 
@@ -289,7 +289,9 @@ def serve_hasattr(f: Frame, obj: Any, name: Any, /) -> Any:
         return f.world.calls.native(f, builtins.hasattr, [obj, name], None)
     try:
         f.world.attributes.load(obj, name)
-    except AttributeError:
+    except AttributeError as error:
+        if not f.world.errors.catchable(error):
+            raise
         return False
     return True
 

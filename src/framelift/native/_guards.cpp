@@ -10,4 +10,5 @@
 #include "shapes.cpp"
 #include "steps.cpp"
 #include "tensor_spec.cpp"
+#include "torch_state.cpp"
 #include "values.cpp"

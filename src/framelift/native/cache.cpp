@@ -20,6 +20,7 @@ struct Entry {
   PyRef region;
   PyRef info;
   Py_ssize_t hits = 0;
+  PyObject* weak_references = nullptr;
 
   int traverse(visitproc visit, void* arg) {
     Py_VISIT(program.get());
@@ -50,6 +51,15 @@ struct Cache {
 
 using EntryBox = Box<Entry>;
 using CacheBox = Box<Cache>;
+
+template <class Body>
+void dealloc_referenced(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  if (Box<Body>::of(self).weak_references != nullptr) {
+    PyObject_ClearWeakRefs(self);
+  }
+  Box<Body>::dealloc(self);
+}
 
 // A region's arguments, with the place in front that vectorcall may use.
 class Arguments {
@@ -197,9 +207,16 @@ PyGetSetDef entry_properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
+PyMemberDef entry_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(EntryBox, body) + offsetof(Entry, weak_references),
+     READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
 PyType_Slot entry_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(entry_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(EntryBox::dealloc)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_referenced<Entry>)},
+    {Py_tp_members, entry_members},
     {Py_tp_traverse, reinterpret_cast<void*>(EntryBox::traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(entry_clear)},
     {Py_tp_getset, entry_properties},
@@ -249,14 +266,6 @@ PyObject* cache_remove(PyObject* self, PyObject* entry) {
 PyObject* cache_clear_method(PyObject* self, PyObject*) {
   cache_clear(self);
   Py_RETURN_NONE;
-}
-
-void cache_dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  if (CacheBox::of(self).weak_references != nullptr) {
-    PyObject_ClearWeakRefs(self);
-  }
-  CacheBox::dealloc(self);
 }
 
 PyObject* cache_entries(PyObject* self, PyObject*) {
@@ -319,7 +328,7 @@ PyMemberDef cache_members[] = {
 
 PyType_Slot cache_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(cache_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(cache_dealloc)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_referenced<Cache>)},
     {Py_tp_members, cache_members},
     {Py_tp_traverse, reinterpret_cast<void*>(CacheBox::traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(cache_clear)},

@@ -19,6 +19,7 @@
  * another call(), native() or bind(), and CPython counts calls of C functions as it counts frames.
  */
 
+#define _GNU_SOURCE /* dladdr() */
 #define PY_SSIZE_T_CLEAN
 #define Py_BUILD_CORE 1
 #include <Python.h>
@@ -26,6 +27,7 @@
 #include "internal/pycore_frame.h"
 #include "opcode.h"
 
+#include <dlfcn.h>
 #include <stdbool.h>
 
 typedef _PyInterpreterFrame Frame;
@@ -105,7 +107,7 @@ static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (v
 /* ---- State ---- */
 
 enum Mode { OFF, RUN, INTERCEPT };
-enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK };
+enum Run { RUN_UNDECIDED, SKIP, SKIP_ALL, LOOK, STEP };
 enum Intercept { INTERCEPT_UNDECIDED, LEAF, THROUGH, INTERPRET, REFUSE };
 
 typedef struct {
@@ -117,6 +119,9 @@ typedef struct {
     PyObject *handed;      /* borrowed: the function whose next frame gets what is in `given` for itself */
     PyObject *given;       /* borrowed: a tuple that nobody else has */
     int room;              /* how many frames beyond the program's limit ours may use now */
+    int importing;         /* imports in progress that were begun while something is compiled */
+    int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
+    bool stepped;          /* a step is done, and signals wait until it is known what goes on */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
 
@@ -133,6 +138,10 @@ static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
 static Dispatch dispatch; /* what the capsule holds */
 static bool eager;        /* compiled functions run as they are, in all threads */
+
+static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread);
+
+#include "interrupts.h"
 
 /* ---- What is kept with a code object ---- */
 
@@ -270,7 +279,7 @@ static int remember_decision(PyObject *code, Decision decision)
 
 static bool check_decision(int run, int intercept)
 {
-    if (run < RUN_UNDECIDED || run > LOOK || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
+    if (run < RUN_UNDECIDED || run > STEP || intercept < INTERCEPT_UNDECIDED || intercept > REFUSE) {
         PyErr_Format(PyExc_ValueError, "no such decision: (%d, %d)", run, intercept);
         return false;
     }
@@ -365,7 +374,11 @@ static PyObject *call_with_room(Thread *thread, PyObject *callable, PyObject *co
     PyThreadState *ts = PyThreadState_Get();
     ts->recursion_left += ROOM;
     thread->room += ROOM;
+    bool holds = hold_signals();
     PyObject *result = call_out(thread, callable, args, nargs);
+    if (holds) {
+        let_signals_through();
+    }
     thread->room -= ROOM;
     ts->recursion_left -= ROOM;
     return result;
@@ -430,8 +443,11 @@ static bool is_replacement(PyObject *answer)
            PyTuple_Check(PyTuple_GET_ITEM(answer, 1));
 }
 
+static inline bool is_again(PyObject *result);
+
 /* What the `missed` callback wants instead of the frame: a tuple (callable, args); None: the frame itself;
- * False: the frame itself, with nothing below it looked at. */
+ * False: the frame itself, with nothing below it looked at; what observed() gives: the frame itself, and to be told
+ * what came of it. NULL without an exception: a signal's handler has raised meanwhile, and the frame is to. */
 static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 {
     PyObject *arguments = bound_arguments(frame);
@@ -439,9 +455,16 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
         return NULL;
     }
     PyObject *args[] = {frame_function(frame), arguments};
-    PyObject *answer = call_with_room(thread, missed_callback, args, 2);
+    Shield made;
+    raise_shield(&made);
+    PyObject *answer = lower_shield(thread, &made, call_with_room(thread, missed_callback, args, 2));
     Py_DECREF(arguments);
-    if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer)) {
+    if (made.raised.value != NULL) {
+        raise_soon(&made.raised);
+        return NULL;
+    }
+    if (answer != NULL && answer != Py_None && answer != Py_False && !is_replacement(answer) &&
+        !is_again(answer)) {
         PyErr_Format(PyExc_TypeError, "missed must return None, False or a tuple (callable, args), not %R", answer);
         Py_CLEAR(answer);
     }
@@ -452,13 +475,16 @@ static PyObject *ask_for_replacement(Thread *thread, Frame *frame)
 /* What a region returns where it ends in the middle of its frame: step(*args) does what comes next, and
  * then(what that gave) says what goes on: a tuple (function, arguments). Without a step it is then(None).
  * A region that has done nothing may ask for the frame itself to be run again instead, with nothing below it
- * looked at; if that does not raise, then() is called, which may. */
+ * looked at; if that does not raise, then() is called, which may. What is asked about a frame without an entry may
+ * have it run too, and be told what came of it: then(the exception that it raised, or None). */
 typedef struct {
     PyObject_HEAD
     PyObject *step; /* owned, or NULL; so are the other two */
     PyObject *args;
     PyObject *then;
     bool again;
+    bool told;  /* whether then() gets the exception, if there is one */
+    bool looks; /* whether what runs below the frame is looked at */
 } Stop;
 
 static void stop_dealloc(Stop *stop)
@@ -488,6 +514,7 @@ static PyObject *make_stop(PyObject *step, PyObject *args, PyObject *then, bool 
         stop->args = Py_XNewRef(args);
         stop->then = Py_NewRef(then);
         stop->again = again;
+        stop->told = stop->looks = false;
         PyObject_GC_Track(stop);
     }
     return (PyObject *)stop;
@@ -506,9 +533,24 @@ static PyObject *stop_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObjec
     return make_stop(Py_IsNone(step) ? NULL : step, given, then, false);
 }
 
+/* `then` may be an exception of a signal's handler, which the frame is to raise instead of running. */
 static PyObject *frame_again(PyObject *Py_UNUSED(module), PyObject *then)
 {
     return make_stop(NULL, NULL, then, true);
+}
+
+static PyObject *frame_observed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "observed() takes two arguments");
+        return NULL;
+    }
+    PyObject *stop = make_stop(NULL, NULL, args[0], true);
+    if (stop != NULL) {
+        ((Stop *)stop)->told = true;
+        ((Stop *)stop)->looks = args[1] == Py_True;
+    }
+    return stop;
 }
 
 static PyTypeObject StopType = {
@@ -525,11 +567,25 @@ static PyTypeObject StopType = {
 static inline bool is_stop(PyObject *result) { return result != NULL && Py_IS_TYPE(result, &StopType); }
 static inline bool is_again(PyObject *result) { return is_stop(result) && ((Stop *)result)->again; }
 
+/* Whether a frame that is to run again is to raise what interrupted its region. If so steals the stop. */
+static bool takes_interrupt(Stop *again)
+{
+    if (!PyExceptionInstance_Check(again->then)) {
+        return false;
+    }
+    PyObject *error = again->then;
+    Raised raised = kept_raised(Py_NewRef(error), ((PyBaseExceptionObject *)error)->traceback);
+    Py_DECREF(again);
+    raise_soon(&raised);
+    return true;
+}
+
 /* Steals both. */
 static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
 {
     if (result != NULL) {
-        PyObject *answer = call_with_room(thread, again->then, NULL, 0);
+        PyObject *nothing = Py_None;
+        PyObject *answer = call_with_room(thread, again->then, &nothing, again->told ? 1 : 0);
         if (answer == NULL) {
             Py_CLEAR(result);
         }
@@ -539,6 +595,14 @@ static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
     }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
+    if (again->told) {
+        PyErr_NormalizeException(&type, &value, &traceback);
+        PyObject *answer = call_with_room(thread, again->then, &value, 1);
+        if (answer == NULL) {
+            PyErr_Clear(); /* what the program raised comes before it */
+        }
+        Py_XDECREF(answer);
+    }
     Py_DECREF(again);
     PyErr_Restore(type, value, traceback);
     return NULL;
@@ -583,9 +647,14 @@ static PyObject *go_on_once(Thread *thread, Stop *stop)
         stop->args = NULL;
         Py_SETREF(outcome, hand_over(thread, stop->step, args, false));
     }
+    bool holds = thread->stepped;
+    thread->stepped = false;
     PyObject *next = outcome == NULL ? NULL : call_with_room(thread, stop->then, &outcome, 1);
     Py_XDECREF(outcome);
     Py_DECREF(stop);
+    if (holds) {
+        let_signals_through();
+    }
     if (next == NULL || !is_replacement(next)) {
         if (next != NULL) {
             PyErr_Format(PyExc_TypeError, "what goes on must be a tuple (function, arguments), not %R", next);
@@ -610,7 +679,7 @@ static PyObject *go_on(Thread *thread, PyObject *result)
     return result;
 }
 
-enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED, RUN_AGAIN };
+enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED, RUN_AGAIN, RUN_INTERRUPTED };
 
 /* Runs something instead of the frame, or says how the frame itself is to run. */
 static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
@@ -633,11 +702,17 @@ static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
         Py_DECREF(answer);
         return outcome;
     }
+    if (is_again(answer)) {
+        *result = answer;
+        return RUN_AGAIN;
+    }
     if (answer != NULL) {
         PyObject *args = PyTuple_GET_ITEM(answer, 1);
         *result = call_out(thread, PyTuple_GET_ITEM(answer, 0), ((PyTupleObject *)args)->ob_item,
                            PyTuple_GET_SIZE(args));
         Py_DECREF(answer);
+    } else if (!PyErr_Occurred()) {
+        return RUN_INTERRUPTED;
     }
     return is_again(*result) ? RUN_AGAIN : REPLACED;
 }
@@ -670,14 +745,27 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
     switch (decision.run) {
     case SKIP_ALL:
         return run_frame_untouched(ts, frame, thread);
+    case STEP:
+        /* Frames that wait for this one would take a signal from here on for one that came to them. */
+        result = run_frame(ts, frame, 0);
+        thread->stepped = result != NULL && hold_signals();
+        return result;
     case LOOK:
         switch (run_instead(thread, frame, &result)) {
         case REPLACED:
             return replace_frame(ts, frame, resuming ? result : go_on(thread, result));
         case RUN_UNTOUCHED:
             return run_frame_untouched(ts, frame, thread);
+        case RUN_INTERRUPTED:
+            /* Where nothing below could raise it yet, the frame does not begin at all. */
+            return signals_wait() ? replace_frame(ts, frame, raise_at_last(NULL))
+                                  : raise_at_last(run_frame_untouched(ts, frame, thread));
         case RUN_AGAIN:
-            return settle(thread, (Stop *)result, run_frame_untouched(ts, frame, thread));
+            if (takes_interrupt((Stop *)result)) {
+                return raise_at_last(run_frame_untouched(ts, frame, thread));
+            }
+            return settle(thread, (Stop *)result,
+                          ((Stop *)result)->looks ? run_frame(ts, frame, 0) : run_frame_untouched(ts, frame, thread));
         default:
             return run_frame(ts, frame, 0);
         }
@@ -725,6 +813,20 @@ static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
     }
     if (thread->binding != NULL) {
         return evaluate_while_binding(ts, frame, throwflag, thread);
+    }
+    if (signals_thread != 0 || exposed != NULL) {
+        if (is_fresh(frame, throwflag) && poll_on_entry(thread) < 0) {
+            return replace_frame(ts, frame, NULL);
+        }
+        if (frame->f_code == import_code && thread->mode != RUN && is_fresh(frame, throwflag)) {
+            return run_import(ts, frame, thread);
+        }
+        if (enters_handler(frame) && !ts->tracing) {
+            Aside aside = begin_handling(thread);
+            PyObject *result = run_frame(ts, frame, throwflag);
+            end_handling(thread, &aside);
+            return result;
+        }
     }
     /* What sys.setprofile() and sys.settrace() were given is no part of the program. */
     if (thread->mode == OFF || ts->tracing || !is_fresh(frame, throwflag)) {
@@ -810,6 +912,51 @@ static PyObject *frame_call(PyObject *module, PyObject *const *args, Py_ssize_t 
     return result;
 }
 
+/* Whether this thread runs a function that torch's own compiler was given: the innermost wrapper of torch's on its
+ * stack is such a function's, and not one that switches the compiler off. */
+static bool is_within_torchs_compiler(void)
+{
+    static const char file[] = "torch/_dynamo/eval_frame.py";
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    bool found = false, within = false;
+    while (frame != NULL && !found) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        Py_ssize_t size = 0;
+        const char *name = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
+        const char *within_class = PyUnicode_AsUTF8(code->co_qualname);
+        if (name == NULL || within_class == NULL) {
+            PyErr_Clear();
+        } else if (size >= (Py_ssize_t)sizeof(file) - 1 && strcmp(name + size - (sizeof(file) - 1), file) == 0) {
+            found = true;
+            within = strncmp(within_class, "DisableContext", strlen("DisableContext")) != 0;
+        }
+        Py_DECREF(code);
+        Py_SETREF(frame, PyFrame_GetBack(frame));
+    }
+    Py_XDECREF(frame);
+    return within;
+}
+
+/* Whether torch's own compiler looks at this thread's frames now: what it is to compile it gets as it is. Its
+ * evaluator, which is there for all threads, is known by the library that it is in; other evaluators, such as
+ * debuggers', go well with the hook. */
+static bool torchs_compiler_is_active(void)
+{
+    static _PyFrameEvalFunction known; /* the latest that was asked about */
+    static bool torchs;
+    _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    if (current == evaluate || current == _PyEval_EvalFrameDefault) {
+        return false;
+    }
+    if (current != known) {
+        Dl_info found;
+        torchs = dladdr((void *)current, &found) != 0 && found.dli_fname != NULL &&
+                 strstr(found.dli_fname, "libtorch_python") != NULL;
+        known = current;
+    }
+    return torchs && is_within_torchs_compiler();
+}
+
 /* call(), with the caches of one context in force. */
 static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -817,10 +964,10 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
         PyErr_SetString(PyExc_TypeError, "expected a context and a function to call");
         return NULL;
     }
-    if (eager) {
+    Thread *thread = &this_thread;
+    if (eager || thread->handling || torchs_compiler_is_active()) {
         return call_in_mode(OFF, args + 1, nargs - 1, kwnames);
     }
-    Thread *thread = &this_thread;
     PyObject *outer = thread->context;
     thread->context = Py_IsNone(args[0]) ? NULL : args[0];
     enter_hook();
@@ -832,6 +979,9 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
 
 static PyObject *frame_native(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
+    if (poll(&this_thread) < 0) {
+        return NULL;
+    }
     enter_hook();
     PyObject *result = call_in_mode(INTERCEPT, args, nargs, kwnames);
     leave_hook();
@@ -1116,8 +1266,12 @@ static PyMethodDef methods[] = {
     {"set_decision", frame_set_decision, METH_VARARGS,
      "set_decision(code, run, intercept, /)\n--\n\nDecide about a code object."},
     {"clear", frame_clear, METH_O, "clear(code, /)\n--\n\nForget decisions and cache of a code object."},
+    {"observed", FASTCALL(frame_observed),
+     "observed(then, looks, /)\n--\n\n"
+     "What may be said of a frame without an entry: it is to run as it is, and then(exception or None) is told what\n"
+     "came of it. It may raise where the frame does not. `looks`: whether what it calls is looked at."},
     {"again", frame_again, METH_O,
-     "again(then, /)\n--\n\nWhat a region returns that has done nothing: its frame is to run as it is."},
+     "again(then, /)\n--\n\nWhat a region returns that has done nothing: its frame is to run as it is, or to raise."},
     {"context", frame_context, METH_NOARGS, "context()\n--\n\nThe context that the thread's compiled call is in."},
     {"mode", frame_mode, METH_NOARGS, "mode()\n--\n\nThe mode of this thread."},
     {"active", frame_active, METH_NOARGS,
@@ -1127,6 +1281,17 @@ static PyMethodDef methods[] = {
     {"swap_handled", frame_swap_handled, METH_O,
      "swap_handled(exception, /)\n--\n\n"
      "Set the exception that this thread is handling; returns the old one."},
+    {"poll", frame_poll, METH_NOARGS,
+     "poll()\n--\n\nRun the handlers of signals that wait; what one raises is raised here."},
+    {"interrupted", frame_interrupted, METH_NOARGS,
+     "interrupted()\n--\n\nWhether a signal's handler has raised since the compilation began."},
+    {"handling", frame_handling, METH_NOARGS,
+     "handling()\n--\n\nWhether a signal's handler runs in the midst of a compilation."},
+    {"shielded", FASTCALL_KEYWORDS(frame_shielded), "Call a function while signals wait."},
+    {"exposed", FASTCALL_KEYWORDS(frame_exposed),
+     "Call a function while signals do not wait, given the functions that are entered for their handlers."},
+    {"set_torch_state", frame_set_torch_state, METH_O,
+     "set_torch_state(capsule, /)\n--\n\nSet the C functions that save torch's state and put it back."},
     {"unraisable", FASTCALL(frame_unraisable),
      "unraisable(exception, object, /)\n--\n\nTell sys.unraisablehook of an exception that came of an object."},
     {NULL, NULL, 0, NULL},
@@ -1148,8 +1313,8 @@ static int add_constants(PyObject *module)
     } constants[] = {
         {"OFF", OFF},                 {"RUN", RUN},           {"INTERCEPT", INTERCEPT},
         {"UNDECIDED", RUN_UNDECIDED}, {"SKIP", SKIP},         {"SKIP_ALL", SKIP_ALL},
-        {"LOOK", LOOK},               {"LEAF", LEAF},         {"THROUGH", THROUGH},
-        {"INTERPRET", INTERPRET},     {"REFUSE", REFUSE},
+        {"LOOK", LOOK},               {"STEP", STEP},         {"LEAF", LEAF},
+        {"THROUGH", THROUGH},         {"INTERPRET", INTERPRET}, {"REFUSE", REFUSE},
     };
     for (size_t i = 0; i < Py_ARRAY_LENGTH(constants); i++) {
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) {
@@ -1166,11 +1331,12 @@ PyMODINIT_FUNC PyInit__frame(void)
         PyErr_SetString(PyExc_RuntimeError, "CPython has no room left for data on code objects");
         return NULL;
     }
-    if (init_version() < 0) {
+    if (init_version() < 0 || find_import_code() < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0)) {
+    if (module != NULL && (add_constants(module) < 0 || PyModule_AddType(module, &StopType) < 0 ||
+                           PyModule_AddType(module, &LockType) < 0)) {
         Py_CLEAR(module);
     }
     return module;

@@ -10,6 +10,7 @@
 #include "global_state.h"
 #include "program.h"
 #include "tensor_spec.h"
+#include "torch_state.h"
 #include "values.h"
 
 #include <type_traits>
@@ -111,7 +112,57 @@ bool add_sentinel(PyObject* module, const char* name, PyObject** place) {
 
 // ---- module ----
 
+// NumPy's settings for floating-point errors: the variable that they are in, and what says what they are.
+PyObject* numpy_variable = nullptr;
+PyObject* numpy_describe = nullptr;
+
+PyObject* know_numpy(PyObject*, PyObject* args) {
+  PyObject* variable;
+  PyObject* describe;
+  if (!PyArg_ParseTuple(args, "OO:know_numpy", &variable, &describe)) {
+    return nullptr;
+  }
+  Py_XSETREF(numpy_variable, Py_NewRef(variable));
+  Py_XSETREF(numpy_describe, Py_NewRef(describe));
+  Py_RETURN_NONE;
+}
+
+// A new object is put in the variable when something is set: while it is the one that was seen last, NumPy need
+// not be asked.
+PyObject* numpy_errors(PyObject*, PyObject*) {
+  static PyObject* last = nullptr;
+  static PyObject* answer = nullptr;
+  if (numpy_variable == nullptr) {
+    Py_RETURN_NONE;
+  }
+  PyObject* held = nullptr;
+  if (PyContextVar_Get(numpy_variable, nullptr, &held) < 0) {
+    return nullptr;
+  }
+  PyRef now = PyRef::steal(held);
+  if (held != nullptr && held == last) {
+    return Py_NewRef(answer);
+  }
+  PyRef described = PyRef::steal(PyObject_CallNoArgs(numpy_describe));
+  PyRef found = PyRef::steal(described ? PyTuple_New(4) : nullptr);
+  Py_ssize_t n = 0;
+  for (const char* kind : {"divide", "over", "under", "invalid"}) {
+    PyObject* how = found ? PyMapping_GetItemString(described.get(), kind) : nullptr;
+    if (how == nullptr) {
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(found.get(), n++, how);
+  }
+  Py_XSETREF(last, now.release());
+  Py_XSETREF(answer, Py_NewRef(found.get()));
+  return found.release();
+}
+
 PyMethodDef module_methods[] = {
+    {"know_numpy", know_numpy, METH_VARARGS,
+     "know_numpy(variable, describe, /)\n--\n\nSays where NumPy has its settings for errors."},
+    {"numpy_errors", numpy_errors, METH_NOARGS,
+     "What NumPy does about each kind of floating-point error; None if it is not known."},
     {"empty_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_meta)), METH_FASTCALL,
      "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
     {"view_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(view_meta)), METH_FASTCALL,
@@ -153,6 +204,7 @@ PyMODINIT_FUNC PyInit__guards() {
       add_sentinel(module.get(), "MISS", &miss) && add_failure_types(module.get()) &&
       add_tensor_spec_type(module.get()) &&
       add_global_state_type(module.get()) && add_program_type(module.get()) &&
-      add_cache_types(module.get()) && add_dispatch_capsule(module.get());
+      add_cache_types(module.get()) && add_dispatch_capsule(module.get()) &&
+      add_torch_state_capsule(module.get());
   return ok ? module.release() : nullptr;
 }

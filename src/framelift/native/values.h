@@ -28,6 +28,8 @@ inline uint64_t dict_version(PyObject* dict) {
 // Same exact type and the same value. Types not known to compare in C are the same only when
 // they are the same object. NaN equals itself and 0.0 differs from -0.0.
 bool same_constant(PyObject* a, PyObject* b);
+// The same of elements of tables: these find a NaN by which object it is.
+bool same_element(PyObject* a, const Held& b);
 inline bool same_constant(PyObject* a, const Held& b) {
   PyObject* expected = b.get();
   return expected != nullptr && same_constant(a, expected);

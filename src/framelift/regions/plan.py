@@ -71,7 +71,7 @@ class Plan:
         looks, self.outcomes = how_it_ends(inner.point.body, inner.point.at, len(inner.point.stack))
         self.looks = len(inner.point.stack) - looks
         code = step_code(inner.point, last)
-        _frame.set_decision(code, _frame.SKIP, _frame.LEAF)
+        _frame.set_decision(code, _frame.STEP if last else _frame.SKIP, _frame.LEAF)
         for level in range(last - 1, -1, -1):
             self.callee = calling(self.callee, code, self.like(level + 1))
             code = waiting_step_code(self.frames[level].point, self.callee, level)

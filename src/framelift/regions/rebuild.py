@@ -35,7 +35,7 @@ from framelift.guards.value_texts import written
 from framelift.interpreter import coroutines, generators
 from framelift.interpreter.lookups import STAND_INS
 from framelift.interpreter.pending import Pending
-from framelift.trace.identity import Address
+from framelift.trace.addresses import Address
 from framelift.trace.runtime_calls import RuntimeCall
 from framelift.trace.shadows import GETATTRIBUTE, own_dictionary, slots_of
 from framelift.trace.type_rules import Rebuilder, rule_of_type
@@ -237,11 +237,18 @@ class Rebuild:
 
     def draws(self, late: bool) -> list[str]:
         """The statements that draw, before the graph or after it; what is pure only if it is used."""
-        return [
-            f"d{draw.source.key} = {text}"
-            for draw, text in self.drawings
-            if draw.late is late and (draw.source in self.drawn or not draw.pure)
-        ]
+        statements = []
+        for draw, text in self.drawings:
+            if draw.late is late and (draw.source in self.drawn or not draw.pure):
+                drawn = f"d{draw.source.key}"
+                symbols = [name for name, read in self.symbols.items() if read == drawn]
+                statements.append(" = ".join((*symbols, drawn, text)))
+        return statements
+
+    def reads(self) -> list[str]:
+        """The statements that read the symbols' values of what came in."""
+        drawn = {f"d{draw.source.key}" for draw, _ in self.drawings}
+        return [f"{name} = {read}" for name, read in self.symbols.items() if read not in drawn]
 
     def write_draws(self) -> None:
         """While all that came in is still an input."""

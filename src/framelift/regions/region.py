@@ -4,20 +4,19 @@ Its parameters are the values that the guards' walk collects; it calls the compi
 values that live on, replays the writes to the outside, and returns. The source is registered with
 `linecache`, so tracebacks and `explain` show it.
 
-An operator may fail for what is in its arguments: an index out of range, a matrix without an inverse. If the
-graph has changed nothing yet that could be told, its region has not either, and the frame is run as it is:
-the program handles the error or leaves it to its caller, with its own lines in the traceback, and has done
-before what it does before.
+An operator may fail for what is in its arguments: then what the graph has done is undone, and the frame is
+run as it is (`rerun.py`).
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import linecache
-import logging
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +30,6 @@ from framelift.bytecode.extend import TooLargeError
 from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.errors import FrameliftError
-from framelift.core.records import counters
 from framelift.core.sentinels import MISSING
 from framelift.graph.builder import as_input, is_converted
 from framelift.graph.contexts import (
@@ -51,6 +48,15 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.regions.plan import Activation, Plan
 from framelift.regions.rebuild import Cyclic, Rebuild, dictionary_of, is_plain_attribute
+from framelift.regions.rerun import (
+    copies_of,
+    drawing_again,
+    has_written,
+    put_back,
+    run_again,
+    versions_of,
+    written_inputs,
+)
 from framelift.trace.shadows import DELETED, Change
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes, raise_flags
@@ -69,14 +75,20 @@ class Region:
     inputs: list[Source]
     outputs: list[Any]
     has_graph: bool
+    signals_wait: bool = False
+    """Whether signals must wait but for the time that the graph runs: it sets torch's modes or switches, and
+    nothing must come in between two steps of that; or it begins in the middle of a frame, where a `try` or
+    `with` statement may be open that would be passed over."""
 
-    def bind(self, graph: Any) -> types.FunctionType:
+    def bind(self, graph: Any) -> Callable[..., Any]:
+        if self.signals_wait:
+            graph = functools.partial(_frame.exposed, None, graph)
         namespace = {**self.constants, "graph": graph}
         exec(compile(self.source, self.filename, "exec"), namespace)
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
         made: types.FunctionType = namespace.pop(self.name)
         weakref.finalize(made, linecache.cache.pop, self.filename, None).atexit = False
-        return made
+        return functools.partial(_frame.shielded, made) if self.signals_wait else made
 
 
 class Stopping:
@@ -166,8 +178,9 @@ def write(
     recorder.prepare(outputs)
     flagged = [(found, r.tensor(found.fake)) for found in recorder.requires_grad.flagged.values()]
     r.write_draws()
-    recorder.finish(outputs)
-    body = []
+    more = recorder.finish(outputs)
+    body: list[str] = []
+    first: list[str] = []
     has_graph = not recorder.builder.empty or bool(outputs)
     if has_graph:
         given = [
@@ -178,9 +191,10 @@ def write(
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
         call = f"graph({', '.join(given)})"
-        targets = [target for target, _ in r.outputs.values()]
+        targets = [target for target, _ in r.outputs.values()] + ["_"] * more
         run = f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}" if targets else call
-        body += running(run, name, world, switches, r)
+        first, ran = running(run, name, world, switches, r, flagged)
+        body += ran
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(as_inference)}({target})")
@@ -194,15 +208,22 @@ def write(
     leaves = recorder.histories.leaf_inputs
     body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
     body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
-    reads = [f"{name} = {read}" for name, read in r.symbols.items()]
-    body = [*left, *r.draws(late=False), *reads, *body, *r.draws(late=True)]
+    body = [*first, *left, *r.reads(), *r.draws(late=False), *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
     body += [*r.lines, f"return {returned}"]
     identifier = f"region_of_{name}" if name.isidentifier() else "region"
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<framelift region {next(_numbers)} of {name}>"
-    return Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+    region = Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+    contexts, function_modes = recorder.contexts, recorder.modes
+    region.signals_wait = bool(
+        world.frame.goes_on
+        or (recorder.flags.settings_to_apply() or switches.changed())
+        or (function_modes.before or function_modes.open or function_modes.changed_device)
+        or (contexts.left or contexts.open or contexts.ranges_left)
+    )
+    return region
 
 
 def as_inference(tensor: torch.Tensor) -> torch.Tensor:
@@ -214,23 +235,37 @@ def as_inference(tensor: torch.Tensor) -> torch.Tensor:
         return made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Rebuild) -> list[str]:
-    """The statements that run the graph: without the modes around the call, which are in it already. One that
-    raises has raised at the beginning, so to speak: its own `with torch.no_grad()` is undone. Then the frame
-    runs as it is, or the `with` statements that were open at the beginning are left."""
+def running(
+    run: str, name: str, world: TraceWorld, switches: TorchState, r: Rebuild, flagged: list[Any]
+) -> tuple[list[str], list[str]]:
+    """What comes before all else, and the statements that run the graph: without the modes around the call,
+    which are in it already. One that raises has raised at the beginning, so to speak: its own
+    `with torch.no_grad()` is undone, and so is what was written and drawn. Then the frame runs as it is, or
+    the `with` statements that were open at the beginning are left."""
     recorder = world.recorder
-    before, undo, after = [], [], []
-    again = recorder.can_run_again() and not r.draws(late=False)
-    if again and recorder.random_numbers.drawn:
-        before.append(f"drawn = {r.constant(torch.get_rng_state)}()")
-        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
+    first: list[str] = []
+    before: list[str] = []
+    undo: list[str] = []
+    after: list[str] = []
+    late = ""
+    again = recorder.can_run_again()
+    if again:
+        first, undo = drawing_again(world, r)
+        early, late = written_inputs(world, r)
+        if early:
+            before.append(f"copies = {r.constant(copies_of)}({early})")
+            undo.append(f"{r.constant(put_back)}(copies)")
+        if late:
+            before.append(f"versions = {r.constant(versions_of)}({late})")
+        leaves = recorder.histories.leaf_inputs
+        undo += [f"{name}.requires_grad_(False)" for found, name in flagged if id(found.fake) in leaves]
     if recorder.modes.before:
         before.append(f"modes = {r.constant(put_modes_aside)}()")
         undo.append(f"{r.constant(put_modes_back)}(modes)")
         after.append(f"{r.constant(put_modes_back)}(modes[:{recorder.modes.kept}])")
     if recorder.contexts.sets_flags:
         began = r.own(switches)
-        if recorder.contexts.left:  # which switches things too, and is not undone
+        if recorder.contexts.left:  # which switches things too
             began = "switches"
             before.append(f"{began} = {r.constant(TorchState)}()")
         if recorder.contexts.enters_inference_mode:
@@ -241,18 +276,24 @@ def running(run: str, name: str, world: TraceWorld, switches: TorchState, r: Reb
         before.append(f"before = {r.constant(set_flags)}({r.own(setting)})")
         undo.insert(0, f"{r.constant(set_flags)}(before)")
         after.insert(0, f"{r.constant(set_flags)}(before)")
-    left = {id(manager) for manager in recorder.contexts.left}
-    exits = [r.input(exit.source) for exit in world.frame.exits if id(exit.value.__self__) not in left]
+    if recorder.contexts.left:
+        undo += [f"{r.constant(enter)}({r.value(manager)})" for manager in reversed(recorder.contexts.left)]
+        undo.append(f"{r.own(switches)}.restore()")
+    exits = [r.input(exit.source) for exit in world.frame.exits]
     if again:
         given = ["error", repr(name), repr(world.functions.handles_errors), *exits]
+        if late:
+            left_by = f"{r.constant(leave_statements)}({', '.join(['error', *exits])})"
+            undo.append(f"if {r.constant(has_written)}(error, versions, {late}):")
+            undo += [f"    {left_by}", "    raise"]
         undo.append(f"return {r.constant(run_again)}({', '.join(given)})")
     else:
         undo += [f"{r.constant(leave_statements)}(error, {', '.join(exits)})"] if exits else []
         undo += ["raise"] if undo else []
     if not undo:
-        return [run]
+        return first, [run]
     failing = [f"    {line}" for line in undo]
-    return [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
+    return first, [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
 
 
 # ---- writes
@@ -341,38 +382,3 @@ def container_statements(change: Change, r: Rebuild) -> list[str]:
 
 HASHING = frozenset({dict, set, collections.OrderedDict, collections.defaultdict})
 SUBSCRIPTS = {"__setitem__": "{}[{}] = {}", "__delitem__": "del {}[{}]"}
-
-
-log = logging.getLogger(__name__)
-
-FINAL = (FrameliftError, torch.AcceleratorError)
-"""Errors that tell nothing of the program, or after which no operator works."""
-
-
-def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _frame.Stop:
-    """What a region returns whose graph has raised; `exits` are of the `with` statements around it. The error
-    is raised where the frame is not to run once more. Whether the program `handles` errors is not known for
-    certain; where it does not, an error that it does not have is the backend's."""
-    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_watched():
-        leave_statements(error, *exits)
-        raise error
-    told = name, type(error).__name__, str(error)
-    counters["graph_errors"][f"{told[0]}: {told[1]}"] += 1
-    is_first = counters["graph_errors"][f"{told[0]}: {told[1]}"] == 1
-    if isinstance(error, torch.OutOfMemoryError):
-        error.__traceback__ = None  # whose frames hold what the graph has computed
-
-    def returned() -> None:
-        if not handles:
-            error.add_note(f"The compiled graph of {name} raised this; plain Python does not.")
-            raise error
-        if is_first:
-            log.warning("the graph of %s raised %s: %s\nIt ran as plain Python instead, and returned.", *told)
-
-    return _frame.again(returned)
-
-
-def is_watched() -> bool:
-    """Whether hooks around the call have seen what the graph saves, and would see it twice."""
-    autograd: Any = torch._C._autograd
-    return autograd._top_saved_tensors_default_hooks(True) is not None

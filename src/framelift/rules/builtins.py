@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import types
 from typing import Any
 
@@ -17,7 +18,6 @@ from framelift.graph import arithmetic
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import Looks, serve
-from framelift.trace.identity import Address
 from framelift.trace.machine import TraceFrame
 from framelift.trace.shadows import DELETED
 
@@ -25,6 +25,16 @@ from framelift.trace.shadows import DELETED
 @serve(builtins.isinstance, looks=Looks.CLASS, orderless=True, why="asks about a class")
 def serve_isinstance(f: TraceFrame, obj: Any, class_or_tuple: Any, /) -> Any:
     return f.world.operators.is_instance(obj, opened(class_or_tuple))
+
+
+@serve(type.__instancecheck__)
+def serve_instancecheck(f: TraceFrame, cls: Any, obj: Any, /) -> Any:
+    """What is left when a metaclass has asked its own questions."""
+    cls, obj = opened(cls), opened(obj)
+    of = f.world.classes.class_of(obj)
+    if of is type(obj) or not issubclass(type(cls), type):
+        return _frame.native(type.__instancecheck__, cls, obj)
+    return type.__subclasscheck__(cls, of)
 
 
 @serve(builtins.callable, looks=Looks.CLASS, why="asks about a class")
@@ -35,7 +45,7 @@ def serve_callable(f: TraceFrame, obj: Any, /) -> Any:
 
 @serve(builtins.id, refused=breaks.IDENTITY, why="id")
 def serve_id(f: TraceFrame, obj: Any, /) -> Any:
-    return Address(id(opened(obj)))
+    return f.world.addresses.of_object(obj, of_memo=f.code.code is copy.deepcopy.__code__)
 
 
 def serve_hasher(hasher: Any, **facets: Any) -> None:
@@ -149,10 +159,19 @@ def serve_object_getattribute(f: TraceFrame, obj: Any, name: Any, /) -> Any:
     return f.world.attributes.load_inside(obj, name)
 
 
+@serve(types.ModuleType.__getattribute__)
+def serve_module_getattribute(f: TraceFrame, module: Any, name: Any, /) -> Any:
+    module, name = opened(module), opened(name)
+    view = f.world.attributes.views.get(id(module))
+    if view is not None and isinstance(name, str):
+        return f.world.attributes.by_module(view, module, name)
+    return _frame.native(types.ModuleType.__getattribute__, module, name)
+
+
 @serve(object.__hash__)
 def serve_object_hash(f: TraceFrame, obj: Any, /) -> Any:
     """The address, which the program may hash by, but must not see."""
-    return Address(object.__hash__(opened(obj)))
+    return f.world.addresses.hash_of(obj)
 
 
 @serve(object.__dir__, type.__dir__)

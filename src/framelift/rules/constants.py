@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _locale
 import datetime
 import decimal
 import functools
 import re
 import sys
+import time
 import types
 import typing
 import weakref
@@ -18,6 +20,7 @@ from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
+from framelift.trace.addresses import LEAST_ADDRESS
 from framelift.trace.materialize import Seen
 from framelift.trace.type_rules import Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
@@ -28,7 +31,10 @@ MANY_NUMBERS = 32
 
 
 def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
-    if len(world.inputs.numbers) < MANY_NUMBERS and world.inputs.dynamism.number(source, value):
+    if value >= LEAST_ADDRESS:
+        world.addresses.meet_number()
+    few = len(world.inputs.numbers) < MANY_NUMBERS
+    if value == value and few and world.inputs.dynamism.number(source, value):
         return world.inputs.symbolic_number(value, source)
     return wrap_constant(world, value, source)
 
@@ -37,6 +43,8 @@ def wrap_constant(world: TraceWorld, value: Any, source: Source) -> Any:
     """Itself, guarded by value."""
     if source.access is not Access.CONST:
         world.guards.add(source, Check.EQUAL, value)
+        if value != value:
+            world.identity.nans.append((source, value))
     return value
 
 
@@ -68,6 +76,25 @@ def materialize_decimal(world: TraceWorld, value: decimal.Decimal, seen: Seen) -
     return value
 
 
+ZONE = ("timezone", "altzone", "daylight", "tzname")
+
+
+def guard_local_time(world: TraceWorld) -> None:
+    """What C does with dates may depend on the time zone, and on the locale that gives days their names."""
+    names = world.inputs.root.constant(vars(time), "time")
+    for name in ZONE:
+        world.guards.add(names.child(Access.KEY, name), Check.EQUAL, vars(time)[name])
+    locale = world.inputs.root.asked(
+        "locale.setlocale(locale.LC_TIME)", _locale.setlocale, (_locale.LC_TIME,)
+    )
+    world.guards.add(locale, Check.EQUAL, _locale.setlocale(_locale.LC_TIME))
+
+
+def materialize_date(world: TraceWorld, value: Any, seen: Seen) -> Any:
+    guard_local_time(world)
+    return value
+
+
 def rebuild_constant(r: Rebuilder, value: Any) -> str:
     """The region holds on to it: one is as good as another of the same value."""
     return r.own(value)
@@ -76,8 +103,14 @@ def rebuild_constant(r: Rebuilder, value: Any) -> str:
 type_rule(int, float, wrap=wrap_number)
 type_rule(
     *(complex, str, bytes, range, torch.device, torch.Size, datetime.timedelta),
-    *(datetime.date, datetime.datetime, datetime.time, datetime.timezone),
+    datetime.timezone,
     wrap=wrap_constant,
+    rebuild=rebuild_constant,
+)
+type_rule(
+    *(datetime.date, datetime.datetime, datetime.time),
+    wrap=wrap_constant,
+    materialize=materialize_date,
     rebuild=rebuild_constant,
 )
 type_rule(decimal.Decimal, wrap=wrap_constant, materialize=materialize_decimal, rebuild=rebuild_constant)

@@ -230,14 +230,16 @@ def shadow_set(world: TraceWorld, value: Any, source: Source, cls: type) -> tupl
     world.guards.add(source, Check.ELEMENTS_IN_ORDER, tuple(items))
     for item in items:
         world.identity.check_hash(item)
-        world.inputs.fixed(item, source)
-    shadow = base.__new__(cls, set().union(value))  # a copy of the table is most likely to have its order
+    held = [world.inputs.fixed(item, source) for item in items]
+    # a copy of the table is most likely to have its order
+    table = set().union(value) if all(map(operator.is_, held, items)) else set(held)
+    shadow = base.__new__(cls, table)
     if base is set:
-        set.update(shadow, value)
+        set.update(shadow, table)
     world.set_order.sources[id(shadow)] = source
-    if not all(map(operator.is_, base.__iter__(shadow), items)):
+    if not all(map(operator.is_, base.__iter__(shadow), held)):
         world.set_order.disordered.add(id(shadow))
-    return shadow, items
+    return shadow, held
 
 
 def set_changes(made: Shadow) -> Calls:

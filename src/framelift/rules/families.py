@@ -55,16 +55,6 @@ def is_told_apart_oddly(cls: type) -> bool:
     return is_hashed_oddly(type(cls)) or (issubclass(cls, type) and is_hashed_oddly(cls))
 
 
-def is_plain_module(cls: type) -> bool:
-    """Whether what its instances say of a name is what they have."""
-    hooks = ("__getattribute__", "__setattr__", "__delattr__")
-    return (
-        issubclass(cls, types.ModuleType)
-        and not hasattr(cls, "__getattr__")
-        and all(getattr(cls, hook) is getattr(types.ModuleType, hook) for hook in hooks)
-    )
-
-
 def is_sealed(cls: Any) -> bool:
     """A tuple of C's that can't be made of its elements, so nothing can stand for it: `sys.version_info`."""
     if not issubclass(cls, tuple) or not hasattr(cls, "n_sequence_fields"):
@@ -81,8 +71,7 @@ type_family(is_told_apart_oddly, wrap=wrap_hashed_oddly)
 type_family(derived_from(type), wrap=wrap_by_identity, rebuild=None)
 type_family(derived_from(ALIASES), rebuild=rebuild_constant)
 type_family(derived_from(enum.Enum, *ATOMIC_BASES, *OPERATOR_CLASSES), wrap=wrap_fixed_instance)
-type_family(is_plain_module, wrap=wrap_module)
-type_family(derived_from(types.ModuleType), rebuild=None)
+type_family(derived_from(types.ModuleType), wrap=wrap_module, rebuild=None)
 type_family(is_ours, rebuild=None)
 type_family(derived_from(torch.Tensor), wrap=wrap_tensor)
 materialize_derived = with_special_methods(materialize_exception)

@@ -6,7 +6,7 @@ import functools
 import types
 from typing import Any
 
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
 from framelift.graph.symbols import settled
@@ -17,14 +17,17 @@ from framelift.interpreter.generators import Suspended
 from framelift.interpreter.lookups import contents_of
 from framelift.regions.rebuild import write_state
 from framelift.rules.constants import wrap_by_identity
+from framelift.trace.inputs import Known
 from framelift.trace.materialize import Seen
+from framelift.trace.shadows import Shadow, attributes_of, own_dictionary, shadow_attributes
 from framelift.trace.type_rules import BUILTINS, Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
 
 
 def wrap_function(world: TraceWorld, value: Any, source: Source) -> Any:
     """One that was made by a function, and is had from there, is made anew for each call."""
-    if "<locals>" not in value.__qualname__ or source.root.access is not Access.ARG or vars(value):
+    is_made_anew = policy.is_compiled(value) or ("<locals>" in value.__qualname__ and not vars(value))
+    if not is_made_anew or source.root.access is not Access.ARG:
         return wrap_by_identity(world, value, source)
     world.guards.add(source, Check.CODE, value.__code__)
     scope = source.child(Access.NATIVE_ATTR, "__globals__")
@@ -100,6 +103,12 @@ def rebuild_method(r: Rebuilder, value: types.MethodType) -> str:
     return r.variable(f"{r.constant(types.MethodType)}({r.listed((value.__func__, value.__self__))})")
 
 
+def materialize_builtin(world: TraceWorld, value: Any, seen: Seen) -> Any:
+    """It is hashed and compared by what it is bound to."""
+    world.materialize.value(value.__self__, seen)
+    return value
+
+
 def wrap_builtin(world: TraceWorld, value: Any, source: Source) -> Any:
     """A function of C is itself; a method of C is had again from the object that it is bound to."""
     this = value.__self__
@@ -159,12 +168,19 @@ def wrap_partial(world: TraceWorld, value: Any, source: Source) -> Any:
     ]
     made: Any = functools.partial(parts[0])
     made.__setstate__((*parts, None))
-    return world.inputs.stand_in(value, made, source)
+    shadow_attributes(world, value, source, made)
+    place, own = source.child(Access.DICT), own_dictionary(made)
+    world.inputs.stand_ins[id(own)] = Known(own_dictionary(value), own, place)  # which copies share
+    shadow = Shadow(source, value, made, functools.partial, None, attributes_of(made))
+    world.containers.shadows[id(made)] = shadow
+    return world.inputs.know(value, made, source)
 
 
 def materialize_partial(world: TraceWorld, value: functools.partial[Any], seen: Seen) -> Any:
     for part in (value.func, value.args, value.keywords):
         world.materialize.value(part, seen)
+    if vars(value):
+        world.materialize.mapping(vars(value), seen)
     return value
 
 
@@ -188,7 +204,7 @@ def rebuild_generic_alias(r: Rebuilder, value: types.GenericAlias) -> str:
 type_rule(types.FunctionType, wrap=wrap_function, materialize=materialize_function, rebuild=rebuild_function)
 type_rule(types.CellType, wrap=wrap_cell, rebuild=rebuild_cell)
 type_rule(types.MethodType, wrap=wrap_method, materialize=materialize_method, rebuild=rebuild_method)
-type_rule(*BUILTINS, types.MethodWrapperType, wrap=wrap_builtin)
+type_rule(*BUILTINS, types.MethodWrapperType, wrap=wrap_builtin, materialize=materialize_builtin)
 type_rule(types.BuiltinFunctionType, types.MethodWrapperType, rebuild=rebuild_builtin_method)
 type_rule(property, wrap=wrap_by_identity, rebuild=rebuild_property)
 type_rule(classmethod, staticmethod, wrap=wrap_by_identity)

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import copyreg
 import dataclasses
+import datetime
 import functools
 import inspect
 import logging
@@ -25,8 +26,8 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
+from framelift.rules.constants import guard_local_time
 from framelift.trace.callable_rules import serve
-from framelift.trace.identity import Address
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
 
@@ -86,6 +87,8 @@ def serve_module(f: TraceFrame, /, name: Any, doc: Any = None) -> Any:
 def serve_function(
     f: TraceFrame, /, code: Any, globals: Any, name: Any = None, argdefs: Any = None, closure: Any = None
 ) -> Any:
+    if isinstance(closure := opened(closure), tuple):
+        closure = tuple(map(opened, closure))
     made = f.world.calls.native(f, types.FunctionType, [code, globals, name, argdefs, closure], None)
     f.world.functions.made(made)
     return made
@@ -99,7 +102,21 @@ def serve_weak_reference(f: TraceFrame, obj: Any, /) -> Any:
 
 @serve(_thread.get_ident)
 def serve_get_ident(f: TraceFrame, /) -> Any:
-    return Address(_thread.get_ident())
+    return f.world.addresses.of_thread(_thread.get_ident())
+
+
+# ---- dates
+
+
+def serve_local_time(fn: Any) -> None:
+    @serve(fn)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        guard_local_time(f.world)
+        return f.world.calls.native(f, fn, list(args), kwargs)
+
+
+for _fn in (datetime.date.fromtimestamp, datetime.datetime.fromtimestamp, datetime.datetime.strptime):
+    serve_local_time(_fn)
 
 
 # ---- inspect, functools, logging, re, string

@@ -39,6 +39,8 @@ def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
+        if value.is_nested:
+            refuse(breaks.TENSOR_KIND, "a nested tensor of jagged layout")
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.know(value, world.recorder.add_input(value), source)
     flatten = world.classes.attribute(type(value), "__tensor_flatten__")

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 import operator
-import types
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch._library.custom_ops import CustomOpDef
+from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
 from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
@@ -21,32 +22,17 @@ from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
+from framelift.rules.torch_state import QUESTION
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
 
-QUESTION = "asks about torch's state, which every entry guards"
-questions = functools.partial(rule, looks=Looks.DEEP, why=QUESTION)
-questions(
-    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
-    *(torch.is_autocast_enabled, torch.is_autocast_cpu_enabled, torch.is_autocast_cache_enabled),
-    *(torch.get_autocast_dtype, torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
-    *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
-    *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
-    torch._C._is_torch_function_all_disabled,
-    *(torch._C._is_any_autocast_enabled, torch._C._is_autocast_available, torch._C._has_mkldnn),
-    *(torch._C._get_cudnn_sdp_enabled, torch._C._get_overrideable_sdp_enabled),
-    *(torch._C._get_sdp_priority_order, torch._C._get_flash_sdp_enabled, torch._C._get_math_sdp_enabled),
-    *(torch._C._get_mem_efficient_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_mkldnn_enabled),
-    *(torch._C._is_multithreading_enabled, torch._C._is_view_replay_enabled),
-    torch._C._get_privateuse1_backend_name,
-)
 rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the graph holds")
 
 NO_EFFECT = "a function of torch's own Python that has no effect"
 rule(
-    *(torch.is_storage, torch.typename, torch.get_float32_matmul_precision, torch.is_warn_always_enabled),
-    *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled, torch.sym_sum),
+    *(torch.is_storage, torch.typename, torch.sym_sum),
+    *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled),
     looks=Looks.DEEP,
     why=NO_EFFECT,
 )
@@ -60,17 +46,30 @@ functions_of(
     looks=Looks.RECORDED,
     why="a torch operator",
 )
+FUNCTIONAL = "torch's functional API, or a question; the recorder sees what it does"
 python_functions_of(
-    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch.overrides", "torch._VF"),
-    *("torch._jit_internal", "torch.autograd.grad_mode", "torch.amp.autocast_mode", "torch.backends"),
-    *("torch._C", "torch._lowrank", "torch.nn._reduction", "torch._prims_common", "torch.utils._device"),
-    *("torch.jit", "torch.compiler", "torch.nn.parameter", "torch.cuda.amp.autocast_mode", "torch.signal"),
-    *("torch.special", "torch.linalg", "torch.fft", "torch.nn.grad", "torch.nested", "torch.masked"),
-    *("torch.return_types", "torch._linalg_utils", "torch._ops", "torch._library"),
-    "torch.distributed.tensor.placement_types",
+    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch._VF", "torch.return_types"),
+    *("torch._lowrank", "torch._linalg_utils", "torch.nn._reduction", "torch.nn.grad", "torch.nn.parameter"),
+    *("torch.signal", "torch.special", "torch.linalg", "torch.fft", "torch.nested", "torch.masked"),
+    *("torch._prims_common", "torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),
+    *("torch.overrides", "torch.utils._device", "torch.distributed.tensor.placement_types"),
     classes=True,
-    why="torch's functional API, or a question; the recorder sees what it does",
+    why=FUNCTIONAL,
 )
+rule(torch.nn.Parameter, torch.nn.Buffer, looks=Looks.DEEP, why=FUNCTIONAL)
+rule(torch.jit.annotate, torch.jit.isinstance, looks=Looks.DEEP, why=FUNCTIONAL)
+for _fn in {fn for module in (torch, functional) for fn in vars(module).values() if type(fn) is FunctionType}:
+    if _fn.__qualname__.startswith("boolean_dispatch."):  # calls one of two functions, by an argument
+        rule(_fn, looks=Looks.DEEP, why=FUNCTIONAL)
+REGISTRIES = "torch.jit", "torch._jit_internal", "torch.compiler", "torch._library"
+python_functions_of(*REGISTRIES, refused=breaks.EFFECT, why="tells a compiler or the dispatcher something")
+rule(torch.overrides._pop_mode, refused=breaks.TORCH_STATE, why="torch.overrides._pop_mode")
+for _name in ("__enter__", "__exit__"):  # it looks for its place among the modes
+    rule(vars(DeviceContext)[_name], refused=breaks.TORCH_STATE, why=f"DeviceContext.{_name}")
+SAID = ("name", "__str__", "__repr__", "__hash__", "__deepcopy__", "overloads", "__iter__", "__dir__")
+for _operators in (OperatorBase, OpOverload, OpOverloadPacket, HigherOrderOperator):
+    for _name in vars(_operators).keys() & set(SAID):
+        rule(vars(_operators)[_name], looks=Looks.DEEP, why="what an operator says of itself")
 DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
 python_functions_of(*DEVICES, refused=breaks.EFFECT)
 python_functions_of(
@@ -92,6 +91,7 @@ def serve_answer(question: Any, answer: Any) -> None:
 ANSWERS: dict[Any, Any] = {
     torch.compiler.is_dynamo_compiling: True,
     torch.compiler.is_exporting: False,
+    torch.compiler._is_non_strict_tracing: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
     torch.nn.modules.activation._is_make_fx_tracing: False,
@@ -106,7 +106,7 @@ def serve_log_api_usage(f: TraceFrame, event: Any, /) -> Any:
     """It counts, for torch's authors, that a feature was used."""
 
 
-@serve(torch.compiler.is_compiling)
+@serve(torch.compiler.is_compiling, looks=Looks.DEEP, why=QUESTION)
 def serve_is_compiling(f: TraceFrame, /) -> Any:
     """A module's call asks, so as not to run in compiled code the hooks that are always called if forward
     raises: here they are run."""
@@ -270,7 +270,7 @@ def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
 
 def text_of(message: Any) -> str | None:
     """What a function that only gives a text gives."""
-    code = message.__code__ if type(message) is types.FunctionType else None
+    code = message.__code__ if type(message) is FunctionType else None
     if code is None or code.co_argcount or code.co_names or code.co_freevars or code.co_varnames:
         return None
     texts = [constant for constant in code.co_consts if constant is not None]

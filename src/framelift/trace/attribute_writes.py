@@ -44,7 +44,8 @@ class AttributeWrites(Part):
                 refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
             if obj is builtins:  # every namespace that lacks a name looks there
                 refuse(breaks.EFFECT, f"{name!r} set in builtins")
-            return view.write(name, value)
+            if type(obj) is types.ModuleType:
+                return view.write(name, value)
         setter = self.world.classes.attribute(type(obj), "__setattr__")
         if type(setter) is FunctionType:
             return self.world.calls.invoke(setter, obj, name, value)
@@ -113,10 +114,8 @@ class AttributeWrites(Part):
         found = self.world.classes.attribute(type(obj), name)
         kind = type(found)
         if kind is MemberDescriptorType:
-            try:
-                self.world.attributes.slot(view, obj, found, name, hook=False)
-            except AttributeError:
-                raise AttributeError(name) from None  # which is all that C says
+            if self.world.attributes.slot(view, obj, found, name) is MISSING:
+                raise AttributeError(name)  # which is all that C says
         elif found is not MISSING and self.world.classes.describes(kind, "__delete__"):
             self.world.calls.invoke(kind.__delete__, self.world.classes.descriptor(found, type(obj)), obj)
             return

@@ -62,7 +62,7 @@ class Attributes(Part):
         if view is not None:
             if issubclass(type(obj), type):
                 return world.classes.load(obj, name)
-            if type(obj) is types.ModuleType:
+            if issubclass(type(obj), types.ModuleType):
                 return self.of_module(view, obj, name)
             return self.of_instance(view, obj, name)
         cls = type(obj)
@@ -71,7 +71,7 @@ class Attributes(Part):
         if cls in ABSTRACT:
             return world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
-            return getattr(settled(obj), name)
+            return native(getattr, settled(obj), name)
         if cls is super:
             return self.of_super(obj, name)
         if issubclass(type(obj), type):
@@ -146,22 +146,35 @@ class Attributes(Part):
         getter = self.world.classes.attribute(type(obj), "__getattr__")
         try:
             return self.world.calls.invoke(getattribute, obj, name)
-        except AttributeError:
-            if getter is MISSING:
+        except AttributeError as error:
+            if getter is MISSING or not self.world.errors.catchable(error):
                 raise
         return self.world.calls.invoke(getter, obj, name)
 
     def generic(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
         """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
         cls = type(obj)
+        found = self.world.classes.attribute(cls, name)
+        try:
+            value = self.without_hook(view, obj, cls, name, found)
+        except AttributeError as error:
+            # a descriptor may raise it too
+            if not hook or self.world.classes.attribute(cls, "__getattr__") is MISSING:
+                raise
+            if not self.world.errors.catchable(error):
+                raise
+            value = MISSING
+        return self.absent(obj, cls, name, hook) if value is MISSING else value
+
+    def without_hook(self, view: View, obj: Any, cls: type, name: str, found: Any) -> Any:
+        """What class and instance have; MISSING if nothing."""
         classes = self.world.classes
-        found = classes.attribute(cls, name)
         kind = type(found)
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
                 return self.world.calls.invoke(found.fget, obj) if found.fget else native(getattr, obj, name)
             if kind is MemberDescriptorType and name != "__dict__":  # as a SimpleNamespace has it
-                return self.slot(view, obj, found, name, hook)
+                return self.slot(view, obj, found, name)
             if kind is MemberDescriptorType or kind is GetSetDescriptorType:
                 return self.builtin(view, obj, name)
             stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
@@ -170,9 +183,7 @@ class Attributes(Part):
         own = self.own(view, obj, name)
         if own is not DELETED:
             return own
-        if found is not MISSING:
-            return self.bound(found, obj, cls, name)
-        return self.absent(obj, cls, name, hook)
+        return MISSING if found is MISSING else self.bound(found, obj, cls, name)
 
     def own(self, view: View, obj: Any, name: str) -> Any:
         """What the instance's own dictionary has; DELETED if nothing, which is guarded."""
@@ -184,13 +195,16 @@ class Attributes(Part):
             return DELETED
         if name not in own and type(obj) in NAMESPACES:
             native(hasattr, obj, name)
+        if view.outside is own:  # of a module: its names are the globals of its functions
+            return self.world.scopes.lookup(view, own, name)
         if name not in own:
             self.world.guards.add(view.source, Check.NO_ATTR, name)
             return DELETED
         value = view.values[name] = self.world.guards.found(view.source.child(Access.ATTR, name), own[name])
         return value
 
-    def slot(self, view: View, obj: Any, member: Any, name: str, hook: bool) -> Any:
+    def slot(self, view: View, obj: Any, member: Any, name: str) -> Any:
+        """What a slot holds; MISSING if nothing."""
         value = view.get(name)
         if value is MISSING:
             try:
@@ -203,9 +217,7 @@ class Attributes(Part):
                 value = DELETED
             else:
                 value = view.values[name] = guards.found(view.source.child(Access.SLOT, member), raw)
-        if value is DELETED:
-            return self.absent(obj, type(obj), name, hook)
-        return value
+        return MISSING if value is DELETED else value
 
     def builtin(self, view: View, obj: Any, name: str) -> Any:
         if name == "__dict__":
@@ -298,17 +310,50 @@ class Attributes(Part):
                     return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
 
-    @acts_for_program
     def of_module(self, view: View, module: Any, name: str) -> Any:
+        cls = type(module)
+        if cls is types.ModuleType:
+            return self.of_plain_module(view, module, name)
+        getattribute = self.world.classes.attribute(cls, "__getattribute__")
+        if type(getattribute) is FunctionType:
+            return self.by_getattribute(getattribute, module, name)
+        getter = self.world.classes.attribute(cls, "__getattr__")
+        try:
+            return self.by_module(view, module, name)
+        except AttributeError:
+            if getter is MISSING:
+                raise
+        return self.world.calls.invoke(getter, module, name)
+
+    def by_module(self, view: View, module: Any, name: str) -> Any:
+        """`ModuleType.__getattribute__`; a class derived from there may have descriptors."""
+        cls, classes = type(module), self.world.classes
+        if cls is not types.ModuleType:
+            found = classes.attribute(cls, name)
+            kind = type(found)
+            if kind is property and found.fget is not None:
+                return self.world.calls.invoke(found.fget, module)
+            stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
+            if kind not in STATE_OF_C and stores and classes.describes(kind, "__get__"):
+                return self.got(kind.__get__, found, module, cls)
+        return self.of_plain_module(view, module, name)
+
+    @acts_for_program
+    def of_plain_module(self, view: View, module: Any, name: str) -> Any:
         value = view.get(name)
         if value is MISSING:
-            value = self.world.scopes.lookup(view, vars(module), name)
+            value = self.own(view, module, name)
         if value is not DELETED:
             return value
         if name == "__dict__":
             refuse(breaks.INTERNALS, "a module's __dict__ as a value")
         if name == "__class__":
-            return types.ModuleType
+            return type(module)
+        found = self.world.classes.attribute(type(module), name)
+        if type(found) in STATE_OF_C:
+            refuse(breaks.INTERNALS, f"{name} of a module")
+        if found is not MISSING:
+            return self.bound(found, module, type(module), name)
         hook = self.world.scopes.lookup(view, vars(module), "__getattr__")
         if hook is not DELETED:
             return self.world.calls.invoke(hook, name)

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from framelift import _frame, _guards
 from framelift.core import breaks
+from framelift.core.blame import note_handler
 from framelift.core.breaks import Break
 from framelift.graph.body import GraphBody, share_operands
 from framelift.graph.op_memory import storage
@@ -171,6 +172,7 @@ def captures(*operators: Any) -> Any:
 
     def register(handler: Any) -> Any:
         calls_back(handler)
+        note_handler(handler)
         for one in operators:
             HIGHER_ORDER_OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):

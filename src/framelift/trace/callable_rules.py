@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.core import breaks, policy
-from framelift.core.blame import acts_for_program
+from framelift.core.blame import acts_for_program, note_handler
 from framelift.core.breaks import Reason
 from framelift.core.weakly import PerCode
 from framelift.graph.functions import LEGACY
@@ -109,6 +109,7 @@ def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]
     """
 
     def register(handler: Callable[..., Any]) -> Any:
+        note_handler(handler)
         acts_for_program(handler)
         for fn in callables:
             HANDLERS[fn] = by_signature(fn, handler)

@@ -1,10 +1,11 @@
-"""Identity: which outside objects are one, or must be told apart, and what depends on addresses.
+"""Identity: which outside objects are one, or must be told apart, and what shows where they are.
 
 The order of a set's elements does too, and on all that was ever done to the set (`SetOrder`).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import types
@@ -16,14 +17,16 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
 from framelift.core import breaks
-from framelift.core.breaks import Break, refuse
+from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
+from framelift.graph import op_memory
 from framelift.graph.symbols import settled
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.operators import NUMBERS
@@ -37,19 +40,12 @@ FEW = 16
 """Up to so many pairs of objects are kept apart pair by pair; of more, each is kept the object it is."""
 
 
-class Address(int):
-    """`id()` of an object of the trace, or of the thread: good for telling them apart, as memo tables do."""
-
-    def leaks(self, *_: Any) -> Any:
-        raise Break(breaks.IDENTITY, "the value of id()")
-
-    for _name in set(vars(int)) - {"__new__", "__eq__", "__ne__", "__hash__", "__bool__", "__doc__"}:
-        if callable(vars(int)[_name]) and _name not in ("__getattribute__", "__getnewargs__"):
-            locals()[_name] = leaks
-
-
 class Identity(Part):
     """Guards what the program finds out by comparing, hashing or printing objects."""
+
+    def start(self) -> None:
+        self.nans: list[tuple[Source, Any]] = []
+        """Constants from outside that do not equal themselves: tables and lists go by which ones they are."""
 
     def same(self, left: Any, right: Any) -> bool:
         if left is None:
@@ -58,6 +54,10 @@ class Identity(Part):
             none = left.value is None
             self.world.guards.add(left.source, Check.IS if none else Check.IS_NOT, None)
             return none
+        if type(left) is Pending or type(right) is Pending:
+            same = self.same_constants(left, right)
+            if same is not None:
+                return same
         left, right = opened(left), opened(right)
         if left is right:
             return True
@@ -69,6 +69,30 @@ class Identity(Part):
                 self.world.guards.add(mine, Check.NOT_SAME_AS, other)
         return False
 
+    def same_constants(self, left: Any, right: Any) -> bool | None:
+        """Of constants only the values would be guarded: here it matters which of several equal ones they
+        are. None: one of them is something else."""
+        pending = [value for value in (left, right) if type(value) is Pending]
+        values = [value.value if type(value) is Pending else value for value in (left, right)]
+        if not all(type(value) in op_memory.PYTHON_ATOMS for value in values):
+            return None
+        if any(value.source.is_drawn for value in pending):
+            return None
+        same = values[0] is values[1]
+        if type(right) is not Pending:
+            self.world.guards.add(left.source, Check.IS if same else Check.IS_NOT, right)
+        elif type(left) is not Pending:
+            self.world.guards.add(right.source, Check.IS if same else Check.IS_NOT, left)
+        elif left.source is not right.source:
+            self.world.guards.add(left.source, Check.SAME_AS if same else Check.NOT_SAME_AS, right.source)
+        return same
+
+    def fix_nans(self) -> None:
+        """C is about to compare or hash values, and takes each object for equal to itself."""
+        for source, value in self.nans:
+            self.world.guards.add(source, Check.IS, value)
+        self.nans.clear()
+
     def source_of(self, value: Any) -> Source | None:
         """Like `source_of`, for tensors too."""
         if type(value) is not FakeTensor:
@@ -78,6 +102,8 @@ class Identity(Part):
 
     def key(self, value: Any) -> Any:
         """A value about to be hashed: objects that are hashed by address are fixed."""
+        if self.nans:
+            self.fix_nans()
         if type(value) in ATOMS and type(value) is not torch.Size:
             return value
         seen: Seen = {}
@@ -91,34 +117,39 @@ class Identity(Part):
             refuse(breaks.EFFECT, f"{type(key).__qualname__}.__hash__")
 
     def fix(self, seen: Seen) -> None:
+        if self.nans:
+            self.fix_nans()
         for value in self.identities(seen):
             self.guard(value)
 
     def guard(self, value: Any) -> None:
-        known = self.world.inputs.known_of(value)
-        if known is not None and known.source.access is not Access.CONST:
-            self.world.guards.add(known.source, Check.IS, known.value)
+        source = self.source_of(value)
+        if source is not None and source.access is not Access.CONST:
+            self.world.guards.add(source, Check.IS, self.world.addresses.real(value))
 
     def keep_apart(self, left: Seen, right: Seen) -> None:
         """C compares these: that two outside objects are not one, which decides it, is guarded."""
+        if self.nans:
+            self.fix_nans()
         ours, others = self.identities(left), self.identities(right)
         pairs = [(a, b) for a in ours for b in others if a is not b and type(a) is type(b)]
         if len(pairs) > FEW:
             self.fix({**left, **right})
             return
         for a, b in pairs:
-            mine, other = self.world.inputs.known_of(a).source, self.world.inputs.known_of(b).source
+            mine, other = self.source_of(a), self.source_of(b)
+            assert mine is not None and other is not None
             if mine is not other and not mine.access is other.access is Access.CONST:
                 self.world.guards.add(mine, Check.NOT_SAME_AS, other)
 
     def identities(self, seen: Seen) -> list[Any]:
         """The outside objects that equal only themselves."""
-        known_of = self.world.inputs.known_of
-        return [value for value in seen.values() if known_of(value) is not None and self.is_unique(value)]
+        values = seen.values()
+        return [value for value in values if self.is_unique(value) and self.source_of(value) is not None]
 
     def is_unique(self, value: Any) -> bool:
         cls = type(value)
-        if cls is FakeTensor:
+        if cls is FakeTensor or cls is functools.partial:
             return True
         world = self.world
         if cls is types.FunctionType:

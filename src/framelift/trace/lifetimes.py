@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import collections
 import weakref
+from collections.abc import Iterator
 from types import FunctionType, GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
-from framelift.interpreter.lookups import RELIED_ON, is_watched, leave_unwatched
+from framelift.interpreter.lookups import RELIED_ON, class_attribute, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
+from framelift.trace.shadows import own_dictionary
 from framelift.trace.type_rules import is_hashed_oddly
+
+if TYPE_CHECKING:
+    from framelift.trace.writes import Writes
 
 leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
 
 
 class Lifetimes(Part):
     """Keeps finalisers and weak references as they would be without a trace."""
+
+    def start(self) -> None:
+        self.dropped: list[Any] = []
+        """Objects from outside with finalisers that variables have let go of."""
 
     @property
     def runs_finalisers(self) -> bool:
@@ -42,6 +51,21 @@ class Lifetimes(Part):
     def dropping(self, value: Any) -> None:
         if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             refuse(breaks.FINALISER, "a generator that is left in the middle")
+        if has_finaliser(value.value):  # at the end of the stretch; several would be in another order
+            if self.dropped and not any(value.value is one for one in self.dropped):
+                refuse(breaks.FINALISER, f"a {type(value.value).__qualname__} that is dropped")
+            self.dropped.append(value.value)
+
+    def refuse_finalisers(self, written: Writes) -> None:
+        """Several objects that the region takes out of where they were would be finalised in another
+        order."""
+        dropped = {id(value): value for value in displaced(written) if has_finaliser(value)}
+        dropped |= {id(value): value for value in self.dropped}
+        if len(dropped) > 1:
+            refuse(
+                breaks.FINALISER,
+                " and ".join(sorted({type(value).__qualname__ for value in dropped.values()})),
+            )
 
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
         """Whether a weak reference may be left to it, or a part that is in its memory. What would have to be
@@ -53,6 +77,33 @@ class Lifetimes(Part):
         if not is_watched(type(value)):
             return False
         return weakref.getweakrefcount(value) > 0 or any(item is value for item in stack)
+
+
+def has_finaliser(value: Any) -> bool:
+    return type(class_attribute(type(value), "__del__")) is FunctionType  # of C's nobody can tell
+
+
+HOLDING = (list, dict, set, collections.deque)
+
+
+def displaced(written: Writes) -> Iterator[Any]:
+    """The objects from outside that are no more where they were once a region has written."""
+    for view, changes in (*written.attributes, *written.scopes):
+        own = view.outside if type(view.outside) is dict else own_dictionary(view.outside) or {}
+        yield from [own[name] for name, _ in changes if name in own]
+    for change in written.containers:
+        outside, shadow = change.shadow.outside, change.shadow.shadow
+        if not issubclass(type(outside), HOLDING) or shadow is None:
+            continue
+        before, now = (items_of(outside), items_of(shadow)) if change.calls else ((), ())
+        kept = {id(item.value if type(item) is Pending else item) for item in now}
+        yield from [item for item in before if id(item) not in kept]
+
+
+def items_of(container: Any) -> list[Any]:
+    """What it holds, with no key hashed, and past methods of a subclass."""
+    base: Any = next(base for base in HOLDING if issubclass(type(container), base))
+    return list(base.values(container) if base is dict else base.__iter__(container))
 
 
 def is_written_for(fn: FunctionType, cls: type) -> bool:

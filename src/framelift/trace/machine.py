@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.interpreter.calls import call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
+from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import HANDLERS
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class TracingMachine(Machine["TraceWorld"]):
             named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))
             return self.world.materialize.for_c(self.invoke(func, tuple(arguments[:count]), named))
         result = self.world.materialize.for_c(super().enter(func, arguments, namespace))
+        if type(result) is Address and result.source is not None:
+            self.world.addresses.fix(result)  # the hash of something, which tables have already
         if namespace is not None and namespace is not func.__globals__:
             # of a class, which C, or code that is not interpreted, makes of it
             self.world.materialize.for_c(namespace)

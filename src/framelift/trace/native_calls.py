@@ -22,7 +22,7 @@ import torch
 import torch.fx
 
 from framelift import _frame
-from framelift.bytecode.resume import Callee, origin_of
+from framelift.bytecode.resume import origin_of
 from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
@@ -31,6 +31,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import (
     BY_CODE,
     BY_TYPE,
@@ -41,7 +42,6 @@ from framelift.trace.callable_rules import (
     server_of,
 )
 from framelift.trace.containers import MAPPINGS
-from framelift.trace.identity import Address
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
@@ -105,11 +105,8 @@ class NativeCalls(Part):
 
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         world = self.world
-        if type(fn) is FunctionType and "_framelift_target" in vars(fn):
-            # a compiled function, called by a traced one, is part of that; of a module this is `__call__`
-            compiled = vars(fn)["_framelift_target"]
-            target = Pending(world.inputs, world.inputs.root.constant(compiled, fn.__name__), compiled)
-            return self.invoke(target, *(args[1:] if fn.__name__ == "__call__" else args), **(kwargs or {}))
+        if type(fn) is FunctionType and (found := self.compiled_target(fn, args)) is not None:
+            return self.invoke(*found, **(kwargs or {}))  # a part of the function that calls it
         controlled = control_of(fn)
         if controlled is not None:
             return controlled(world, fn, args, kwargs or {})
@@ -131,6 +128,15 @@ class NativeCalls(Part):
                 return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
             fn, args = method, [fn, *args]
         return self.by_policy(fn, args, kwargs or {})
+
+    def compiled_target(self, fn: FunctionType, args: list[Any]) -> list[Any] | None:
+        """What a compiled function or module calls, and with what."""
+        if policy.is_compiled(fn):
+            cell = fn.__code__.co_freevars.index("target")
+            return [self.world.functions.cells(fn)[cell].cell_contents, *args]
+        if policy.calls_compiled_module(fn) and args:
+            return [self.world.attributes.load(opened(args[0]), "_orig_mod"), *args[1:]]
+        return None
 
     def by_policy(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         rule = rule_of(fn)
@@ -165,8 +171,11 @@ class NativeCalls(Part):
         world = self.world
         materialize = world.materialize
         if world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
+            numbers = materialize.for_torch(args)
+            if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
+                return found
             with torch._C.DisableTorchFunction(), data_dependence():
-                result = rule.on_symbols(materialize.for_torch(args))
+                result = rule.on_symbols(numbers)
             if result is not NotImplemented:
                 return result
         looks = rule.looks
@@ -265,7 +274,7 @@ class NativeCalls(Part):
                     self.world.identity.refuse_addresses(seen, format if formats else fn)
                 self.world.set_order.refuse_in(seen)
         elif any(type(value) is Address for value in prepared) and not rule.compares:
-            prepared[0] = Address().leaks()  # C takes it for any other integer
+            prepared[0] = Address.leaks(prepared[0])  # C takes it for any other integer
         return prepared, kwargs
 
     def guard_state(self, value: Any) -> None:
@@ -396,7 +405,6 @@ BY_TYPE.update(
         weakref.KeyedRef: call_reference,
         typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
         torch.jit.ScriptFunction: call_scripted,
-        Callee: lambda world, fn, args, kwargs: fn(),
     }
 )
 

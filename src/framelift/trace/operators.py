@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import operator
 import re
@@ -43,6 +44,9 @@ SEQUENCES = (list, tuple)
 
 JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 """Operators that move the elements of lists and tuples without looking at them."""
+MERGING = frozenset({dict.update, operator.or_, operator.ior})
+"""Operations that move the values of dictionaries without looking at them."""
+DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
 
 
 class Operators(Part):
@@ -72,6 +76,8 @@ class Operators(Part):
                 return world.abstract(operand).operate(fn, operands)
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
+        if fn in MERGING and all(type(operand) in DICTIONARIES for operand in operands):
+            return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
             return fn(*map(world.materialize.for_torch, operands))  # a size takes numbers, and symbols, only
         return self.apply_native(fn, operands)
@@ -81,6 +87,9 @@ class Operators(Part):
         """An operator on numbers, or sizes, some of which are symbols."""
         if self.world.runtime_calls.computes(fn, operands):
             return self.world.runtime_calls.compute(fn, operands)
+        derived = self.world.derived_numbers.compute(fn, operands)
+        if derived is not MISSING:
+            return derived
         if all(type(operand) in NUMBERS for operand in operands):
             return arithmetic.compute(IN_PLACE.get(fn, fn), operands, fn)
         if fn in OF_SIZES:

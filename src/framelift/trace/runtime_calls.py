@@ -71,6 +71,8 @@ class RuntimeCalls:
         self.numbers: dict[Source, int | float] = {}
         """What the twins have drawn."""
         self.kept: list[Any] = []
+        self.made_inside: set[int] = set()
+        """ids of generators that the program makes."""
 
     # ---- what can be drawn, and with what
 
@@ -100,6 +102,19 @@ class RuntimeCalls:
             self.kept.append(generator)
         return found
 
+    def generators(self) -> list[Any]:
+        """The program's own that the region's calls before the graph draw from, seed or set."""
+        given = [
+            x
+            for call in self.made
+            if not (call.pure or call.late)
+            for x in (*call.args, *call.kwargs.values())
+        ]
+        found = [
+            x for x in (*self.kept, *given) if x is not DEFAULT and rule_of_type(type(x)).rewind is not None
+        ]
+        return list({id(x): x for x in found if id(x) not in self.made_inside}.values())
+
     # ---- drawing
 
     def note(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **how: bool) -> Source:
@@ -112,6 +127,7 @@ class RuntimeCalls:
         """A generator that the program makes; while tracing it is its own twin."""
         self.check_place()
         self.twins[id(made)] = made
+        self.made_inside.add(id(made))
         return self.world.inputs.know(made, made, self.note(fn, args, kwargs))
 
     def tensor(self, example: torch.Tensor, source: Source) -> Any:

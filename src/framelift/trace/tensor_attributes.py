@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import FunctionType, UnionType
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
-from framelift.core.breaks import refuse
+from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
 from framelift.graph.effects import set_data
@@ -21,11 +22,15 @@ from framelift.graph.subclasses import overrides
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import opened
+from framelift.trace.classes import PROTOCOL_ATTRIBUTES, is_checked_by_class, protocols_in
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View, own_dictionary
 from framelift.trace.type_rules import ABSTRACT, rule_of_type
 
 Tensor = torch.Tensor
+
+INSTANCE_CHECK: Any = vars(type)["__instancecheck__"]
+"""What C does, unless a metaclass has an answer of its own."""
 
 UNGUARDED_OF_INPUTS = frozenset({"grad", "_grad", "_base", "grad_fn", "_grad_fn", "_version", "__dict__"})
 
@@ -215,19 +220,56 @@ class TensorAttributes(Part):
                 refuse(breaks.EFFECT, "assignment to Tensor.grad of something unlike the tensor")
 
     def is_instance(self, fake: Any, cls: Any) -> bool:
-        if isinstance(cls, tuple):
+        """`isinstance`, as C does it, of the class that the fake stands for."""
+        if issubclass(type(cls), UnionType):
+            cls = cls.__args__
+        if issubclass(type(cls), tuple):
             return any(self.is_instance(fake, item) for item in cls)
-        if cls is FakeTensor:
-            return False
-        return issubclass(self.world.recorder.subclasses.class_of(fake), cls) or isinstance(fake, cls)
+        of = self.world.recorder.subclasses.class_of(fake)
+        if of is cls:
+            return True  # nobody is asked
+        check = self.world.classes.attribute(type(cls), "__instancecheck__")
+        if check is INSTANCE_CHECK:
+            return type.__subclasscheck__(cls, of)
+        if is_checked_by_class(cls):
+            return native(issubclass, of, cls)
+        if protocols_in(cls):
+            return self.follows(fake, of, cls)
+        if type(check) is FunctionType:  # which may ask the tensor for attributes
+            return self.world.operators.truth(self.world.calls.invoke(check, cls, fake))
+        return native(isinstance, fake, cls)
+
+    def follows(self, fake: Any, of: type, protocol: Any) -> bool:
+        """What `typing` says of a tensor: its fake has members of its own, which are none of a tensor's."""
+        if not getattr(protocol, "_is_runtime_protocol", False):
+            return native(isinstance, fake, protocol)  # which raises
+        for name in PROTOCOL_ATTRIBUTES(protocol):
+            try:
+                found = opened(self.world.attributes.load(fake, name))
+            except AttributeError:
+                return False
+            if found is None and callable(getattr(protocol, name, None)):
+                return False
+        return True
 
     def index(self, key: Any) -> Any:
-        """What a tensor is indexed with; objects of the program say themselves which number they are."""
+        """What a tensor is indexed with; objects of the program say themselves which number they are, unless
+        they are sequences, which torch goes over, or integers, of which it takes the value."""
         key = opened(key)
         if type(key) is tuple:
             return tuple(map(self.index, key))
         if type(key) in ABSTRACT:
             return self.world.abstract(key).as_tensor(key)
         abstract = type(key) is FakeTensor or type(key) in SYMBOLIC
-        method = None if abstract else self.world.classes.own_method(key, type(key), "__index__")
-        return self.world.materialize.for_torch(key if method is None else native(operator.index, key))
+        classes, cls = self.world.classes, type(key)
+        method = None if abstract else classes.own_method(key, cls, "__index__")
+        if method is not None and issubclass(cls, int):
+            key = int.__index__(key)
+        elif method is not None and classes.attribute(cls, "__getitem__") is MISSING:
+            try:
+                key = native(operator.index, key)
+            except (Break, RecursionError, MemoryError):
+                raise
+            except Exception:  # torch has an error of its own to raise
+                refuse(breaks.GRAPH_ARGUMENT, f"an index that is a {cls.__qualname__}")
+        return self.world.materialize.for_torch(key)

@@ -28,6 +28,8 @@ class TracedFrame(Part):
         """Arguments that CPython makes for each call (`*args`, `**kwargs`): they are nobody else's."""
         self.exits: list[Pending] = []
         """What the `with` statements around a resume point call at their end, outermost first."""
+        self.goes_on = False
+        """Whether it is the rest of a frame, behind a break."""
         self.skips = False
         """Whether it asks not to be captured (`skip_frame`)."""
 

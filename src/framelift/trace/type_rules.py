@@ -187,6 +187,8 @@ class TypeRule:
     """It is made whole, but can also be made empty and filled later."""
     twin: Callable[[Any], Any] | None = None
     """Of a generator of random numbers: gives another one that will give the same numbers."""
+    rewind: Callable[[Any], Callable[[], Any]] | None = None
+    """Of such a generator: gives what puts it back where it is now."""
     by_identity: bool = False
     """Each value is that very one, and does not change: what it says of itself is a constant."""
     described_by: frozenset[str] = frozenset()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from framelift.graph.recorder import Recorder
+from framelift.trace.addresses import Addresses
 from framelift.trace.attribute_writes import AttributeWrites
 from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
 from framelift.trace.containers import Containers
+from framelift.trace.derived_numbers import DerivedNumbers
 from framelift.trace.errors import Errors
 from framelift.trace.identity import Identity, SetOrder
 from framelift.trace.inputs import Guards, Inputs
@@ -52,6 +54,7 @@ class TraceWorld:
         self.attribute_writes = AttributeWrites(self)
         self.tensors = TensorAttributes(self)
         self.materialize = Materialize(self)
+        self.addresses = Addresses(self)
         self.identity = Identity(self)
         self.set_order = SetOrder(self)
         self.containers = Containers(self)
@@ -61,6 +64,7 @@ class TraceWorld:
         self.lifetimes = Lifetimes(self)
         self.overrides = Overrides(self)
         self.runtime_calls = RuntimeCalls(self)
+        self.derived_numbers = DerivedNumbers(self)
         self.writes = WrittenState(self)
         self.features: dict[type, Any] = {}
         """What features keep for this trace, by its class."""

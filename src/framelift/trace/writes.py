@@ -95,6 +95,7 @@ class WrittenState(Part):
             world.guards.add(world.inputs.root.decimal_context(), Check.EQUAL, context_text())
         written = Writes(containers, attributes, scopes, world.functions.changed_cells(), signals)
         self.refuse_two_faces(written)
+        self.world.lifetimes.refuse_finalisers(written)
         self.guard_apart(written)
         return written
 

@@ -76,7 +76,7 @@ def close(found: Any, expected: Any) -> None:
 
 def same(fn: Any, *args: Any, backends: Any = ("eager", "aot_eager")) -> None:
     for backend in backends:
-        compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+        compiled = framelift.compile(fn, backend=backend, fullgraph=True, isolate_recompiles=True)
         for _ in range(2):
             close(outcome(compiled, args), outcome(fn, args))
         assert why_not(compiled) is None and entries(compiled) == 1, (why_not(compiled), entries(compiled))

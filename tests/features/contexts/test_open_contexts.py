@@ -356,7 +356,7 @@ def test_operators_under_two_default_dtypes_are_two_graphs() -> None:
 
 @pytest.mark.parametrize("changes", [False, True])
 def test_a_graph_that_raises_leaves_its_default_dtype(changes: bool) -> None:
-    """To the function, which has set it by then; or as it was, where the graph has changed something else."""
+    """To the function, which has set it by then, whatever else the graph has changed."""
 
     def fn(x: torch.Tensor, at: torch.Tensor) -> Any:
         torch.set_default_dtype(torch.float64)
@@ -369,9 +369,11 @@ def test_a_graph_that_raises_leaves_its_default_dtype(changes: bool) -> None:
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
     try:
         assert compiled(torch.ones(3), torch.tensor([0])).dtype is torch.float64
+        x = torch.ones(3)
         with pytest.raises(IndexError):
-            compiled(torch.ones(3), torch.tensor([9]))
-        assert torch.get_default_dtype() is (torch.float32 if changes else torch.float64)
+            compiled(x, torch.tensor([9]))
+        assert torch.get_default_dtype() is torch.float64
+        assert x.tolist() == 3 * [1.0 + changes]
     finally:
         torch.set_default_dtype(torch.float32)
 

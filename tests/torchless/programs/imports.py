@@ -29,18 +29,21 @@ def _modules(**sources):
 
 
 def plain_imports():
+    import collections.abc as abc
     import math
     import os.path
     import xml.dom as dom
-    import collections.abc as abc
 
     return math.floor(2.5), os.path.join("a", "b"), dom.__name__, abc.Sized.__name__, os.__name__
 
 
 def from_imports():
-    from collections import Counter, OrderedDict as OD
+    from collections import Counter
+    from collections import OrderedDict as OD
     from math import (
         floor,
+    )
+    from math import (
         pi as PI,
     )
     from os import path

@@ -107,7 +107,7 @@ def serve_while_loop(
     if any(type(one) in WHOLE for one in start) and differentiated(step.body):
         raise Break(breaks.BODIES, f"{name}: a number is carried, where tensors are differentiated")
     arrange = lambda bodies, values: (*bodies, apart(recorder, start, values), values)
-    return tuple(record(world, while_loop_op, [test, step], arrange))
+    return pytree.tree_unflatten(list(record(world, while_loop_op, [test, step], arrange)), step.spec)
 
 
 def apart(recorder: Recorder, start: list[Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -141,7 +141,7 @@ def serve_backward_hook(f: TraceFrame, module: Any, user_hooks: Any, user_pre_ho
         raise Break(breaks.GRADIENTS, "backward hooks of a module in a function that an operator is given")
     found = TracedHook(module, user_hooks, user_pre_hooks)
     found.node = builder.body.add_node("call_function", HookOfBodies, ())
-    builder.run_once()
+    builder.failing.note_effect()
     return found
 
 

@@ -81,7 +81,7 @@ def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node 
     module = builder.body.add_module("hook", found.body.module())
     given = (builder.node_of(tensor), module, *found.body.outer_nodes)
     node: torch.fx.Node = builder.add_call(hook_gradient, given, None, pure=False)
-    builder.run_once()
+    builder.failing.note_effect()
     if not is_zero_preserving(found.body):
         recorder.histories.add_hook(node)
     return node

@@ -11,17 +11,22 @@ Arrays without dimensions are not traced; what has none is one of NumPy's number
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import warnings
+from collections.abc import Iterator
 from types import MethodDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import NULL
 from framelift.graph import op_memory
+from framelift.guards.kinds import Check
+from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 from framelift.trace.part import Part
 from framelift.trace.runtime_calls import outside_of_modes
@@ -43,6 +48,9 @@ NUMPY_DTYPES: dict[Any, torch.dtype] = {}
 if np is not None:
     NAMES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
     NUMPY_DTYPES = {np.dtype(name): getattr(torch, name) for name in NAMES.split()}
+ERRORS = ("divide", "over", "under", "invalid")
+if hasattr(np, "_core"):  # NumPy 2
+    _guards.know_numpy(np._core.umath._extobj_contextvar, np._core.umath._get_extobj_dict)
 OF_TORCH = {dtype: of for of, dtype in NUMPY_DTYPES.items()}
 NUMPY_NUMBERS = frozenset(dtype.type for dtype in NUMPY_DTYPES)
 CYTHON: Any = type(np.random.default_rng) if np is not None else None
@@ -118,20 +126,48 @@ class Arrays(Part):
         """id of a `numpy.errstate` that the trace has made -> what it is to do."""
         self.errors: list[dict[str, str]] = []
         """The settings of those that the program has entered."""
+        self.errors_around: tuple[str, ...] | None = None
+        """What NumPy does about each kind of error around the call, if that is known."""
 
     def told_errors(self) -> dict[str, Any]:
         """Settings of `numpy.errstate` in which each error that is not ignored raises."""
-        told = dict.fromkeys(("divide", "over", "under", "invalid"), "raise")
+        told = self.settings(dict.fromkeys(ERRORS, "raise"))
+        return {kind: "ignore" if how == "ignore" else "raise" for kind, how in told.items()}
+
+    def settings(self, around: dict[str, str]) -> dict[str, str]:
+        """What NumPy does about errors, where the program stands."""
+        told = dict(around)
         for settings in self.errors:
             every = settings.get("all")
             changed = {**(dict.fromkeys(told, every) if every else {}), **settings}
             told |= {kind: changed[kind] for kind in told.keys() & changed.keys()}
-        return {kind: "ignore" if how == "ignore" else "raise" for kind, how in told.items()}
+        return told
+
+    @contextlib.contextmanager
+    def noticing_errors(self) -> Iterator[None]:
+        """Within it each error of a number ends the trace: what NumPy does about it, it does each time."""
+        self.errors_around = _guards.numpy_errors()
+        if self.errors_around is None:
+            yield
+        else:
+            with np.errstate(all="call", call=end_at_error):
+                yield
+
+    def refuse_told_errors(self, name: str) -> None:
+        """A graph does not tell what was divided by zero. Where NumPy would just warn of it, nobody does."""
+        if self.errors_around is None:
+            return
+        source = self.world.inputs.root.asked("numpy.geterr()", _guards.numpy_errors, ())
+        self.world.guards.add(source, Check.EQUAL, self.errors_around)
+        told = self.settings(dict(zip(ERRORS, self.errors_around, strict=True)))
+        if not set(told.values()) <= {"warn", "ignore"}:
+            refuse(f"{name}, whose errors NumPy is to tell")
 
     # ---- calls
 
     def call(self, asked: Any, served: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
         """Calls torch's function for one of NumPy's. NumPy is asked before what the result is like."""
+        self.refuse_told_errors(name)
         args, kwargs = self.prepared(args), self.prepared(kwargs)
         if name.rpartition(".")[2] in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values()))):
             refuse(f"{name} of integers, some of which are errors")
@@ -303,7 +339,8 @@ class Arrays(Part):
         refuse("an array in a native operation")
 
     def method(self, array: Any, name: str) -> tuple[Any, Any]:
-        found = vars(np.ndarray).get(name)
+        """A method of the array's, or of the number's: those of numbers are `np.generic`'s."""
+        found = class_attribute(self.class_of(array), name)
         if type(found) is MethodDescriptorType:
             return found, array
         return NULL, self.attribute(array, name)
@@ -405,6 +442,10 @@ def as_real(value: Any, dummies: list[tuple[Any, Any]]) -> Any:
         dummy = next(dummy for array, dummy in dummies if array is value)
         return Array(torch.from_numpy(dummy) if dummy.ndim else torch.tensor(dummy))
     return value
+
+
+def end_at_error(kind: str, flags: int) -> NoReturn:
+    refuse(f"a floating-point error ({kind})")
 
 
 def asking(fn: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -28,8 +29,17 @@ from framelift.trace.world import TraceWorld
 
 Generator: Any = torch.Generator
 
-type_rule(random.Random, twin=copy.copy)
-type_rule(Generator, twin=lambda generator: generator.clone_state())
+
+def rewind_random(generator: random.Random) -> Callable[[], Any]:
+    return functools.partial(generator.setstate, generator.getstate())
+
+
+def rewind_generator(generator: torch.Generator) -> Callable[[], Any]:
+    return functools.partial(generator.set_state, generator.get_state())
+
+
+type_rule(random.Random, twin=copy.copy, rewind=rewind_random)
+type_rule(Generator, twin=lambda generator: generator.clone_state(), rewind=rewind_generator)
 type_family(lambda cls: issubclass(cls, Generator), guarded_state=("device",))
 
 
@@ -285,7 +295,13 @@ if np is not None:
     STREAMS = (np.random.RandomState, np.random.Generator)
     LEGACY: Any = np.random.mtrand._rand
     BY_TYPE[CYTHON] = call_random
-    type_rule(*STREAMS, twin=copy.deepcopy)
+
+    def rewind_stream(stream: Any) -> Callable[[], Any]:
+        if type(stream) is np.random.RandomState:
+            return functools.partial(stream.set_state, stream.get_state(legacy=False))
+        return functools.partial(setattr, stream.bit_generator, "state", stream.bit_generator.state)
+
+    type_rule(*STREAMS, twin=copy.deepcopy, rewind=rewind_stream)
 
     @serve(np.random.RandomState)
     def serve_new_random_state(f: TraceFrame, seed: Any = None) -> Any:

@@ -1,0 +1,158 @@
+"""What `compile` gives for a module: the same module, but that calling it runs compiled code.
+
+It shares the module's `__dict__`: parameters, buffers, hooks, `train`/`eval` and attributes are one state,
+seen through both. Its class looks everything up where the module's own class does (`CompiledKind.mro`), so it
+is an instance of that; but it is not made from it: no `__init_subclass__` and no metaclass of the program is
+run, and it is none of the `__subclasses__()`.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from framelift import _frame
+from framelift.api.entrances import entrance, uncompiled
+from framelift.core.weakly import PerCode
+from framelift.dispatch.compile_contexts import CodeStates, Context
+
+Call = tuple[Callable[..., Any], Context, Callable[..., Any]]
+"""What to call, with what: `call_in`, the context, the module or a function that calls it."""
+SLOTS = ("_orig_mod", "_framelift_call")
+SLOT = types.MemberDescriptorType
+
+
+class CompiledKind(type):
+    """The classes of compiled modules, one for each class of modules, and what others derive from them."""
+
+    def mro(cls) -> list[type]:
+        kind = vars(cls).get("_framelift_kind")
+        return type.mro(cls) if kind is None else [cls, Quiet, *kind.__mro__]
+
+
+class Quiet:
+    """Stands between the class of compiled modules and the module's, whose `__init_subclass__` is not run."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+def call_compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+    call_in, context, target = self._framelift_call
+    return call_in(context, target, *args, **kwargs)
+
+
+def call_plainly(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self._framelift_kind.__call__(self, *args, **kwargs)
+
+
+NAMESPACE = {
+    "__call__": call_compiled,
+    "_framelift_context": property(lambda self: self._framelift_call[1]),
+    "__reduce_ex__": lambda self, protocol: (restored, (self._orig_mod, self._framelift_call[1].settings)),
+    "__deepcopy__": lambda self, memo: copied(self, copy.deepcopy(self._orig_mod, memo)),
+    "__copy__": lambda self: copied(self, copy.copy(self._orig_mod)),
+}
+
+OWN_PROPERTIES = [name for name, value in NAMESPACE.items() if isinstance(value, property)]
+"""What `torch.jit.script` is not to look at."""
+_kinds: PerCode[weakref.ref[type]] = PerCode()
+"""Class of modules -> that of its compiled ones, if there are any."""
+
+
+def compiled_kind(kind: type) -> type:
+    known = _kinds.get(kind)
+    found = None if known is None else known()
+    if found is not None:
+        return found
+    names = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    names |= {**NAMESPACE, "__slots__": SLOTS, "_framelift_kind": kind}
+    names["__jit_unused_properties__"] = [*getattr(kind, "__jit_unused_properties__", ()), *OWN_PROPERTIES]
+    names |= {name: through_module(name) for name in slots_of(kind)}
+    if kind.forward is DistributedDataParallel.forward:  # type: ignore[attr-defined]
+        names |= DATA_PARALLEL
+    made: type
+    try:
+        made = type.__new__(CompiledKind, kind.__name__, (torch.nn.Module,), dict(names))
+    except TypeError:  # instances of the kind are laid out otherwise than those of other modules
+        made = type.__new__(type(kind), kind.__name__, (Quiet, kind), names)
+    _kinds.set(kind, weakref.ref(made))
+    return made
+
+
+def slots_of(kind: type) -> list[str]:
+    """The attributes of instances that are not in their `__dict__`."""
+    found = [name for base in kind.__mro__ for name, value in vars(base).items() if type(value) is SLOT]
+    return [name for name in found if name not in SLOTS]
+
+
+def through_module(name: str) -> property:
+    """An attribute that only the module itself can have."""
+    return property(
+        lambda self: getattr(self._orig_mod, name),
+        lambda self, value: setattr(self._orig_mod, name, value),
+        lambda self: delattr(self._orig_mod, name),
+    )
+
+
+def compiled_module(
+    module: torch.nn.Module, target: Callable[..., Any], context: Context, call_in: Callable[..., Any]
+) -> torch.nn.Module:
+    if isinstance(module, DistributedDataParallel):
+        call_in, target = _frame.call_in, entrance(uncompiled(module.module))
+    made: torch.nn.Module = object.__new__(compiled_kind(type(module)))
+    made.__dict__ = module.__dict__
+    object.__setattr__(made, "_orig_mod", module)  # past the module's own way to set attributes
+    object.__setattr__(made, "_framelift_call", (call_in, context, target))
+    return made
+
+
+def copied(compiled: Any, module: torch.nn.Module) -> torch.nn.Module:
+    call_in, context, _ = compiled._framelift_call
+    context = of_copy(context)
+    made = compiled_module(module, entrance(module), context, call_in)
+    context.users.set(made, None)
+    return made
+
+
+def of_copy(context: Context) -> Context:
+    """A copy of a module shares the entries, unless each compiled module was to have its own."""
+    if not context.isolate_recompiles:
+        return context
+    return dataclasses.replace(context, code_states=CodeStates(), broken_places=set(), users=PerCode())
+
+
+def restored(module: torch.nn.Module, settings: dict[str, Any]) -> Any:
+    """A compiled module that comes out of a pickle."""
+    from framelift.api.compile import compile  # which makes these
+
+    return compile(module, **settings)
+
+
+# ---- DistributedDataParallel: its own work can't be captured, that of its module is compiled
+
+
+def call_data_parallel(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return type(self._orig_mod).__call__(self, *args, **kwargs)
+
+
+def run_data_parallel_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    call_in, context, target = self._framelift_call
+    with self._inside_ddp_forward():
+        return call_in(context, target, *args, **kwargs)
+
+
+DATA_PARALLEL = {"__call__": call_data_parallel, "_run_ddp_forward": run_data_parallel_forward}
+for _call in (call_compiled, call_data_parallel):
+    vars(_call)["_framelift_calls_module"] = _call.__code__
+# torch.compile compiles the module itself, and Framelift has no part in it
+vars(call_compiled)["_torchdynamo_inline"] = call_plainly

@@ -1,0 +1,181 @@
+"""The calls of a trace that may fail for what is in their arguments, and what was done before them.
+
+A call may be left out of a graph where nobody uses its result only if it can't fail. That the graph keeps it
+is not enough: AOTAutograd and code generators leave out what nobody uses too. So what such a call gives is an
+output of the graph, which the region throws away (`FailingCalls.witnesses`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph.functions import describe
+from framelift.graph.op_memory import storage
+
+if TYPE_CHECKING:
+    from framelift.graph.body import GraphBody
+    from framelift.graph.builder import GraphBuilder
+
+Tensor = torch.Tensor
+
+
+class FailingCalls:
+    """The calls of one trace that may fail on other data, and what they must not come after.
+
+    Calls are numbered as they are recorded. A graph whose last failing call comes before anything that can't
+    be undone has done nothing yet where it fails.
+    """
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self.nodes: set[torch.fx.Node] = set()
+        self.writes: dict[torch.fx.Node, list[Tensor]] = {}
+        """Node that writes to tensors -> these."""
+        self.last = 0
+        """The number of the last one."""
+        self.first_effect: int | None = None
+        """The number of the first call that must not be made twice."""
+        self.is_refused: Callable[[], bool] = lambda: False
+        """Whether a call that may fail ends the trace here, for what was done before."""
+
+    def note_effect(self) -> None:
+        """The next call must not be made twice."""
+        if self.first_effect is None:
+            self.first_effect = self.builder.calls + 1
+
+    def check(self, func: Any) -> None:
+        """Before a call that may fail is recorded."""
+        if self.is_refused():
+            raise Break(breaks.ERROR_AFTER_EFFECT, describe(func))
+
+    def has(self, graph: torch.fx.Graph) -> bool:
+        """Whether there is one in a body."""
+        return any(node in self.nodes for node in graph.nodes)
+
+    def add(self, node: torch.fx.Node) -> None:
+        """A call that may fail was recorded."""
+        self.nodes.add(node)
+        self.builder.impure.add(node)
+        self.last = self.builder.calls
+
+    def copy(self, node: torch.fx.Node, made: torch.fx.Node) -> None:
+        """A node does in one graph what another did in a body of it."""
+        if node in self.nodes:
+            self.nodes.add(made)
+        if node in self.writes:
+            self.writes[made] = self.writes[node]
+
+    # ---- what compilers would leave out
+
+    def witnesses(self, outputs: tuple[torch.fx.Node, ...]) -> list[torch.fx.Node]:
+        """What must be outputs too, so that no compiler takes a failing call for one that nobody uses."""
+        body = self.builder.body
+        here = [node for node in self.nodes if node.graph is body.graph]
+        if not here:
+            return []
+        unused = self.unused(body.graph, outputs, here)
+        return [made for node in unused for made in self.results(node)]
+
+    def refuse_unused(self, body: GraphBody, outputs: Any) -> None:
+        """An operator that is given a body takes just what that gives: there is no place for a witness."""
+        here = [node for node in self.nodes if node.graph is body.graph]
+        if not here:
+            return
+        found: list[torch.fx.Node] = []
+        torch.fx.map_arg(outputs, found.append)
+        with torch._C.DisableTorchFunction():
+            unused = self.unused(body.graph, tuple(found), here, body.given)
+        if unused:
+            why = f"{unused[-1].target}, which may fail, and nobody uses what it gives, in an operator's body"
+            raise Break(breaks.BODIES, why)
+
+    def unused(
+        self,
+        graph: torch.fx.Graph,
+        outputs: tuple[torch.fx.Node, ...],
+        failing: list[torch.fx.Node],
+        given: list[Any] | None = None,
+    ) -> list[torch.fx.Node]:
+        """The failing calls whose data nothing that lives on depends on, the last first. `given`: what a body
+        is given, if it is one."""
+        tensors = [entry.stand_in for entry in self.builder.inputs.entries] if given is None else given
+        inputs = {storage(tensor) for tensor in tensors if type(tensor) is FakeTensor}
+        kept = {
+            node: {storage(tensor) for tensor in tensors}
+            for node, tensors in self.writes.items()
+            if node.graph is graph
+        }
+        follows_memory = any(not where & inputs for where in kept.values())
+        live = set(inputs)
+        if follows_memory:
+            live |= {where for node in outputs for where in memory_of(node)}
+        needed, found, missing = set(outputs), [], set(failing)
+        for node in reversed(graph.nodes):
+            if node.op == "placeholder":
+                continue
+            written = kept.get(node)
+            is_needed = node in needed or (written is not None and not live.isdisjoint(written))
+            if node in missing:
+                if not is_needed and (written is not None or node.users or memory_of(node)):
+                    found.append(node)
+                is_needed = True
+            if is_needed:
+                used = node.all_input_nodes
+                if name_of(node) in METADATA_ONLY:
+                    used = used[1:]
+                needed.update(used)
+                if follows_memory:
+                    live.update(where for each in used for where in memory_of(each))
+        return found
+
+    def results(self, node: torch.fx.Node) -> list[torch.fx.Node]:
+        """What a call gives or writes to, as it is then, without its history."""
+        written = {storage(tensor) for tensor in self.writes.get(node, ())}
+        if written:
+            given = [each for each in node.all_input_nodes if written & set(memory_of(each))]
+        else:
+            given = tensors_in(node)
+        later = {storage(tensor) for tensors in self.writes.values() for tensor in tensors}
+        made, add_node = [], self.builder.body.add_node
+        for each in given:
+            after = node if written else each
+            changes = bool(later & set(memory_of(each)))
+            with node.graph.inserting_after(after):
+                if each.meta["example_value"].requires_grad:
+                    each = after = add_node("call_method", "detach", (each,))
+            with node.graph.inserting_after(after):
+                made.append(add_node("call_function", torch.clone, (each,)) if changes else each)
+        return made
+
+
+LIKE = ("zeros", "ones", "empty", "full", "rand", "randn", "randint")
+NEW = ("zeros", "ones", "empty", "full", "tensor", "empty_strided")
+METADATA_ONLY = frozenset({f"{name}_like" for name in LIKE} | {f"new_{name}" for name in NEW})
+"""Functions that use only the metadata of their first argument."""
+
+
+def name_of(node: torch.fx.Node) -> str:
+    target = node.target
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def memory_of(node: torch.fx.Node) -> tuple[int, ...]:
+    value = node.meta.get("example_value")
+    return (storage(value),) if type(value) is FakeTensor else ()
+
+
+def tensors_in(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes of the tensors that a call gives."""
+    value = node.meta.get("example_value")
+    if type(value) is FakeTensor:
+        return [node] if value.layout is torch.strided else []
+    parts = [user for user in node.users if user.target is operator.getitem]
+    return [found for part in parts for found in tensors_in(part)]

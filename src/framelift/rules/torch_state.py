@@ -1,0 +1,124 @@
+"""State of torch that a program reads or sets by functions of torch: switches, precisions, thread counts.
+
+torch's own Python over it (`torch.backends`, config modules) is interpreted, down to the functions of
+`torch._C` that do it. Those that read are called, and what they say is guarded: by what every entry guards
+of torch's state (`native/global_state.cpp`), or by asking once more (`Access.ASKED`). Those that set
+something are done by the graph and the region where `graph/torch_flags.py` has them, and end the trace where
+it does not.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.graph import op_memory
+from framelift.graph.torch_flags import SETTERS
+from framelift.guards.kinds import Check
+from framelift.interpreter.pending import opened
+from framelift.trace.callable_rules import Looks, rule, serve
+from framelift.trace.machine import TraceFrame
+
+c: Any = torch._C
+
+# ---- what every entry guards
+
+ALWAYS_GUARDED = (
+    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
+    *(torch.is_autocast_cpu_enabled, torch.is_autocast_cache_enabled),
+    *(torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
+    *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
+    *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
+    *(c._get_deterministic_algorithms, c._get_deterministic_algorithms_warn_only),
+    *(c._get_deterministic_fill_uninitialized_memory, c._get_warnAlways, torch.is_warn_always_enabled),
+    *(c._is_torch_function_all_disabled, c._is_any_autocast_enabled),
+    *(c._get_cudnn_sdp_enabled, c._get_overrideable_sdp_enabled),
+    *(c._get_sdp_priority_order, c._get_flash_sdp_enabled, c._get_math_sdp_enabled),
+    *(c._get_mem_efficient_sdp_enabled, c._get_cudnn_enabled, c._get_mkldnn_enabled),
+    *(c._get_cudnn_benchmark, c._get_cudnn_deterministic),
+    *(c._is_multithreading_enabled, c._is_view_replay_enabled, c._is_fwd_grad_enabled),
+)
+QUESTION = "asks about torch's state, which every entry guards"
+rule(*ALWAYS_GUARDED, looks=Looks.DEEP, why=QUESTION)
+rule(
+    *(c._is_autocast_available, c._get_cpu_capability, c._is_flash_attention_available),
+    *(c._is_ck_sdpa_available, c._mps_is_available, c._mps_is_on_macos_or_newer),
+    looks=Looks.DEEP,
+    why="asks how torch was built",
+)
+
+# ---- what is guarded where it is asked for
+
+GUARDED_WHEN_ASKED = (
+    *(torch.get_num_threads, torch.get_num_interop_threads),
+    *(c._get_float32_matmul_precision, c._get_fp32_precision_getter),
+    *(c._get_cublas_allow_tf32, c._get_cudnn_allow_tf32, c._get_onednn_allow_tf32),
+    *(c._get_cublas_allow_fp16_reduced_precision_reduction, c._get_cublas_allow_fp16_accumulation),
+    *(c._get_cublas_allow_bf16_reduced_precision_reduction, c._get_math_sdp_allow_fp16_bf16_reduction),
+    *(
+        c._get_cpu_allow_fp16_reduced_precision_reduction,
+        c._get_mkldnn_deterministic,
+        c._get_miopen_immediate,
+    ),
+    *(c._get_cudnn_depthwise_kernel,),
+    *(c._get_nnpack_enabled, c._get_qengine, c._supported_qengines, c._check_sparse_tensor_invariants),
+    *(c._get_privateuse1_backend_name,),
+)
+CONSTANTS = frozenset({*op_memory.ATOMS, bytes})
+
+
+def is_constant(value: Any) -> bool:
+    return all(map(is_constant, value)) if type(value) is tuple else type(value) in CONSTANTS
+
+
+def asked(f: TraceFrame, fn: Any, given: list[Any]) -> Any:
+    """What a function of C answers now; the entry holds while it answers the same."""
+    answer = _frame.native(fn, *given)
+    if not all(map(is_constant, (*given, answer))):
+        raise Break(breaks.TORCH_STATE, f"{fn.__name__}, whose answer can't be guarded")
+    root, text = f.world.inputs.root, f"torch.{fn.__name__}({', '.join(map(repr, given))})"
+    f.world.guards.add(root.asked(text, fn, tuple(given)), Check.EQUAL, answer)
+    return answer
+
+
+def serve_question(fn: Any) -> None:
+    assert not any(fn in getters for getters in SETTERS.values()), f"a trace can set what {fn} asks about"
+
+    @serve(fn)
+    def served(f: TraceFrame, /, *args: Any) -> Any:
+        return asked(f, fn, [f.world.materialize.for_c(value) for value in args])
+
+
+for _fn in GUARDED_WHEN_ASKED:
+    serve_question(_fn)
+
+GUARDED_DEVICES = ("cpu", "cuda", "xpu", "mps")
+"""Devices of which every entry guards how operators are cast."""
+
+
+def serve_casting(fn: Any) -> None:
+    @serve(fn, looks=Looks.DEEP, why=QUESTION)
+    def served(f: TraceFrame, /, device_type: Any = "cuda") -> Any:
+        device = opened(device_type)
+        if device in GUARDED_DEVICES or type(device) is not str:
+            return f.world.calls.native(f, fn, [device], None)
+        if f.world.recorder.contexts.entered:
+            raise Break(breaks.TORCH_STATE, f"{fn.__name__} of {device}, in a context of torch's")
+        return asked(f, fn, [device])
+
+
+for _fn in (torch.is_autocast_enabled, torch.get_autocast_dtype):
+    serve_casting(_fn)
+
+
+# ---- what is set
+
+for _name in dir(c):
+    _fn = getattr(c, _name)
+    if type(_fn) is types.BuiltinFunctionType and "set_" in _name and _fn not in SETTERS:
+        rule(_fn, refused=breaks.TORCH_STATE, why=f"torch._C.{_name}")

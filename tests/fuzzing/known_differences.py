@@ -1,0 +1,14 @@
+"""Differences from eager that are known, each with the reason why it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from program_runs import Finding
+
+KNOWN: dict[str, Callable[[str, Finding], bool]] = {}
+"""Why a program may differ -> whether this is such a program: by its source and by what differs."""
+
+
+def known_difference(source: str, finding: Finding) -> str | None:
+    return next((reason for reason, matches in KNOWN.items() if matches(source, finding)), None)

@@ -1,0 +1,160 @@
+"""Calls that may fail on data stay in graphs, and compilers can't leave them out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+import framelift
+from check import check, reasons
+from framelift.core.breaks import BODIES, TENSOR_MEMORY
+from framelift.graph.safe_operators import may_fail
+
+ROWS, BEYOND = torch.tensor([0, 2, 1]), torch.tensor([0, 7, 1])
+X = torch.arange(9.0).reshape(3, 3)
+aten = torch.ops.aten
+
+DROPPED_BY_COMPILERS: dict[str, Callable[[Any, Any], Any]] = {
+    "nobody uses it": lambda x, i: (x[i], x + 1)[1],
+    "only its shape is used": lambda x, i: torch.zeros_like(x[i]),
+    "a view of it is unused": lambda x, i: (x[i].view(-1).sin(), x + 1)[1],
+    "it is written over": lambda x, i: x[i].zero_() if x is None else (x[i].zero_(), x + 1)[1],
+    "a store to what dies": lambda x, i: (x.clone().__setitem__(i, 1.0), x + 1)[1],
+    "a store that is written over": lambda x, i: stored_and_cleared(x, i),
+    "it is added to what dies": lambda x, i: (torch.zeros(3, 3).add_(x[i]), x + 1)[1],
+    "several results": lambda x, i: (x[i].max(0), x + 1)[1],
+    "it is differentiated": lambda x, i: ((x * 2).requires_grad_()[i].exp(), x + 1)[1],
+    "an index in a loss": lambda x, i: (functional.cross_entropy(x, i), x + 1)[1],
+}
+
+
+def stored_and_cleared(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[i] = 1.0
+    return x + y.zero_()
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", DROPPED_BY_COMPILERS)
+def test_it_fails_though(name: str, grad: bool) -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> Any:
+        try:
+            return DROPPED_BY_COMPILERS[name](x, i)
+        except IndexError as error:
+            return str(error)
+
+    for backend in ("eager", "aot_eager"):
+        compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+        for rows in (ROWS, BEYOND, ROWS):
+            found, expected = (f(X.clone().requires_grad_(grad), rows) for f in (compiled, fn))
+            if isinstance(expected, str):
+                assert found == expected
+            else:
+                assert torch.equal(found, expected) and found.requires_grad == expected.requires_grad
+
+
+def test_what_is_used_is_no_output_of_its_own() -> None:
+    outputs: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        outputs.append(len(graph.graph.output_node().args[0]))
+        return graph.forward
+
+    def used(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[i] = 2.0
+        return functional.embedding(i, x).sin() + y[i]
+
+    def unused(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        x.sin()
+        x[i]
+        return x + 1
+
+    for fn in (used, unused):
+        framelift.compile(fn, backend=backend, fullgraph=True)(X, ROWS)
+    assert outputs == [1, 2]
+
+
+SAFE = [aten.add.Tensor, aten._foreach_add_.List, aten.view.default, aten.sum.dim_IntList, aten.zeros.default]
+SAFE += [
+    aten.native_layer_norm_backward.default,
+    aten.bernoulli.p,
+    aten.convolution.default,
+    aten.abs_.default,
+]
+UNSAFE = [aten.index.Tensor, aten.bernoulli.default, aten.normal.Tensor_Tensor, aten.embedding.default]
+UNSAFE += [aten._linalg_check_errors.default, aten.nll_loss_forward.default, aten._assert_async.msg]
+
+
+def test_which_operators_may_fail() -> None:
+    assert [op for op in SAFE if may_fail(op)] == []
+    assert [op for op in UNSAFE if not may_fail(op)] == []
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, n: (n // 2, n % 3, x // n, torch.div(n, n), torch.fmod(x, n), x + 1)[-1],
+        lambda x, n: (torch.div(n, 2.0, rounding_mode="floor"), n / n, x + 1)[-1],
+    ],
+)
+def test_divisions_that_fail_on_no_data_are_dropped(fn: Any) -> None:
+    compiled = check(fn, torch.ones(3), torch.arange(3))
+    (state,) = compiled._framelift_context.code_states.values()
+    assert len(state.entries[0].capture.ops) == 1
+
+
+# ---- in bodies
+
+
+def test_in_a_body_it_breaks() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> Any:
+        try:
+            return torch.vmap(lambda row, at: (row.gather(0, at), row.sum())[1])(x, i)
+        except RuntimeError as error:
+            return type(error).__name__
+
+    compiled = framelift.compile(fn, backend="aot_eager")
+    for rows in (ROWS, BEYOND):
+        given = rows.expand(3, 3)
+        assert str(compiled(X, given)) == str(fn(X, given))
+    assert BODIES.name in reasons(compiled)
+
+
+def test_a_body_that_fails_prints_nothing() -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> Any:
+        return torch.vmap(lambda row, at: row.gather(0, at))(x, i)
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    compiled(X, ROWS.expand(3, 3))
+    with (
+        contextlib.redirect_stderr(io.StringIO()) as told,
+        pytest.raises(RuntimeError, match="out of bounds"),
+    ):
+        compiled(X, BEYOND.expand(3, 3))
+    assert told.getvalue() == ""
+
+
+# ---- out=
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("shape", [(0,), (3, 3), (9,)])
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_out_of_another_size(shape: tuple[int, ...], backend: str) -> None:
+    def fn(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        torch.mm(x, x, out=out)
+        return out * 2
+
+    compiled = framelift.compile(fn, backend=backend)
+    for _ in range(2):
+        given = [torch.zeros(shape) for _ in range(2)]
+        results = [each(X, out) for each, out in zip((fn, compiled), given, strict=True)]
+        assert torch.equal(*results) and torch.equal(*given)
+    assert (TENSOR_MEMORY.name in reasons(compiled)) is (shape != (3, 3))

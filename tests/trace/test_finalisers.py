@@ -1,0 +1,101 @@
+"""Objects that a captured stretch lets go of are finalised in the order in which the program drops them."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+
+
+class Finalised:
+    def __init__(self, name: Any, log: list[Any]) -> None:
+        self.name, self.log = name, log
+
+    def __del__(self) -> None:
+        self.log.append(self.name)
+
+
+class Places:
+    """Where objects with finalisers are, outside."""
+
+    def __init__(self, log: list[Any]) -> None:
+        def make(name: str) -> Finalised:
+            return Finalised(name, log)
+
+        self.instance = types.SimpleNamespace(a=make("a"), b=make("b"))
+        self.listed = [make("first"), make("last")]
+        self.table = {"x": make("x"), "y": make("y")}
+        self.queue = collections.deque([make("left"), make("right")])
+
+
+def overwrite(places: Places) -> None:
+    places.instance.b = None
+
+
+def delete(places: Places) -> None:
+    del places.instance.a
+
+
+def pop(places: Places) -> None:
+    places.listed.pop()
+
+
+def replace(places: Places) -> None:
+    places.listed[0] = None  # type: ignore[call-overload]
+
+
+def take(places: Places) -> None:
+    taken = places.table.pop("y", None)
+    del taken
+
+
+def forget(places: Places) -> None:
+    places.table["x"] = None  # type: ignore[assignment]
+
+
+def advance(places: Places) -> None:
+    places.queue.popleft()
+
+
+def clear(places: Places) -> None:
+    places.table.clear()
+
+
+DROPS: tuple[Callable[[Places], None], ...] = (overwrite, delete, pop, replace, take, forget, advance, clear)
+
+
+@pytest.mark.parametrize(
+    "drops", itertools.permutations(DROPS, 2), ids=lambda pair: "-".join(d.__name__ for d in pair)
+)
+def test_two_objects_are_finalised_in_the_programs_order(drops: tuple[Callable[[Places], None], ...]) -> None:
+    def program(x: torch.Tensor, places: Places) -> Any:
+        for drop in drops:
+            x = x + 1
+            drop(places)
+        return x * 2
+
+    found = []
+    for run in (program, framelift.compile(program, backend="eager")):
+        log: list[Any] = []
+        places = Places(log)
+        run(torch.ones(2), places)
+        found.append(list(log))
+    assert found[0] == found[1] and len(found[0]) >= 2
+
+
+def test_one_object_is_captured_with() -> None:
+    def program(x: torch.Tensor, places: Places) -> Any:
+        places.instance.b = x + 1
+        return x * 2
+
+    log: list[Any] = []
+    places = Places(log)
+    framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2), places)
+    assert log == ["b"]
