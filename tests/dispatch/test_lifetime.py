@@ -344,11 +344,12 @@ def watch_model(watched: Watched, model: nn.Module, n: int = 0) -> None:
     watched(**{f"{n} {name}": tensor for name, tensor in model.state_dict(keep_vars=True).items()})
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_a_compiled_model_goes(backend: str) -> None:
+def test_a_compiled_model_goes(backend: str, dynamic: bool | None) -> None:
     watched = Watched()
     model = Net()
-    made = compiled(model, backend=backend, isolate_recompiles=True)
+    made = compiled(model, backend=backend, isolate_recompiles=True, dynamic=dynamic)
     made(torch.ones(2, 4)).sum().backward()
     watch_model(watched, model)
     watch_entries(watched, made)
@@ -394,9 +395,10 @@ def with_function(model: Any, x: torch.Tensor) -> Any:
     "fn",
     [with_model, with_break, with_identity, with_parameters, with_state, with_method, with_function],
 )
-def test_a_function_keeps_no_model_alive(fn: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_function_keeps_no_model_alive(fn: Callable[..., Any], dynamic: bool | None) -> None:
     watched = Watched()
-    made = compiled(fn)
+    made = compiled(fn, dynamic=dynamic)
 
     def call(n: int) -> None:
         torch.manual_seed(0)

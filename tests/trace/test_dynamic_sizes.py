@@ -710,3 +710,16 @@ def test_a_float_that_is_compared_with_zero_may_vary():
     assert entries(compiled) <= 3  # two floats as they are, then any that is positive
     for rate in (0.0, -0.0, -0.5, -0.25, float("inf"), float("nan")):
         torch.testing.assert_close(compiled(x, rate), f(x, rate), equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_tensors_that_have_no_fakes_among_others(dynamic: bool | None) -> None:
+    def fn(x: torch.Tensor, coarse: torch.Tensor, y: torch.Tensor) -> Any:
+        return x + 1, coarse.dequantize() * 2 + y, y.sum() * x.shape[0]
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=dynamic)
+    for n in (2, 3, 4, 5):
+        coarse = torch.quantize_per_tensor(torch.arange(float(n)), 0.1, 0, torch.quint8)
+        given = torch.ones(n + 1), coarse, torch.ones(n)
+        alike(compiled(*given), fn(*given))

@@ -182,7 +182,12 @@ class Recorder(TorchFunctionMode):
         if not dims:
             return self.fakes.of(plain)
         symbols = self.builder.symbolise()
-        return symbols.fake(self.fakes, symbols.tensor(node, plain, dims))
+        made = symbols.tensor(node, plain, dims)
+        try:
+            return symbols.fake(self.fakes, made)
+        except Exception:
+            symbols.forget_latest()
+            raise
 
     def fills_its_memory(self, fake: FakeTensor) -> bool:
         """Whether a plain tensor lies densely in memory that is as large as it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -164,6 +165,11 @@ class Symbols:
         self.inputs.append(made)
         return made
 
+    def forget_latest(self) -> None:
+        """The latest input has become none after all."""
+        self.inputs.pop()
+        self.reads = {symbol: read for symbol, read in self.reads.items() if read.input < len(self.inputs)}
+
     def note_read(self, number: Any, read: Read) -> None:
         if type(number) in SYMBOLIC and number.node.expr.is_Symbol:
             self.reads.setdefault(number.node.expr, read)
@@ -251,20 +257,7 @@ class Symbols:
     def facts(self) -> tuple[list[Read], list[Fact]]:
         """All that was relied on, by the program and by the backend."""
         reads: dict[Read, int] = {}
-
-        def reference(source: Any) -> str:
-            read = read_of(source)
-            if read.input in self.derived:
-                text, operands = self.derived[read.input]
-                return text.format(*map(spelled, operands))
-            return f"r{reads.setdefault(read, len(reads))}"
-
-        def spelled(operand: Any) -> str:
-            if type(operand) not in SYMBOLIC:
-                return repr(operand) if operand >= 0 else f"({operand!r})"
-            printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
-            return f"({printer.doprint(operand.node._expr)})"
-
+        reference = functools.partial(self.reference, reads)
         (helper,) = self.env.produce_guards_verbose(
             [self.pristine(entry) for entry in self.inputs],
             [At(n) for n in range(len(self.inputs))],
@@ -281,6 +274,21 @@ class Symbols:
         facts += [Fact(text, None) for text in self.deferred(reads)]
         listed = list(reads)
         return renumbered(listed, [fact for fact in facts if not self.is_static(fact.text, listed)])
+
+    def reference(self, reads: dict[Read, int], source: Any) -> str:
+        """How a fact names what it is about."""
+        read = read_of(source)
+        if read.input not in self.derived:
+            return f"r{reads.setdefault(read, len(reads))}"
+        text, operands = self.derived[read.input]
+        return text.format(*(self.spelled(reads, operand) for operand in operands))
+
+    def spelled(self, reads: dict[Read, int], operand: Any) -> str:
+        if type(operand) not in SYMBOLIC:
+            return repr(operand) if operand >= 0 else f"({operand!r})"
+        reference = functools.partial(self.reference, reads)
+        printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
+        return f"({printer.doprint(operand.node._expr)})"
 
     def deferred(self, reads: dict[Read, int]) -> Iterator[str]:
         """What operators need of sizes that are not to be looked at while tracing."""
