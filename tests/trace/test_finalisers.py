@@ -90,6 +90,93 @@ def test_two_objects_are_finalised_in_the_programs_order(drops: tuple[Callable[[
     assert found[0] == found[1] and len(found[0]) >= 2
 
 
+LOG: list[Any] = []
+
+
+def made(name: Any) -> Finalised:
+    return Finalised(name, LOG)
+
+
+def delete_variables(x: torch.Tensor) -> Any:
+    a, b = made("a"), made("b")
+    LOG.append("made")
+    del a
+    LOG.append("after a")
+    y = x + 1
+    b = None  # noqa: F841
+    LOG.append("end")
+    return y
+
+
+def put_others_into_a_variable(x: torch.Tensor) -> Any:
+    a: Any = made("a")
+    LOG.append(1)
+    a = made("b")
+    LOG.append(2)
+    a = None  # noqa: F841
+    LOG.append(3)
+    return x + 1
+
+
+def delete_where_an_error_is_handled(x: torch.Tensor) -> Any:
+    a = made("a")
+    try:
+        torch.linalg.cholesky(x.sum() * 0 - torch.eye(2))
+    except RuntimeError:
+        LOG.append("caught")
+        del a
+        LOG.append("deleted")
+    return x + 1
+
+
+def drop_results(x: torch.Tensor) -> Any:
+    made("a")
+    LOG.append("after a")
+    (lambda: made("b"))()
+    LOG.append("after b")
+    return x + 1
+
+
+def take_out_of_a_list(x: torch.Tensor) -> Any:
+    listed = [made(1), made(2)]
+    LOG.append("made")
+    listed.pop()
+    LOG.append("popped")
+    listed.clear()
+    LOG.append("cleared")
+    return x + 1
+
+
+def hold_by_two_names(x: torch.Tensor) -> Any:
+    table = {"key": made("key")}
+    a: Any = table["key"]
+    del table
+    LOG.append("the table is gone")
+    a = 1
+    LOG.append("a is gone")
+    return x + a
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        delete_variables,
+        put_others_into_a_variable,
+        delete_where_an_error_is_handled,
+        drop_results,
+        take_out_of_a_list,
+        hold_by_two_names,
+    ],
+)
+def test_finalisers_run_in_between_what_else_is_done(program: Callable[..., Any]) -> None:
+    found = []
+    for run in (program, *2 * (framelift.compile(program, backend="eager"),)):
+        run(torch.ones(2, 2))
+        found.append(list(LOG))
+        LOG.clear()
+    assert found[0] == found[1] == found[2]
+
+
 def test_one_object_is_captured_with() -> None:
     def program(x: torch.Tensor, places: Places) -> Any:
         places.instance.b = x + 1

@@ -26,7 +26,7 @@ RESUME = NOP
 
 def POP_TOP(f: Frame, _: Any) -> None:
     if type(f.stack[-1]) is Pending:
-        f.world.lifetimes.dropping(f.stack[-1])
+        let_go(f, f.stack[-1])
     f.stack.pop()
 
 
@@ -58,16 +58,23 @@ def LOAD_FAST(f: Frame, slot: int) -> None:
 
 
 def STORE_FAST(f: Frame, slot: int) -> None:
+    if type(f.fast[slot]) is Pending:
+        let_go(f, f.fast[slot])
     f.fast[slot] = f.stack.pop()
 
 
 def DELETE_FAST(f: Frame, slot: int) -> None:
     if f.fast[slot] is UNSET:
         raise unbound_local(f, slot)
-    value = f.fast[slot]
-    if type(value) is Pending and not any(item is value for item in f.stack):
-        f.world.lifetimes.dropping(value)
+    if type(f.fast[slot]) is Pending:
+        let_go(f, f.fast[slot])
     f.fast[slot] = UNSET
+
+
+def let_go(f: Frame, value: Pending) -> None:
+    """One of the frame's places is to hold it no more."""
+    if sum(item is value for item in (*f.fast, *f.stack)) == 1:
+        f.world.lifetimes.dropping(value)
 
 
 def LOAD_FAST_AND_CLEAR(f: Frame, slot: int) -> None:

@@ -51,17 +51,21 @@ class Lifetimes(Part):
     def dropping(self, value: Any) -> None:
         if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             refuse(breaks.FINALISER, "a generator that is left in the middle")
-        if has_finaliser(value.value):  # at the end of the stretch; several would be in another order
-            if self.dropped and not any(value.value is one for one in self.dropped):
+        if has_finaliser(value.value):
+            # one of a resumed frame may die here; others do at the end of the stretch, several of them in
+            # another order
+            is_another = self.dropped and not any(value.value is one for one in self.dropped)
+            if value.source.variable is not None or is_another:
                 refuse(breaks.FINALISER, f"a {type(value.value).__qualname__} that is dropped")
             self.dropped.append(value.value)
 
     def refuse_finalisers(self, written: Writes) -> None:
-        """Several objects that the region takes out of where they were would be finalised in another
-        order."""
+        """Objects that the region takes out of where they were would be finalised in another order: several
+        of them, or one among other things that are written."""
         dropped = {id(value): value for value in displaced(written) if has_finaliser(value)}
+        is_one_of_many = bool(dropped) and written.count() > 1
         dropped |= {id(value): value for value in self.dropped}
-        if len(dropped) > 1:
+        if len(dropped) > 1 or is_one_of_many:
             refuse(
                 breaks.FINALISER,
                 " and ".join(sorted({type(value).__qualname__ for value in dropped.values()})),
@@ -71,7 +75,10 @@ class Lifetimes(Part):
         """Whether a weak reference may be left to it, or a part that is in its memory. What would have to be
         made again is not worth it."""
         if type(value) is Pending:
-            return is_watched(type(value.value)) or issubclass(type(value.value), RELIED_ON)
+            kind = type(value.value)
+            return is_watched(kind) or issubclass(kind, RELIED_ON) or has_finaliser(value.value)
+        if has_finaliser(value):
+            return True
         if self.world.inputs.is_opaque(value) and issubclass(type(value), RELIED_ON):
             return True
         if not is_watched(type(value)):

@@ -69,6 +69,11 @@ class Writes:
     cells: list[tuple[CellType, Any]]
     signals: tuple[Signal, ...]
 
+    def count(self) -> int:
+        """How many things are written to, and how often."""
+        calls = sum(len(change.calls) for change in self.containers)
+        return calls + sum(len(changes) for _, changes in (*self.attributes, *self.scopes)) + len(self.cells)
+
     def __bool__(self) -> bool:
         return bool(self.containers or self.attributes or self.scopes or self.cells or self.signals)
 
