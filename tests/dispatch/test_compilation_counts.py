@@ -69,7 +69,7 @@ SCHEDULERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def training(optimizer: str, scheduler: str, whole: bool) -> Callable[[], Any]:
+def training(optimizer: str, scheduler: str, whole: bool, schedules: bool = False) -> Callable[[], Any]:
     model, x, y = Net(), torch.randn(3, 4), torch.randn(3, 2)
     chosen = OPTIMIZERS[optimizer](model.parameters())
     schedule = SCHEDULERS[scheduler](chosen)
@@ -83,6 +83,8 @@ def training(optimizer: str, scheduler: str, whole: bool) -> Callable[[], Any]:
     def train() -> torch.Tensor:
         loss = backward()
         chosen.step()
+        if schedules:
+            schedule.step()
         return loss
 
     run = compiled(train if whole else chosen.step)
@@ -91,7 +93,8 @@ def training(optimizer: str, scheduler: str, whole: bool) -> Callable[[], Any]:
         if not whole:
             backward()
         run()
-        schedule.step()
+        if not schedules:
+            schedule.step()
 
     return step
 
@@ -99,6 +102,8 @@ def training(optimizer: str, scheduler: str, whole: bool) -> Callable[[], Any]:
 for _o, _s in [*((o, "exponential") for o in OPTIMIZERS), *(("AdamW", s) for s in SCHEDULERS)]:
     LOOPS[f"{_o}, {_s}, the optimizer"] = functools.partial(training, _o, _s, False), 4
 LOOPS["AdamW, cosine, the whole step"] = functools.partial(training, "AdamW", "cosine", True), 6
+for _s in ("exponential", "cosine", "lambda"):  # the one cycle is compiled for each of its two phases
+    LOOPS[f"AdamW, {_s}, all in one"] = functools.partial(training, "AdamW", _s, True, True), 10
 
 
 @loop(4)

@@ -29,7 +29,8 @@ CONSTANTS = "0 1 -1 2 3 7 -2 True False 0.0 -0.0 0.5 -0.5 1.0 2.5 -1.0 0.1 1e308
 CONSTANTS += ["math.inf", "-math.inf", "math.nan", "2**70", "-(2**63)"]
 OF_ONE = "abs int float bool complex str repr hash round".split()
 OF_ONE += [
-    f"math.{name}" for name in "floor ceil trunc fabs sqrt isqrt exp log log2 sin atan gamma frexp".split()
+    f"math.{name}"
+    for name in "floor ceil trunc fabs sqrt isqrt exp log log2 sin cos atan gamma frexp".split()
 ]
 OF_ONE += [
     f"math.{name}" for name in "modf isnan isinf isfinite degrees factorial ulp erf cbrt expm1".split()

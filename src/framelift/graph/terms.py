@@ -31,7 +31,8 @@ SYNTAX: dict[type[ast.AST], str] = {
 CALLS = {
     **{"min": "min", "max": "max", "abs": "abs", "float": "float", "torch.sym_float": "float"},
     **{"math.floor": "floor", "math.ceil": "ceil", "math.trunc": "trunc", "math.isnan": "isnan"},
-    **{"torch._sym_sqrt": "sqrt", "math.sqrt": "sqrt"},
+    **{"torch._sym_sqrt": "sqrt", "math.sqrt": "sqrt", "math.cos": "cos", "math.sin": "sin"},
+    **{"math.exp": "exp", "math.log": "log"},
 }
 """What is called -> the name of the operation."""
 

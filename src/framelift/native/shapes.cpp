@@ -205,6 +205,12 @@ Result square_root(Number a) {
   return a.as_double() < 0 || !is_exact(a) ? Result() : number(std::sqrt(a.as_double()));
 }
 
+template <double (*function)(double)>
+Result result_of(Number a) {
+  double result = is_exact(a) ? function(a.as_double()) : NAN;
+  return std::isfinite(result) ? number(result) : Result();
+}
+
 // ---- steps ----
 
 template <Result (*operation)(Number, Number)>
@@ -268,6 +274,10 @@ const StepKind STEP_KINDS[] = {
     {"ceil", unary<rounded<std::ceil>>, 1},
     {"trunc", unary<rounded<std::trunc>>, 1},
     {"sqrt", unary<square_root>, 1},
+    {"cos", unary<result_of<std::cos>>, 1},
+    {"sin", unary<result_of<std::sin>>, 1},
+    {"exp", unary<result_of<std::exp>>, 1},
+    {"log", unary<result_of<std::log>>, 1},
     {"isnan", unary<is_nan>, 1},
 };
 

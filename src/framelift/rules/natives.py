@@ -25,6 +25,7 @@ from framelift.core import breaks, policy
 from framelift.graph import arithmetic
 from framelift.interpreter import coroutines, generators
 from framelift.trace.callable_rules import Looks, functions_of, methods_of, python_functions_of, rule
+from framelift.trace.derived_numbers import LIMITS
 
 deque, OrderedDict, defaultdict = collections.deque, collections.OrderedDict, collections.defaultdict
 
@@ -114,6 +115,7 @@ _fn: Any
 rule(math.floor, on_symbols=arithmetic.floor)
 rule(math.ceil, on_symbols=arithmetic.ceil)
 rule(math.trunc, on_symbols=arithmetic.trunc)
+rule(*LIMITS, on_symbols=lambda numbers: NotImplemented)  # what varies is computed by the region, or settled
 
 # ---- comparisons: two objects may turn out to be one
 

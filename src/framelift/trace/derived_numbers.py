@@ -34,7 +34,14 @@ WRITTEN: dict[Any, str] = {
     **dict.fromkeys(POWERS, "({0} ** {1})"),
     **{operator.neg: "(-{0})", operator.pos: "({0})"},
 }
-"""Operator -> how a guard has it."""
+"""Operator or function -> how a guard has it."""
+LARGE = 1e300
+LIMITS = {
+    **dict.fromkeys((math.cos, math.sin), (-LARGE, LARGE)),
+    **{math.exp: (-LARGE, 700.0), math.log: (1 / LARGE, LARGE), math.sqrt: (0.0, LARGE)},
+}
+"""Function of one number -> between what it never raises, and gives a finite float."""
+WRITTEN |= {fn: f"math.{fn.__name__}({{0}})" for fn in LIMITS}
 CHOOSING = frozenset({min, max})
 ROUNDING = frozenset({int, round, math.floor, math.ceil, math.trunc})
 NUMBERS = SYMBOLIC | {int, float, bool}
@@ -92,6 +99,8 @@ class DerivedNumbers:
 
     def call(self, fn: Any, args: list[Any]) -> Any:
         """A function of numbers, with a float that may vary among them. MISSING: nothing was done."""
+        if fn in LIMITS and len(args) == 1:
+            return self.function(fn, args[0])
         if fn not in CHOOSING and fn not in ROUNDING:
             return MISSING
         if len(args) == 1 and type(args[0]) in (list, tuple):
@@ -105,6 +114,21 @@ class DerivedNumbers:
         if not any(self.is_derived(arg) for arg in args):
             return MISSING
         return fn(*map(settled, args))  # a size can't be computed in the region
+
+    def function(self, fn: Any, operand: Any) -> Any:
+        if type(operand) not in SYMBOLIC or not is_known(operand) or self.world.recorder.builder.in_body:
+            return MISSING
+        low, high = LIMITS[fn]
+        if type(operand) is torch.SymInt:
+            is_within = (high > WIDE or compare(operator.le, (operand, int(high)))) and (
+                low < -WIDE or compare(operator.ge, (operand, math.ceil(low)))
+            )
+        else:
+            operand = self.as_symbol(operand)
+            is_within = operand is not MISSING and all(
+                compare(*fact) for fact in ((operator.ge, (operand, low)), (operator.le, (operand, high)))
+            )
+        return self.number(fn, (operand,)) if is_within else MISSING
 
     def is_derived(self, value: Any) -> bool:
         return type(value) is torch.SymFloat and not self.symbols.isdisjoint(value.node._expr.free_symbols)
