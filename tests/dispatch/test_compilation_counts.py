@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import copy
 import functools
+import math
 import gc
 import weakref
 from collections.abc import Callable
@@ -104,6 +105,18 @@ for _o, _s in [*((o, "exponential") for o in OPTIMIZERS), *(("AdamW", s) for s i
 LOOPS["AdamW, cosine, the whole step"] = functools.partial(training, "AdamW", "cosine", True), 6
 for _s in ("exponential", "cosine", "lambda"):  # the one cycle is compiled for each of its two phases
     LOOPS[f"AdamW, {_s}, all in one"] = functools.partial(training, "AdamW", _s, True, True), 10
+
+
+@loop(3)
+def a_power_of_a_number_that_grows() -> Callable[[], Any]:
+    at = [0.0]
+    run = compiled(lambda x, n: x * (1 - n**-0.8) + math.log(n) / math.sqrt(n))
+
+    def step() -> None:
+        at[0] += 1
+        run(torch.ones(2), at[0])
+
+    return step
 
 
 @loop(4)

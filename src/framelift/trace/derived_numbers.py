@@ -35,7 +35,7 @@ WRITTEN: dict[Any, str] = {
     **{operator.neg: "(-{0})", operator.pos: "({0})"},
 }
 """Operator or function -> how a guard has it."""
-LARGE = 1e300
+LARGE, MEDIUM = 1e300, 1e150
 LIMITS = {
     **dict.fromkeys((math.cos, math.sin), (-LARGE, LARGE)),
     **{math.exp: (-LARGE, 700.0), math.log: (1 / LARGE, LARGE), math.sqrt: (0.0, LARGE)},
@@ -66,7 +66,11 @@ class DerivedNumbers:
         if fn in COMPARISONS:
             named = tuple([self.as_symbol(operand) for operand in operands])
             return MISSING if MISSING in named else compare(fn, named)
-        return self.number(fn, operands) if fn in WRITTEN and is_safe(fn, operands) else MISSING
+        if fn in POWERS and type(operands[0]) is torch.SymFloat:
+            operands = self.as_symbol(operands[0]), operands[1]
+        if MISSING in operands or fn not in WRITTEN or not is_safe(fn, operands):
+            return MISSING
+        return self.number(fn, operands)
 
     def as_symbol(self, operand: Any) -> Any:
         """A float that is an expression of sizes becomes a symbol, which can be compared as it is."""
@@ -170,6 +174,8 @@ def is_safe(fn: Any, operands: tuple[Any, ...]) -> bool:
         return bool(settled(operands[1] != 0))
     if fn in POWERS:
         base, exponent = operands
+        if type(base) is torch.SymFloat and type(exponent) in (int, float) and abs(exponent) <= 2:
+            return compare(operator.ge, (base, 1 / MEDIUM)) and compare(operator.le, (base, MEDIUM))
         return type(base) is float and 0 < base <= 1 and bool(settled(exponent >= 0))
     return True
 
