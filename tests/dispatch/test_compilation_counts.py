@@ -9,8 +9,8 @@ from __future__ import annotations
 import collections
 import copy
 import functools
-import math
 import gc
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
