@@ -65,6 +65,20 @@ def test_a_function_that_torch_traced_goes_the_way_that_was_seen() -> None:
     assert "unknown native function" in reasons(compiled)
 
 
+@torch.jit.script_if_tracing
+def doubled(x: torch.Tensor, by: int = 2) -> torch.Tensor:
+    return x * by
+
+
+def test_what_torchscript_does_in_its_own_traces_only_is_captured() -> None:
+    def fn(x: torch.Tensor, other: torch.Tensor | None) -> torch.Tensor:
+        return doubled(x) + doubled(x, by=3) * torch.jit._unwrap_optional(other)
+
+    check(fn, torch.ones(3), torch.ones(3), fullgraph=True)
+    with pytest.raises(AssertionError, match="Unwrapping null optional"):
+        framelift.compile(fn, backend="eager")(torch.ones(3), None)
+
+
 ASKED: list[int] = []
 
 

@@ -137,12 +137,15 @@ def by_torchs_mark(marks: dict[str, Any]) -> int:
 def hidden_by_torch(fn: FunctionType) -> Callable[..., Any] | None:
     """What torch's own compiler, once it is loaded, has put a function of its own before: what
     `torch.compile` was given; a method of an optimizer, which it keeps from itself; or one that makes a
-    module, of which it takes note."""
+    module, of which it takes note. Also what is to be scripted while `torch.jit.trace` runs, as it never does
+    here (`torch.jit.script_if_tracing`)."""
     patching = "torch._dynamo.mutation_guard"  # by its name: torch's compiler is not loaded to ask
     if module_name(fn) == patching and fn.__closure__ is not None:
         found = fn.__closure__[0].cell_contents
         return found if type(found) is FunctionType else None
     marks = vars(fn)
+    if marks.get("__script_if_tracing_wrapper"):
+        return marks.get("__original_fn")
     original = marks.get("_torchdynamo_orig_callable")
     if not marks.get("_torchdynamo_disable"):
         return original if marks.get("_torchdynamo_wrapper_id") == id(fn) else None

@@ -57,7 +57,7 @@ python_functions_of(
     why=FUNCTIONAL,
 )
 rule(torch.nn.Parameter, torch.nn.Buffer, looks=Looks.DEEP, why=FUNCTIONAL)
-rule(torch.jit.annotate, torch.jit.isinstance, looks=Looks.DEEP, why=FUNCTIONAL)
+rule(torch.jit.annotate, torch.jit.isinstance, torch.jit._unwrap_optional, looks=Looks.DEEP, why=FUNCTIONAL)
 for _fn in {fn for module in (torch, functional) for fn in vars(module).values() if type(fn) is FunctionType}:
     if _fn.__qualname__.startswith("boolean_dispatch."):  # calls one of two functions, by an argument
         rule(_fn, looks=Looks.DEEP, why=FUNCTIONAL)
