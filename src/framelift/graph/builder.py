@@ -298,6 +298,8 @@ class GraphBuilder:
             return  # the function gave back its argument
         if self.only_ordinary:
             refuse_others(func, tensors_of((args, kwargs, out)))
+            if self.symbols is not None and any(self.symbols.brought_about(out)):
+                raise Break(breaks.BACKEND_REFUSES, f"{describe(func)}: a number that only the data decides")
         if fails:
             self.failing.check(func)
         symbols = self.symbols
