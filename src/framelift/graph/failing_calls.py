@@ -86,8 +86,9 @@ class FailingCalls:
         here = [node for node in self.nodes | self.drawing if node.graph is body.graph]
         if not here:
             return []
-        unused = self.unused(body.graph, outputs, here)
-        return [made for node in unused for made in self.results(node)]
+        with torch._C.DisableTorchFunction():
+            unused = self.unused(body.graph, outputs, here)
+            return [made for node in unused for made in self.results(node)]
 
     def refuse_unused(self, body: GraphBody, outputs: Any) -> None:
         """An operator that is given a body takes just what that gives: there is no place for a witness."""
