@@ -243,6 +243,9 @@ def lost_history(tensor: torch.Tensor) -> torch.Tensor:
 def has_hooks(tensor: torch.Tensor) -> bool:
     """Whether anything is called when a gradient for a tensor is found."""
 
+def separate_histories(outputs: Sequence[Any], /) -> None:
+    """Gives each of the tensors that come of one node of AOTAutograd's a node of its own."""
+
 _Check: TypeAlias = tuple[int, Any]  # kind, operand
 _Node: TypeAlias = tuple[int, int, Any, Sequence[_Check], int]  # parent, access, operand, checks, slot
 _ClassLookups: TypeAlias = tuple[type, Sequence[tuple[str, Any]]]  # class, (name, expected or MISSING)

@@ -48,6 +48,41 @@ def test_tensors_of_other_layouts_and_types(kind: str, backend: Any) -> None:
         torch.testing.assert_close(compiled(*args), fn(*args))
 
 
+def of_ones_own(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return aot_module_simplified(graph, inputs, fw_compiler=lambda made, examples: made)
+
+
+NUMBERS: dict[str, Callable[[T, float], T]] = {
+    "a power": lambda x, number: x.abs() ** number,
+    "a factor of an operator": lambda x, number: torch.add(x, x, alpha=number),
+    "a weight": lambda x, number: torch.lerp(x, x * 2, number),
+    "a factor": lambda x, number: x * number + number,
+}
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", of_ones_own], ids=["aot_eager", "of_ones_own"])
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_found_in_data_that_gradients_depend_on(kind: str, backend: Any, captured: bool) -> None:
+    def fn(x: T) -> T:
+        y = x + 1
+        framelift.graph_break()
+        return NUMBERS[kind](y, y.detach().abs().sum().item())
+
+    with framelift.config.patch(capture_scalar_outputs=captured):
+        compiled = framelift.compile(fn, backend=backend)
+        for n in range(4):
+            gradients = []
+            for run in (compiled, fn):
+                x = (torch.arange(3.0) / 8 + n / 4).requires_grad_()
+                found = run(x)
+                found.sum().backward()
+                gradients.append((found, x.grad))
+            torch.testing.assert_close(*gradients)
+
+
 def test_what_uses_them_breaks_and_the_rest_is_compiled() -> None:
     def fn(i: T, v: T, x: T) -> T:
         y = x.sin() * 2
@@ -68,7 +103,7 @@ def test_with_fullgraph_it_is_the_backends_error() -> None:
     fn, args = UNORDINARY["a sparse tensor made"]
     with pytest.raises(framelift.exc.BackendCompilerFailed, match="no kernel for") as raised:
         framelift.compile(fn, backend=ordinary_only, fullgraph=True)(*args)
-    assert "of a layout or type that not all backends take" in "".join(raised.value.__notes__)
+    assert "of a kind that not all backends take" in "".join(raised.value.__notes__)
 
 
 def test_a_graph_that_torchs_compilers_refuse_is_run_as_captured(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,8 +135,9 @@ TENSOR_KIND = reason(
 )
 BACKEND_REFUSES = reason(
     "refused by the backend",
-    "The backend could not compile a graph with tensors of this layout or type: the operator runs as it is.",
-    "Keep the code that uses such tensors outside, or use another backend.",
+    "The backend could not compile a graph with tensors of this layout or type, or with numbers that are "
+    "found in data: the operator runs as it is.",
+    "Keep the code that uses such tensors or numbers outside, or use another backend.",
 )
 SET_ORDER = reason(
     "order of a set",

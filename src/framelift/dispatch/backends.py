@@ -23,6 +23,7 @@ from torch._guards import TracingContext, tracing
 from torch.autograd import grad_mode
 
 from framelift import _frame
+from framelift._guards import separate_histories
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
@@ -159,6 +160,7 @@ def run_in_context(
     graph = without_inference_mode(graph)
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
+    differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
     with nothing_changed(inputs, given.written if is_shown else ()), tracing(context):
         try:
             with TorchState():  # a compiler that runs the graph to see what it does sets its flags
@@ -166,11 +168,28 @@ def run_in_context(
         finally:
             varying = context.varying
             context.end()
-    if not given.varies:
-        return compiled
-    if compiles_when_called(compiled):
+    if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
-    return unmarking(compiled, varying) if context.used_aot_autograd else compiled
+    if context.used_aot_autograd and differentiated > 1:
+        compiled = separating(compiled)
+    return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
+
+
+def is_differentiated(output: torch.fx.Node) -> bool:
+    """Whether a result of a graph may require grad."""
+    return bool(getattr(output.meta.get("example_value"), "requires_grad", True))
+
+
+def separating(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """All results of AOTAutograd's graphs come of one node of autograd, which calls hooks on all of them when
+    one is differentiated."""
+
+    def run(*args: Any) -> Any:
+        outputs = compiled(*args)
+        separate_histories(outputs)
+        return outputs
+
+    return run
 
 
 LAZY = frozenset({"aot_function.<locals>.returned_function", "aot_module.<locals>.AOTModule.forward"})

@@ -43,6 +43,7 @@ from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
 from framelift.graph.subclasses import is_wrapper_class
+from framelift.graph.terms import DATA_DEPENDENT
 from framelift.graph.torch_flags import flags_lock
 from framelift.trace import faults
 from framelift.trace.dynamism import Dynamism
@@ -185,7 +186,7 @@ class Compilation:
         if graph is None or state.only_ordinary or holds_only_ordinary(graph):
             return False
         if self.context.fullgraph:
-            error.add_note("There are tensors in the graph of a layout or type that not all backends take.")
+            error.add_note("There are tensors or numbers in the graph of a kind that not all backends take.")
             return False
         log.info("%s is captured again without operators that the backend refuses: %s", state.what, error)
         state.only_ordinary = True
@@ -387,7 +388,10 @@ class Compilation:
 
 
 def holds_only_ordinary(graph: Graph) -> bool:
-    """Whether all tensors in a graph are of layouts and types that every backend takes."""
+    """Whether all tensors in a graph are of layouts and types that every backend takes, and no number or size
+    is found in data."""
+    if any(DATA_DEPENDENT in node.meta for node in graph.graph.nodes):
+        return False
     values = (node.meta.get("example_value") for node in graph.graph.nodes)
     return all(is_ordinary(value) for value in values if isinstance(value, torch.Tensor))
 

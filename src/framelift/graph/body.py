@@ -250,6 +250,8 @@ class HigherOrder:
         node = builder.add_call(func, given, out, settings, pure=not changed and not fakes.drew_random)
         if fails:
             failing.add(node)
+        if fakes.drew_random:
+            failing.drawing.add(node)
         if changed:
             failing.writes[node] = list(fakes.written)
         if builder.symbols is not None:

@@ -290,13 +290,16 @@ class GraphBuilder:
         pure: bool,
         fails: bool = False,
         written: Iterable[Any] = (),
+        draws: bool = False,
     ) -> None:
         """A call, by its values; one that is not `pure`, or may fail, is kept though nobody may use its
-        result. `written`: the tensors that it has written to."""
+        result. `written`: the tensors that it has written to; `draws`: it has drawn random numbers."""
         if pure and type(out) is FakeTensor and id(out) in self.body.nodes:
             return  # the function gave back its argument
         if self.only_ordinary:
             refuse_others(func, tensors_of((args, kwargs, out)))
+            if self.symbols is not None and any(self.symbols.brought_about(out)):
+                raise Break(breaks.BACKEND_REFUSES, f"{describe(func)}: a number that only the data decides")
         if fails:
             self.failing.check(func)
         symbols = self.symbols
@@ -305,6 +308,8 @@ class GraphBuilder:
         node = self.note_call(self.node(func, args, kwargs), out, pure)
         if fails:
             self.failing.add(node)
+        if draws:
+            self.failing.drawing.add(node)
         if written:
             self.failing.writes[node] = list(written)
         if symbols is not None:
@@ -447,7 +452,7 @@ class GraphBuilder:
 
     def finish(self, outputs: tuple[torch.fx.Node, ...]) -> int:
         """Closes the graph: gives it its outputs and drops what nobody uses. Gives how many more outputs it
-        has, which keep calls in the graph that may fail."""
+        has, which keep calls in the graph that may fail or draw."""
         if self.symbols is not None:
             self.assertions.catch_up(self.symbols)
             self.numbers.put_constants()

@@ -1,8 +1,9 @@
 """The calls of a trace that may fail for what is in their arguments, and what was done before them.
 
-A call may be left out of a graph where nobody uses its result only if it can't fail. That the graph keeps it
-is not enough: AOTAutograd and code generators leave out what nobody uses too. So what such a call gives is an
-output of the graph, which the region throws away (`FailingCalls.witnesses`).
+A call may be left out of a graph where nobody uses its result only if it can't fail and draws no random
+numbers. That the graph keeps it is not enough: AOTAutograd and code generators leave out what nobody uses
+too. So what such a call gives is an output of the graph, which the region throws away
+(`FailingCalls.witnesses`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class FailingCalls:
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
         self.nodes: set[torch.fx.Node] = set()
+        self.drawing: set[torch.fx.Node] = set()
+        """Nodes that draw random numbers: whoever draws next gets others if these are left out."""
         self.writes: dict[torch.fx.Node, list[Tensor]] = {}
         """Node that writes to tensors -> these."""
         self.last = 0
@@ -70,23 +73,26 @@ class FailingCalls:
         """A node does in one graph what another did in a body of it."""
         if node in self.nodes:
             self.nodes.add(made)
+        if node in self.drawing:
+            self.drawing.add(made)
         if node in self.writes:
             self.writes[made] = self.writes[node]
 
     # ---- what compilers would leave out
 
     def witnesses(self, outputs: tuple[torch.fx.Node, ...]) -> list[torch.fx.Node]:
-        """What must be outputs too, so that no compiler takes a failing call for one that nobody uses."""
+        """What must be outputs too, so that no compiler leaves out calls that fail or draw."""
         body = self.builder.body
-        here = [node for node in self.nodes if node.graph is body.graph]
+        here = [node for node in self.nodes | self.drawing if node.graph is body.graph]
         if not here:
             return []
-        unused = self.unused(body.graph, outputs, here)
-        return [made for node in unused for made in self.results(node)]
+        with torch._C.DisableTorchFunction():
+            unused = self.unused(body.graph, outputs, here)
+            return [made for node in unused for made in self.results(node)]
 
     def refuse_unused(self, body: GraphBody, outputs: Any) -> None:
         """An operator that is given a body takes just what that gives: there is no place for a witness."""
-        here = [node for node in self.nodes if node.graph is body.graph]
+        here = [node for node in self.nodes | self.drawing if node.graph is body.graph]
         if not here:
             return
         found: list[torch.fx.Node] = []
@@ -94,18 +100,19 @@ class FailingCalls:
         with torch._C.DisableTorchFunction():
             unused = self.unused(body.graph, tuple(found), here, body.given)
         if unused:
-            why = f"{unused[-1].target}, which may fail, and nobody uses what it gives, in an operator's body"
+            does = "may fail" if unused[-1] in self.nodes else "draws random numbers"
+            why = f"{name_of(unused[-1])}, which {does}, and nobody uses what it gives, in an operator's body"
             raise Break(breaks.BODIES, why)
 
     def unused(
         self,
         graph: torch.fx.Graph,
         outputs: tuple[torch.fx.Node, ...],
-        failing: list[torch.fx.Node],
+        kept_calls: list[torch.fx.Node],
         given: list[Any] | None = None,
     ) -> list[torch.fx.Node]:
-        """The failing calls whose data nothing that lives on depends on, the last first. `given`: what a body
-        is given, if it is one."""
+        """Those of the calls whose data nothing that lives on depends on, the last first. `given`: what a
+        body is given, if it is one."""
         tensors = [entry.stand_in for entry in self.builder.inputs.entries] if given is None else given
         inputs = {storage(tensor) for tensor in tensors if type(tensor) is FakeTensor}
         kept = {
@@ -117,7 +124,7 @@ class FailingCalls:
         live = set(inputs)
         if follows_memory:
             live |= {where for node in outputs for where in memory_of(node)}
-        needed, found, missing = set(outputs), [], set(failing)
+        needed, found, missing = set(outputs), [], set(kept_calls)
         for node in reversed(graph.nodes):
             if node.op == "placeholder":
                 continue

@@ -311,7 +311,8 @@ class Recorder(TorchFunctionMode):
                 if found.random or is_custom(func):
                     self.random_numbers.note(func)
                 out = op_memory.produce(found, keys, tensors)
-                builder.record(func, args, kwargs, out, not found.random, found.fails)
+                draws = found.random and not is_collective(func)
+                builder.record(func, args, kwargs, out, not found.random, found.fails, draws=draws)
                 return out
         else:
             tensors = tensors_of((args, kwargs))
@@ -333,7 +334,7 @@ class Recorder(TorchFunctionMode):
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
-            builder.record(func, args, kwargs, out, False, fails, fakes.written)
+            builder.record(func, args, kwargs, out, False, fails, fakes.written, fakes.drew_random)
             return out
         if func in EFFECTS or func in IN_PLACE_FACTS:
             for tensor in tensors:
@@ -359,7 +360,7 @@ class Recorder(TorchFunctionMode):
         random = fakes.drew_random or is_collective(func)
         if keyed is not None and not (builder.symbols is not None and builder.symbols.has_fresh):
             op_memory.remember(keyed[0], keys, tensors, out, random, fails)
-        builder.record(func, args, kwargs, out, not random, fails)
+        builder.record(func, args, kwargs, out, not random, fails, draws=fakes.drew_random)
         return out
 
     def filled_inputs(self, out: Any) -> list[tuple[Tensor, tuple[Any, ...]]]:

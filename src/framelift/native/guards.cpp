@@ -1,6 +1,7 @@
 // The extension module framelift._guards.
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/generated/Functions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
@@ -13,7 +14,9 @@
 #include "torch_state.h"
 #include "values.h"
 
+#include <string>
 #include <type_traits>
+#include <vector>
 
 namespace framelift {
 
@@ -80,6 +83,62 @@ PyObject* get_has_hooks(PyObject*, PyObject* tensor) {
     return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
   }
   return PyBool_FromLong(has_hooks(tensor));
+  END_HANDLE_TH_ERRORS
+}
+
+// ---- results that one node of autograd gives ----
+
+struct NodeOutput {
+  const torch::autograd::Variable* tensor;
+  torch::autograd::Node* node;
+  uint32_t number;
+};
+
+bool is_shared(const NodeOutput& result, const std::vector<NodeOutput>& results) {
+  for (const NodeOutput& other : results) {
+    if (other.node == result.node && other.number != result.number) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What AOTAutograd gives of a graph comes of one node, which is run when any of it is differentiated, and calls the
+// hooks of all. With a node of its own in between, a result's hooks are called when a gradient reaches it.
+PyObject* separate_histories(PyObject*, PyObject* outputs) {
+  HANDLE_TH_ERRORS
+  PyRef sequence = PyRef::steal(PySequence_Fast(outputs, "expected a sequence of tensors"));
+  if (!sequence) {
+    return nullptr;
+  }
+  std::vector<NodeOutput> results;
+  for (Py_ssize_t n = 0; n < PySequence_Fast_GET_SIZE(sequence.get()); ++n) {
+    PyObject* output = PySequence_Fast_GET_ITEM(sequence.get(), n);
+    if (is_tensor(output)) {
+      const torch::autograd::Variable& tensor = THPVariable_Unpack(output);
+      auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+      if (meta != nullptr && meta->grad_fn_ && !meta->is_view_) {
+        results.push_back({&tensor, meta->grad_fn_.get(), meta->output_nr_});
+      }
+    }
+  }
+  torch::autograd::Node* known = nullptr;
+  for (const NodeOutput& result : results) {
+    if (!is_shared(result, results)) {
+      continue;
+    }
+    if (result.node != known) {
+      if (result.node->name() != "CompiledFunctionBackward") {  // of an input that is given back
+        continue;
+      }
+      known = result.node;
+    }
+    auto between = make_node<torch::autograd::generated::AliasBackward0>();
+    between->add_next_edge(torch::autograd::impl::gradient_edge(*result.tensor));
+    uint32_t number = between->add_input_metadata(*result.tensor);
+    torch::autograd::impl::set_gradient_edge(*result.tensor, {std::move(between), number});
+  }
+  Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }
 
@@ -176,6 +235,8 @@ PyMethodDef module_methods[] = {
     {"lost_history", with_history<LostBackward>, METH_O,
      "Makes a tensor look like one whose gradients go nowhere."},
     {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},
+    {"separate_histories", separate_histories, METH_O,
+     "Gives each of the tensors that come of one node of AOTAutograd's a node of its own."},
     {nullptr, nullptr, 0, nullptr},
 };
 

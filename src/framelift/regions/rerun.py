@@ -115,7 +115,7 @@ def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _f
             error.add_note(f"The compiled graph of {name} raised this; plain Python does not.")
             raise error
         if is_first:
-            log.warning("the graph of %s raised %s: %s\nIt ran as plain Python instead, and returned.", *told)
+            log.info("the graph of %s raised %s: %s\nIt ran as plain Python instead, and returned.", *told)
 
     return _frame.again(returned)
 

@@ -556,6 +556,31 @@ def test_differentiated_outside(fn, backend):
     assert entries(compiled) == 1
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_hooks_on_results_are_called_where_gradients_reach_them(backend, dynamic):
+    def fn(x):
+        return x * 2, x.sin(), x.detach() + 1, x.view(-1), x.cos().sum()
+
+    def outcome(run):
+        x, called = torch.arange(3.0, requires_grad=True), []
+        results = run(x)
+        for n, result in enumerate(results):
+            if result.requires_grad:
+                result.register_hook(lambda grad, n=n: called.append((n, grad)))
+                result.retain_grad()
+        results[1].sum().backward(retain_graph=True)
+        (results[0].sum() + results[4]).backward()
+        kept = [result.grad for result in results if result.requires_grad]
+        return called, x.grad, kept, [result._is_view() for result in results]
+
+    expected = outcome(fn)
+    assert [n for n, _ in expected[0]] == [1, 4, 0]
+    found = outcome(framelift.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True))
+    torch.testing.assert_close(found[1:], expected[1:])
+    torch.testing.assert_close(dict(found[0]), dict(expected[0]))
+
+
 def test_a_hook_on_a_tensor_from_outside_is_registered_for_real():
     def f(w):
         w.register_hook(lambda grad: grad * 2)

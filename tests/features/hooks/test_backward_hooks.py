@@ -257,6 +257,39 @@ def test_no_input_is_differentiated(name, backend):
     check(set_up, backend, whole=name in WHOLE, differentiated=False)
 
 
+def warnings_of_steps(inside: bool, compiled: str = "", steps: int = 3) -> list[list[str]]:
+    """What each step warns of; `inside`: gradients are computed in the function, too."""
+    net = Net()
+    net.first.register_full_backward_hook(lambda module, grad_inputs, grads: None)
+
+    def step(x):
+        y = net(x)
+        if inside:
+            y.sum().backward()
+        return y
+
+    run: Any = framelift.compile(step, backend=compiled, fullgraph=True) if compiled else step
+    found = []
+    for _ in range(steps):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            y = run(torch.ones(5, 3))
+            if not inside:
+                y.sum().backward()
+        found.append([str(warning.message) for warning in told])
+        net.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_each_step_warns_once_that_no_input_is_differentiated(inside):
+    expected = warnings_of_steps(inside)
+    assert [len(told) for told in expected] == [1, 1, 1]
+    assert warnings_of_steps(inside, "eager") == expected
+    # AOTAutograd traces the backward pass once: only then there is someone to warn
+    assert warnings_of_steps(inside, "aot_eager") == [expected[0], [], []]
+
+
 class Several(nn.Module):
     """Tensors of which some are differentiated, and other things, in and out."""
 

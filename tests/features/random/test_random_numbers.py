@@ -17,6 +17,7 @@ from check import Comparison, reasons, recompiles
 from framelift.core import breaks
 
 BACKENDS = ["eager", "aot_eager"]
+BODIES = breaks.BODIES.name
 RANDOM = breaks.RANDOM.name
 EFFECT = breaks.EFFECT.name
 VALUE = breaks.DATA_DEPENDENT_VALUE.name
@@ -94,6 +95,38 @@ def dropout(x):
 @program()
 def in_place(x):
     return x.clone().uniform_() + torch.empty(3).normal_(1, 2) + torch.bernoulli(torch.full((3,), 0.5))
+
+
+@program()
+def drawn_for_nothing(x):
+    torch.rand(3), torch.randperm(4), torch.randint(9, (2,)), F.dropout(x, 0.5, True)
+    torch.empty(3).normal_(), torch.multinomial(x.abs() + 1, 2), F.gumbel_softmax(x)
+    x.clone().bernoulli_(0.5).exponential_()
+    return x + torch.rand(3)
+
+
+@program()
+def only_the_shape_of_what_is_drawn(x):
+    return torch.zeros_like(torch.rand_like(x)) + torch.rand(3).numel() + torch.empty(3).uniform_().zero_()
+
+
+@program()
+def drawn_in_one_branch_for_nothing(x):
+    noise = torch.rand(3)
+    return x + noise if x.dim() > 1 else x + 1
+
+
+@program()
+def drawn_without_gradients_for_nothing(x):
+    y = x.clone().requires_grad_()
+    with torch.no_grad():
+        F.dropout(y, 0.5, True)
+    return F.rrelu(y, training=True).shape, x + 1
+
+
+@program(BODIES)
+def drawn_in_a_body_for_nothing(x):
+    return torch.vmap(lambda row: (torch.rand(2), row + 1)[1], randomness="different")(x)
 
 
 @program()
@@ -565,6 +598,22 @@ def test_gradients_through_drawn_numbers(backend: str) -> None:
             gradients.append(x.grad)
     for expected, found in zip(gradients[:3], gradients[3:], strict=True):
         assert torch.allclose(expected, found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_unused_dropout_draws_where_gradients_are_needed(backend: str) -> None:
+    def fn(x):
+        F.dropout(x * 2, training=True)
+        return F.dropout(x.sin(), training=True)
+
+    found = []
+    for called in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
+        seed()
+        x = torch.arange(3.0, requires_grad=True)
+        y = called(x)
+        y.sum().backward()
+        found.append((y.detach(), x.grad, states()))
+    SameNumbers().same(*found, "fn")
 
 
 class NoisyGradient(torch.autograd.Function):

@@ -10,11 +10,13 @@ ends in front of the module, torch sets up the hook for real, and the module's i
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, is_fake
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils import _pytree as pytree
 from torch.utils.hooks import BackwardHook
@@ -30,6 +32,11 @@ from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
 UNDEFINED = "A backward hook of a module was compiled for a gradient of its output, and there is none."
+NO_INPUTS = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
+    "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+    "#torch.nn.Module.register_full_backward_hook for more details."
+)
 
 # ---- what the graph holds
 
@@ -44,6 +51,9 @@ class HookOfBodies(BackwardHook):
 
     def calls(self, before: Any, after: Any) -> None:
         self.before, self.after = before, after
+        self.is_alone = self.input_tensors_index is None
+        if self.is_alone:
+            self.input_tensors_index: Any = []  # or torch's class warns, of fakes too
         self.user_pre_hooks = [self.call_before]
         self.user_hooks = [self.call_after] if after is not None else []
 
@@ -51,6 +61,8 @@ class HookOfBodies(BackwardHook):
         self.seen = tuple(grad for grad in grad_outputs if grad is not None)
         if not self.seen:
             raise RuntimeError(UNDEFINED)
+        if self.is_alone:
+            warn_of_inputs(self.seen)
         if self.before is None:
             return None
         body, operands, are_seen, are_gradients = self.before
@@ -62,6 +74,13 @@ class HookOfBodies(BackwardHook):
         body, operands, are_gradients = self.after
         seen, self.seen = self.seen, ()
         return placed(are_gradients, body(*grad_inputs, *seen, *operands))
+
+
+def warn_of_inputs(grads: tuple[Any, ...]) -> None:
+    """Warns as torch's class does where no input is differentiated: when gradients are computed. Of a
+    backward pass that a compiler traces, that is when it does so; other runs on fakes warn of nothing."""
+    if get_proxy_mode() is not None or not any(map(is_fake, grads)):
+        warnings.warn(NO_INPUTS, stacklevel=7)
 
 
 def placed(are_tensors: list[bool], tensors: Any) -> tuple[Any, ...]:
