@@ -56,6 +56,7 @@ from framelift.trace.dynamism import Dynamism
 from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
+from framelift.trace.runtime_calls import RuntimeCalls
 from framelift.trace.world import TraceWorld
 
 
@@ -263,6 +264,7 @@ SIGNS |= {
     FailingCalls.check.__code__,
     refuse_resizing.__code__,
 }  # what the operator has done on fakes is done
+SIGNS |= {RuntimeCalls.tensor.__code__, RuntimeCalls.number.__code__}  # the region will draw it
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
