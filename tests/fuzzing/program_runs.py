@@ -17,6 +17,7 @@ import logging
 import math
 import random
 import re
+import signal
 import sys
 import types
 import warnings
@@ -454,17 +455,23 @@ def compilations() -> int:
 
 
 def interrupted(side: Side, moment: int) -> str | None:
-    """Interrupts a call at the moment given. The interrupt must come out, and leave everything as it was."""
+    """Interrupts a call at the moment given, by a signal. What its handler raises must come out, and leave
+    everything as it was."""
     left = moment
 
     def count(frame: types.FrameType, event: str, what: Any) -> None:
         nonlocal left
         left -= 1
         if left == 0:
-            raise Interrupt
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGUSR1)
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise Interrupt
 
     before, arguments = modes(), side.arguments(0)
     came = False
+    handler = signal.signal(signal.SIGUSR1, interrupt)
     with contextlib.redirect_stdout(io.StringIO()):
         sys.setprofile(count)
         try:
@@ -475,6 +482,7 @@ def interrupted(side: Side, moment: int) -> str | None:
             pass
         finally:
             sys.setprofile(None)
+            signal.signal(signal.SIGUSR1, handler)
     after = modes()
     changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     side.begin_again()
