@@ -53,11 +53,11 @@ READ: dict[str, Callable[[], Any]] = {
 
 
 def matmul_precision() -> str:
-    """torch refuses to tell once a program has set it in the old way and in the new one."""
+    """torch refuses to tell where it was set in the old way and in the new one, perhaps by the other side."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
-        return "mixed"
+        return "highest"
 
 
 def modes() -> dict[str, Any]:

@@ -450,6 +450,8 @@ def compare(plain: Side, compiled: Side, finding: Finding) -> None:
         if finding.difference is not None:
             return
         expected = plain.run(call)
+        if any(kind is RecursionError for kind, *_ in expected["error"]):
+            return  # a program that does not end
         try:
             found = compiled.run(call)
         except FrameliftError as error:
