@@ -117,12 +117,14 @@ class Fakes(FakeTensorMode):
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
         self.may_fail = False
+        self.warned = False
+        """Whether torch has warned of something, which a graph that makes the call does too."""
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
 
     def watch(self) -> None:
         """Notes anew what is drawn and written, and what may fail."""
-        self.drew_random = self.may_fail = False
+        self.drew_random = self.may_fail = self.warned = False
         self.written.clear()
 
     @contextlib.contextmanager
