@@ -267,7 +267,10 @@ class Comparison:
             for n, (x, y) in enumerate(zip(a, b, strict=True)):
                 self.same(x, y, f"{at}[{n}]")
         elif isinstance(a, (set, frozenset)):
-            for x, y in zip(sorted(a, key=repr), sorted(b, key=repr), strict=True):
+            # of those that look alike, first what was seen elsewhere
+            of_a = lambda x: (repr(x), id(x) not in self.left, self.left.get(id(x), 0))
+            of_b = lambda y: (repr(y), id(y) not in self.right, id(y) if id(y) in self.right else 0)
+            for x, y in zip(sorted(a, key=of_a), sorted(b, key=of_b), strict=True):
                 self.same(x, y, f"{at} element")
         elif isinstance(a, types.MethodType):
             self.same((a.__func__, a.__self__), (b.__func__, b.__self__), at)

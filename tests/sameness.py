@@ -126,7 +126,7 @@ def entries(traceback: types.TracebackType | None) -> list[tuple[str, int]]:
 
 
 def function_parts(fn: types.FunctionType) -> Any:
-    told = fn.__name__, fn.__qualname__, fn.__module__, fn.__doc__, fn.__annotations__
+    told = fn.__name__, fn.__qualname__, fn.__module__, fn.__doc__, fn.__annotations__ or None
     names = {k: v for k, v in vars(fn).items() if k != "_torchdynamo_wrapper_id"}  # which is an address
     return fn.__code__, fn.__closure__, fn.__defaults__, fn.__kwdefaults__, told, names
 

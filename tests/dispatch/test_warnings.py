@@ -100,3 +100,22 @@ def test_a_filter_that_is_set_between_calls_counts() -> None:
     compiled = framelift.compile(one, backend="eager")
     for filter in ("ignore", "always", "error", "ignore", "always"):
         assert given_by(compiled, filter) == given_by(one, filter), filter
+
+
+def used(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.mse_loss(torch.ones(1), x)
+
+
+def unused(x: torch.Tensor) -> torch.Tensor:
+    torch.nn.functional.l1_loss(torch.zeros(1), x)
+    return x + 1
+
+
+@pytest.mark.parametrize("filter", ["always", "error", "ignore"])
+@pytest.mark.parametrize("fn", [used, unused])
+def test_functions_of_torch_warn_as_often_as_eagerly(fn: Any, filter: Any) -> None:
+    texts = []
+    for run in (fn, framelift.compile(fn, backend="eager")):
+        given = given_by(run, filter)
+        texts.append([[text for text, *_ in one] if isinstance(one, list) else one for one in given])
+    assert texts[0] == texts[1]

@@ -255,3 +255,21 @@ def test_parameters_and_buffers_of_classes(backend: str) -> None:
             y.sum().backward()
             outcomes.append((y.tolist(), z.tolist(), rest, module.weight.grad.tolist(), module.held.tolist()))
         assert outcomes[0] == outcomes[1]
+
+
+class Asked(torch.Tensor):
+    """Its handler only looks at what it is given."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return [type(x).__name__ for x in args[0]]
+
+
+def test_a_dynamic_input_that_is_only_looked_at() -> None:
+    given = torch.ones(3).as_subclass(Asked)
+
+    def fn(x: Any) -> Any:
+        return torch.stack([x])
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=True)
+    assert compiled(given) == fn(given) == ["Asked"]

@@ -269,3 +269,20 @@ def test_buffers_and_parameters_that_wrap_others(backend: str) -> None:
     x = torch.arange(3.0)
     for _ in range(2):
         assert told(compiled(x)) == told(module(x))
+
+
+class Tagged(torch.Tensor):
+    """A class that the default `__torch_function__` gives to results."""
+
+
+def test_a_tensor_that_wraps_others_gets_no_other_class() -> None:
+    def fn(x: Any, tagged: Any) -> Any:
+        try:
+            return x * tagged
+        except RuntimeError as error:
+            return str(error)
+
+    given = Scaled(torch.ones(3), 2.0), torch.ones(3).as_subclass(Tagged)
+    expected = fn(*given)
+    assert isinstance(expected, str)
+    assert framelift.compile(fn, backend="eager")(*given) == expected

@@ -26,7 +26,7 @@ READ: dict[str, Callable[[], Any]] = {
     "deterministic": torch.are_deterministic_algorithms_enabled,
     "deterministic warn": torch.is_deterministic_algorithms_warn_only_enabled,
     "fill memory": lambda: torch.utils.deterministic.fill_uninitialized_memory,
-    "matmul precision": torch.get_float32_matmul_precision,
+    "matmul precision": lambda: matmul_precision(),
     "threads": torch.get_num_threads,
     "multithreading": torch.autograd.is_multithreading_enabled,
     "view replay": torch._C._is_view_replay_enabled,
@@ -50,6 +50,14 @@ READ: dict[str, Callable[[], Any]] = {
     "recursion limit": sys.getrecursionlimit,
     "tensors are plain": lambda: type(torch.empty(1)) is torch.Tensor,
 }
+
+
+def matmul_precision() -> str:
+    """torch refuses to tell where it was set in the old way and in the new one, perhaps by the other side."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return "highest"
 
 
 def modes() -> dict[str, Any]:

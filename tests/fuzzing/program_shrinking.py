@@ -34,6 +34,8 @@ def replacements(node: ast.AST) -> list[Any]:
         blocks = [getattr(node, name, []) for name in fields]
         shorter = without(node, "items") if isinstance(node, ast.With) and len(node.items) > 1 else []
         return [[], *(block for block in blocks if block), *([one] for one in shorter)]
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return []  # what is set would be another thing, of torch's perhaps
     return OPERANDS.get(type(node), lambda node: [])(node)
 
 

@@ -110,6 +110,30 @@ def test_divisions_that_fail_on_no_data_are_dropped(fn: Any) -> None:
     assert len(state.entries[0].capture.ops) == 1
 
 
+WIDE = torch.eye(3, dtype=torch.float64)
+UNCHECKED: dict[str, Callable[[Any], Any]] = {
+    "several dtypes": lambda x: (functional.linear(x, WIDE), x + 1)[1],
+    "several dtypes of a vector": lambda x: (functional.linear(x[0].float(), WIDE), x + 1)[1],
+    "a number too large": lambda x: (torch.add(x, x, alpha=1e308), x + 1)[1],
+    "a number too large for half": lambda x: (x.half().masked_fill(x > 1, -1e9), x + 1)[1],
+    "a number too large for integers": lambda x: (x.to(torch.int8).fill_(1000), x + 1)[1],
+}
+
+
+@pytest.mark.parametrize("name", UNCHECKED)
+def test_what_fakes_do_not_look_at_fails_though(name: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        try:
+            return UNCHECKED[name](x)
+        except RuntimeError as error:
+            return str(error)
+
+    compiled = framelift.compile(fn, backend="eager")
+    assert isinstance(fn(X), str)
+    for _ in range(2):
+        assert compiled(X) == fn(X)
+
+
 # ---- in bodies
 
 

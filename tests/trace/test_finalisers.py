@@ -186,3 +186,81 @@ def test_one_object_is_captured_with() -> None:
     places = Places(log)
     framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2), places)
     assert log == ["b"]
+
+
+# ---- objects that only variables hold, across breaks
+
+
+LOG: list[Any] = []
+
+
+class Ending:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __del__(self) -> None:
+        LOG.append(self.name)
+
+
+@framelift.disable
+def note(what: Any) -> None:
+    LOG.append(what)
+
+
+def overwritten(x: torch.Tensor) -> torch.Tensor:
+    held: Any = Ending("end")
+    held = None  # noqa: F841
+    LOG.append("after")
+    return x + 1
+
+
+def deleted(x: torch.Tensor) -> torch.Tensor:
+    held = Ending("end")
+    del held
+    LOG.append("after")
+    return x + 1
+
+
+def held_until_the_end(x: torch.Tensor) -> torch.Tensor:
+    held = Ending("end")  # noqa: F841
+    note("first")
+    LOG.append("second")
+    note("third")
+    LOG.append("fourth")
+    return x + 1
+
+
+def scope(x: torch.Tensor) -> torch.Tensor:
+    held = Ending("end")  # noqa: F841
+    note("within")
+    return x * 2
+
+
+def held_by_a_function_that_returns(x: torch.Tensor) -> torch.Tensor:
+    y = scope(x)
+    LOG.append("after")
+    return y + 1
+
+
+def handed_over(x: torch.Tensor) -> torch.Tensor:
+    held = Ending("end")
+    also = held
+    held = None  # type: ignore[assignment]
+    LOG.append("before")
+    also = None  # type: ignore[assignment]  # noqa: F841
+    LOG.append("after")
+    return x + 1
+
+
+PROGRAMS = (overwritten, deleted, held_until_the_end, held_by_a_function_that_returns, handed_over)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_an_object_that_variables_hold_is_finalised_when_they_let_go(program: Callable[..., Any]) -> None:
+    found = []
+    for run in (program, framelift.compile(program, backend="eager")):
+        LOG.clear()
+        for n in range(3):
+            run(torch.full((2,), float(n)))
+        found.append(list(LOG))
+    assert found[0] == found[1] and found[0].count("end") == 3

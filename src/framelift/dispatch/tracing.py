@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import logging
 import sys
 import threading
@@ -41,6 +42,7 @@ from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.failing_calls import FailingCalls
+from framelift.graph.fakes import Fakes
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
@@ -56,6 +58,7 @@ from framelift.trace.dynamism import Dynamism
 from framelift.trace.errors import OPERATING
 from framelift.trace.machine import CALLING_BACK, TracingMachine
 from framelift.trace.materialize import opening
+from framelift.trace.runtime_calls import RuntimeCalls
 from framelift.trace.world import TraceWorld
 
 
@@ -128,7 +131,7 @@ class Trace:
         world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            noticing = warnings_as_breaks(), world.feature(Arrays).noticing_errors()
+            noticing = warnings_as_breaks(recorder.fakes), world.feature(Arrays).noticing_errors()
             with (
                 noticing[0],
                 noticing[1],
@@ -263,6 +266,7 @@ SIGNS |= {
     FailingCalls.check.__code__,
     refuse_resizing.__code__,
 }  # what the operator has done on fakes is done
+SIGNS |= {RuntimeCalls.tensor.__code__, RuntimeCalls.number.__code__}  # the region will draw it
 SIGNS |= {TracingMachine.enter.__code__, opening.__code__, *CALLING_BACK}
 """Where Framelift's code is called back by C code that is in the middle of something, or has called back."""
 
@@ -302,9 +306,10 @@ _frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _fra
 
 
 @contextlib.contextmanager
-def warnings_as_breaks() -> Iterator[None]:
+def warnings_as_breaks(fakes: Fakes) -> Iterator[None]:
     """What C warns of is to be told each time, and of the place where the program stands: whatever the
-    filters are now, they may be others then. What torch warns of as it is captured is told then."""
+    filters are now, they may be others then. What a function of torch's warns of is told by the graph that
+    calls it; what torch warns of otherwise, as it is captured, is told then."""
     show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
     filters: list[Any] = vars(warnings)["filters"]
 
@@ -312,7 +317,9 @@ def warnings_as_breaks() -> Iterator[None]:
         is_ours = threading.get_ident() == thread and not _frame.handling()
         if is_ours and not is_torchs(sys._getframe(1)):
             raise Break(EFFECT, f"a {message.category.__name__}")
-        if filtering():
+        if is_ours and OF_C not in str(message.message) and is_recorded(sys._getframe(1)):
+            fakes.warned = True
+        elif filtering():
             filters.remove(ALWAYS)
             try:
                 give_warning(message, sys._getframe(1))
@@ -351,6 +358,21 @@ def is_torchs(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def is_recorded(frame: FrameType | None) -> bool:
+    """Whether something was called by a function of torch's that the graph will call."""
+    while frame is not None and frame.f_code is not Machine.run.__code__:
+        if frame.f_code is RUN:
+            return True
+        frame = frame.f_back
+    return False
+
+
+OF_C = "(Triggered internally at"
+"""What torch writes into warnings of its C++ code. Many of these come just once in a process."""
+
+RUN: Any = inspect.unwrap(Recorder.run).__code__
 
 
 def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:

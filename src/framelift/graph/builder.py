@@ -52,6 +52,8 @@ class GraphInputs:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph = graph
         self.entries: list[GraphInput] = []
+        self.unused: list[GraphInput] = []
+        """Those that were dropped: guards may be about their sizes."""
         self.index_of: dict[int, int] = {}
         """id of what stands for a tensor -> its place among the entries."""
         self.objects: dict[int, torch.fx.Node] = {}
@@ -99,10 +101,10 @@ class GraphInputs:
 
     def drop_unused(self) -> None:
         """What was only looked at is guarded, but no input of the graph."""
-        for entry in self.entries:
-            if not entry.node.users:
-                self.graph.erase_node(entry.node)
+        self.unused = [entry for entry in self.entries if not entry.node.users]
         self.entries = [entry for entry in self.entries if entry.node.users]
+        for entry in self.unused:
+            self.graph.erase_node(entry.node)
 
 
 def as_input(value: Any) -> Any:

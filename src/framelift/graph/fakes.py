@@ -19,7 +19,15 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
 from framelift.core import breaks
-from framelift.graph.safe_operators import divides_by_zero, is_division, may_fail
+from framelift.graph.safe_operators import (
+    divides_by_zero,
+    has_several_dtypes,
+    is_division,
+    is_out_of_range,
+    is_product,
+    may_fail,
+    numbers_of,
+)
 
 make_subclass = torch.Tensor._make_subclass
 aten = torch.ops.aten
@@ -40,6 +48,17 @@ class Operator(NamedTuple):
     """Whether it may fail for what is in its arguments."""
     divides: bool
     """Whether it does so only where an integer is divided by zero."""
+    multiplies: bool
+    """Whether it fails where its tensors are of several dtypes."""
+    numbers: tuple[tuple[int, str], ...]
+    """Its arguments that are numbers, and may be too large for its tensors."""
+
+    def is_unchecked(self, args: Any, kwargs: dict[str, Any]) -> bool:
+        """Whether it may fail for what its kernel for fakes does not look at."""
+        if self.multiplies and has_several_dtypes(args):
+            return True
+        given = [args[n] if n < len(args) else kwargs.get(name) for n, name in self.numbers]
+        return any([is_out_of_range(value, args) for value in given])
 
 
 _operators: dict[Any, Operator] = {}
@@ -53,7 +72,8 @@ def operator_of(func: Any) -> Operator:
         written = tuple([(n, argument.name) for n, argument in arguments if is_written(argument)])
         random = torch.Tag.nondeterministic_seeded in func.tags
         found = _operators[func] = Operator(
-            random, written, func in STATISTICS, may_fail(func), is_division(func)
+            *(random, written, func in STATISTICS, may_fail(func), is_division(func)),
+            *(is_product(func), numbers_of(func)),
         )
     return found
 
@@ -97,12 +117,14 @@ class Fakes(FakeTensorMode):
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.drew_random = False
         self.may_fail = False
+        self.warned = False
+        """Whether torch has warned of something, which a graph that makes the call does too."""
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
 
     def watch(self) -> None:
         """Notes anew what is drawn and written, and what may fail."""
-        self.drew_random = self.may_fail = False
+        self.drew_random = self.may_fail = self.warned = False
         self.written.clear()
 
     @contextlib.contextmanager
@@ -132,6 +154,8 @@ class Fakes(FakeTensorMode):
             self.drew_random = True
         if operator.fails and not Fakes.running:  # what an operator is made of for fakes does not count
             self.may_fail |= not operator.divides or divides_by_zero(func, args, kwargs)
+        if (operator.multiplies or operator.numbers) and not Fakes.running:
+            self.may_fail |= operator.is_unchecked(args, kwargs or {})
         for n, name in operator.written:
             value = args[n] if n < len(args) else (kwargs or {}).get(name)
             self.written += value if isinstance(value, (list, tuple)) else [] if value is None else [value]

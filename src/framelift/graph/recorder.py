@@ -330,7 +330,7 @@ class Recorder(TorchFunctionMode):
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
-        fails = fakes.may_fail or func in LOOKING_AT_DATA
+        fails = fakes.may_fail or fakes.warned or func in LOOKING_AT_DATA
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
@@ -351,6 +351,8 @@ class Recorder(TorchFunctionMode):
                     raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
                 builder.record(func, args, kwargs, out, pure=False)
                 return simplest(out)
+            if fakes.warned:
+                raise Break(breaks.EFFECT, f"a warning by {describe(func)}")
             asked = func.__self__ if type(func) is MethodWrapperType else func
             for tensor in tensors:
                 self.inputs.note_fact(getattr(asked, "__name__", ""), tensor)

@@ -1,11 +1,13 @@
 """Operators that may fail for what is in their arguments: an index out of range, a matrix without an inverse.
 
-The guards fix shapes, dtypes and devices, so an operator that fails for these fails while it is traced. What
-is left is data. An operator that fails on none is known here, by torch's tags or by name; any other one may.
+The guards fix shapes, dtypes and devices, so an operator that fails for these fails while it is traced, if
+its kernel for fakes looks at them (`Operator.is_unchecked` knows of some that don't). What is left is data.
+An operator that fails on none is known here, by torch's tags or by name; any other one may.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -18,6 +20,10 @@ DIVISIONS = frozenset({"div", "divide", "floor_divide", "remainder", "fmod"})
 
 LOOKING_AT_DATA = frozenset({functional.one_hot})
 """Functions that look at the data of real tensors, and not at that of fakes."""
+
+PRODUCTS = frozenset({"addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "convolution", "_convolution"})
+PRODUCTS |= {"dot", "linear", "mm", "mv", "vdot"}
+"""Operators that take tensors of one dtype, which their kernels for fakes do not ask for."""
 
 UNSAFE = frozenset({"bernoulli.default", "bernoulli.Tensor", "bernoulli.out", "bernoulli_.Tensor"})
 UNSAFE |= {"normal.Tensor_Tensor", "normal.float_Tensor"}
@@ -125,6 +131,31 @@ def variant_of(name: str) -> str:
 
 def is_division(func: Any) -> bool:
     return variant_of(func._schema.name.partition("::")[2]) in DIVISIONS
+
+
+def is_product(func: Any) -> bool:
+    return variant_of(func._schema.name.partition("::")[2]) in PRODUCTS
+
+
+def numbers_of(func: Any) -> tuple[tuple[int, str], ...]:
+    """Which arguments of an operator are numbers: their places and names."""
+    found = enumerate(func._schema.arguments)
+    return tuple([(n, argument.name) for n, argument in found if str(argument.type) == "number"])
+
+
+def has_several_dtypes(args: Any) -> bool:
+    return len({value.dtype for value in args if isinstance(value, Tensor)}) > 1
+
+
+def is_out_of_range(value: Any, args: Any) -> bool:
+    """Whether a number may be too large for the elements of the first tensor."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        return False
+    tensors = [given for given in args if isinstance(given, Tensor)]
+    dtype = tensors[0].dtype if tensors else None
+    if dtype is None or dtype.is_complex or dtype is torch.bool:
+        return False
+    return abs(value) > (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
 
 
 def divides_by_zero(func: Any, args: Any, kwargs: Any) -> bool:

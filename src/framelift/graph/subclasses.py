@@ -20,7 +20,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
 
 from framelift import _guards
+from framelift.core import breaks
 from framelift.core.blame import acts_for_program
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.op_memory import ATOMS, Keys
@@ -165,14 +167,22 @@ class Subclasses:
 
     def converted(self, result: Any, cls: Any) -> Any:
         if type(result) is FakeTensor and not issubclass(self.class_of(result), cls):
+            self.refuse_other_class(result, cls)
             is_input = id(result) in self.recorder.inputs.index_of
             return self.as_subclass(result, cls) if is_input else self.set_class(result, cls)
         if isinstance(result, (tuple, list)):
             return type(result)([self.converted(part, cls) for part in result])
         return result
 
+    def refuse_other_class(self, fake: FakeTensor, cls: type) -> None:
+        """A tensor that wraps others has a class of its own for good: torch raises."""
+        own = self.class_of(fake)
+        if is_wrapper_class(own) and not issubclass(own, cls):
+            raise Break(breaks.TENSOR_KIND, f"a {own.__qualname__} that is to be a {cls.__qualname__}")
+
     def as_subclass(self, fake: FakeTensor, cls: type) -> FakeTensor:
         """`Tensor.as_subclass`."""
+        self.refuse_other_class(fake, cls)
         with self.not_asked():
             made = self.recorder.record_call(torch.Tensor.view_as, (fake, fake), {})
         return self.set_class(made, cls)

@@ -260,10 +260,14 @@ def END_FOR(f: Frame, _: Any) -> None:
 
 
 def RETURN_VALUE(f: Frame, _: Any) -> Sentinel:
+    if f.back is not None:
+        f.world.lifetimes.leaving(f)
     f.value = f.stack.pop()
     return RETURN
 
 
 def RETURN_CONST(f: Frame, value: Any) -> Sentinel:
+    if f.back is not None:
+        f.world.lifetimes.leaving(f)
     f.value = value
     return RETURN

@@ -58,8 +58,8 @@ def LOAD_FAST(f: Frame, slot: int) -> None:
 
 
 def STORE_FAST(f: Frame, slot: int) -> None:
-    if type(f.fast[slot]) is Pending:
-        let_go(f, f.fast[slot])
+    if type(f.fast[slot]) is Pending and f.fast[slot] is not f.stack[-1]:
+        f.world.lifetimes.overwriting(f.fast[slot], f)
     f.fast[slot] = f.stack.pop()
 
 

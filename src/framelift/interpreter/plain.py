@@ -197,6 +197,10 @@ class PlainLifetimes:
 
     def dropping(self, value: Any) -> None: ...
 
+    def overwriting(self, value: Any, frame: Any) -> None: ...
+
+    def leaving(self, frame: Any) -> None: ...
+
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
         return False
 

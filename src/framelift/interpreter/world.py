@@ -178,6 +178,12 @@ class Lifetimes(Protocol):
     def dropping(self, value: Any) -> None:
         """The program lets go of a value from outside, such as the iterator of a loop that it leaves."""
 
+    def overwriting(self, value: Any, frame: Any) -> None:
+        """A variable that holds a value from outside gets another one."""
+
+    def leaving(self, frame: Any) -> None:
+        """A function that was called returns, and its variables end."""
+
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
         """Whether a variable that is not read again is handed over all the same, for what it holds."""
 

@@ -31,6 +31,7 @@ from framelift.bytecode.resume import (
     waiting_step_code,
 )
 from framelift.interpreter.lookups import RELIED_ON, is_watched
+from framelift.trace.lifetimes import has_finaliser
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def decided(code: CodeType, point: Point) -> CodeType:
 
 def is_missed(value: Any) -> bool:
     """Whether somebody would notice that an object is gone."""
-    if issubclass(type(value), RELIED_ON):
+    if issubclass(type(value), RELIED_ON) or has_finaliser(value):
         return True
     return is_watched(type(value)) and weakref.getweakrefcount(value) > 0
 

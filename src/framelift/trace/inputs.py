@@ -119,7 +119,8 @@ class Inputs(Part):
         if number is not None:
             return number
         if id(value) not in self.known:  # a plain tensor that shares the data of one with a class of its own
-            value = next(tensor for known, tensor, _ in self.world.recorder.inputs.entries if known is node)
+            inputs = self.world.recorder.inputs
+            value = next(entry.value for entry in (*inputs.entries, *inputs.unused) if entry.node is node)
         return self.known[id(value)].source
 
 

@@ -13,6 +13,7 @@ import torch.fx
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
+from framelift.guards.kinds import Access
 from framelift.interpreter.lookups import RELIED_ON, class_attribute, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
@@ -20,6 +21,7 @@ from framelift.trace.shadows import own_dictionary
 from framelift.trace.type_rules import is_hashed_oddly
 
 if TYPE_CHECKING:
+    from framelift.interpreter.frame import Frame
     from framelift.trace.writes import Writes
 
 leave_unwatched(torch.Tensor)  # may be large, and it is seldom a variable that keeps one alive
@@ -52,12 +54,36 @@ class Lifetimes(Part):
         if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             refuse(breaks.FINALISER, "a generator that is left in the middle")
         if has_finaliser(value.value):
-            # one of a resumed frame may die here; others do at the end of the stretch, several of them in
+            # one of a frame that goes on may die here; others do at the end of the stretch, several of them in
             # another order
             is_another = self.dropped and not any(value.value is one for one in self.dropped)
-            if value.source.variable is not None or is_another:
+            if self.is_frames_own(value) or is_another:
                 refuse(breaks.FINALISER, f"a {type(value.value).__qualname__} that is dropped")
             self.dropped.append(value.value)
+
+    def is_frames_own(self, value: Any) -> bool:
+        """Whether a value from outside is one that a function which goes on was handed: its variables may be
+        all that hold it. The arguments of a function that begins are held by its caller."""
+        if not self.world.frame.goes_on:
+            return False
+        source = value.source
+        while source.access is Access.ITEM and source.base is not None:
+            source = source.base
+        if source.access is not Access.ARG:
+            return False
+        return source is value.source or bool(source.key[1].inner)  # the variables of an inner frame
+
+    def overwriting(self, value: Any, frame: Frame[Any]) -> None:
+        if self.is_frames_own(value) and sum(item is value for item in (*frame.fast, *frame.stack)) == 1:
+            self.dropping(value)
+
+    def leaving(self, frame: Frame[Any]) -> None:
+        if not self.world.frame.goes_on:
+            return
+        for value in frame.fast:
+            returned = bool(frame.stack) and frame.stack[-1] is value
+            if type(value) is Pending and not returned and self.is_frames_own(value):
+                self.dropping(value)
 
     def refuse_finalisers(self, written: Writes) -> None:
         """Objects that the region takes out of where they were would be finalised in another order: several

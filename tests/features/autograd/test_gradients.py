@@ -412,6 +412,20 @@ def test_going_back_twice_is_an_error_as_ever():
         loss.backward()
 
 
+@pytest.mark.parametrize("inputs", [None, []])
+def test_going_back_to_no_leaf_is_autograds_error(inputs):
+    def fn(x):
+        try:
+            x.sum().backward(inputs=inputs)
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    compiled = framelift.compile(fn, backend="eager")
+    for x in (torch.ones(3), torch.ones(3)):
+        expected, found = fn(x), compiled(x)
+        assert expected[1] == found[1] and torch.equal(expected[0], found[0])
+
+
 def test_going_back_twice_inside_is_the_programs_error():
     def f(w):
         loss = (w * w).sum()

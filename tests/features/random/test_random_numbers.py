@@ -509,6 +509,22 @@ def shuffled_by_numpy(x):
     return x * items[0]
 
 
+WRITTEN = np.ones(3, dtype=np.float32)
+
+
+@program(breaks.NUMPY.name)
+def after_a_write_to_an_array(x):
+    """The number can't be an input beside the array, and is not drawn twice for that."""
+    WRITTEN[0] = 3.0
+    return x * random.random(), STREAM.randint(1, 6)
+
+
+@program(breaks.NUMPY.name)
+def by_numpy_after_a_write_to_an_array(x):
+    WRITTEN[1] = 2.0
+    return x * np.random.rand()
+
+
 @program()
 def all_at_once(x):
     a, b = torch.rand(3), random.random() + np.random.rand()

@@ -206,5 +206,7 @@ ARRAYS = LANGUAGE.extended(
     leaves={"A": ["A"]},
     edits=catalogue(EDITS),
     globals=(*LANGUAGE.globals, "A", "INTS", "rng"),
-    options=[{}, {}, {}, {"backend": "aot_eager"}, {"dynamic": True}],
+    options=[
+        {"rounding": True, **each} for each in ({}, {}, {}, {"backend": "aot_eager"}, {"dynamic": True})
+    ],
 )

@@ -27,9 +27,11 @@ def plain_cond(pred, true_fn, false_fn, operands):
     return (true_fn if pred else false_fn)(*operands)
 
 def plain_while(cond_fn, body_fn, carried):
-    while cond_fn(*carried):
+    for _ in range(100):  # a program that is made small may have lost its end
+        if not cond_fn(*carried):
+            return carried
         carried = body_fn(*carried)
-    return carried
+    raise RecursionError
 
 # eagerly torch would compile them with another compiler
 cond = plain_cond if PLAINLY else torch.cond

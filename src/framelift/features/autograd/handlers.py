@@ -86,6 +86,8 @@ def backward(
         outside = [leaf for leaf in leaves if id(leaf) in recorder.inputs.index_of]
         if not all(world.attributes.load(leaf, "is_leaf") for leaf in outside):
             raise Break(breaks.GRADIENTS, "backward() into what was computed before the function")
+    if not leaves:  # which autograd may say an error of
+        raise Break(breaks.GRADIENTS, "backward() that reaches no leaf")
     settings = {"retain_graph": retain_graph, "create_graph": create_graph}
     settings |= {"grad_outputs": gradients, "allow_unused": True}
     found = recorder.histories.gradients(roots, leaves, settings)

@@ -22,7 +22,7 @@ from framelift.guards.sources import Source
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import BY_CODE, BY_TYPE, rule, serve
-from framelift.trace.machine import TraceFrame
+from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.runtime_calls import DEFAULT, WIDE, RuntimeCalls, outside_of_modes
 from framelift.trace.type_rules import type_family, type_rule
 from framelift.trace.world import TraceWorld
@@ -252,7 +252,9 @@ def as_tensor(drawn: Any) -> torch.Tensor:
     return torch.from_numpy(np.asarray(drawn))
 
 
+@calls_back
 def drawn_by_numpy(draws: RuntimeCalls, example: Any, source: Source) -> Any:
+    """What stands for what the region will draw: a break here comes too late."""
     if type(example) in (int, float):
         return draws.number(example, source)
     if (
