@@ -54,8 +54,8 @@ class Lifetimes(Part):
         if issubclass(type(value.value), GeneratorType) and value.value.gi_suspended:
             refuse(breaks.FINALISER, "a generator that is left in the middle")
         if has_finaliser(value.value):
-            # one of a frame that goes on may die here; others do at the end of the stretch, several of them in
-            # another order
+            # one of a frame that goes on may die here; others do at the end of the stretch, several of them
+            # in another order
             is_another = self.dropped and not any(value.value is one for one in self.dropped)
             if self.is_frames_own(value) or is_another:
                 refuse(breaks.FINALISER, f"a {type(value.value).__qualname__} that is dropped")
