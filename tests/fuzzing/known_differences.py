@@ -13,6 +13,12 @@ def misses_numpys_warning(source: str, finding: Finding) -> bool:
     return difference.startswith("warnings differs") and "RuntimeWarning" in difference
 
 
+def warns_as_it_is_compiled(source: str, finding: Finding) -> bool:
+    difference = finding.difference or ""
+    told = difference.startswith("warnings differs") and "backward hook" not in difference
+    return told and "'backend': 'aot" in source
+
+
 def is_of_operator(source: str, finding: Finding) -> bool:
     """`torch.cond` and `while_loop` are compared with Python's statements."""
     has_operator = re.search(r"\b(cond|while_loop)\(", source) is not None
@@ -22,6 +28,7 @@ def is_of_operator(source: str, finding: Finding) -> bool:
 
 KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "a graph does not give NumPy's warnings of a division by zero": misses_numpys_warning,
+    "AOTAutograd calls torch's functions, which may warn, as it compiles": warns_as_it_is_compiled,
     "operators give copies with a history of their own, or slices of what they keep": is_of_operator,
 }
 """Why a program may differ -> whether this is such a program: by its source and by what differs."""

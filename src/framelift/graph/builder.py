@@ -110,7 +110,8 @@ class GraphInputs:
 def as_input(value: Any) -> Any:
     """What a graph is given for an input: code generators know no floats that vary, but tensors."""
     if type(value) is float:
-        return torch.scalar_tensor(value, dtype=torch.float64)
+        with torch._C.DisableTorchFunction():  # modes of the program's do not see it
+            return torch.scalar_tensor(value, dtype=torch.float64)
     return as_plain(value) if is_converted(value) else value
 
 

@@ -52,8 +52,9 @@ class RuntimeCall:
 
 
 def as_scalar(number: int | float) -> torch.Tensor:
-    """What a graph is given for a number that was drawn."""
-    return torch.scalar_tensor(number, dtype=torch.float64 if type(number) is float else torch.int64)
+    """What a graph is given for a number that was drawn. Modes of the program's do not see it made."""
+    with torch._C.DisableTorchFunction():
+        return torch.scalar_tensor(number, dtype=torch.float64 if type(number) is float else torch.int64)
 
 
 EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.neg})
@@ -142,7 +143,7 @@ class RuntimeCalls:
             scalar = as_scalar(example)
         fake = self.tensor(scalar, self.note(as_scalar, (source,), {}, pure=True))
         with symbols.asking_data():
-            symbol = recorder.call(torch.Tensor.item, (fake,), {})
+            symbol = recorder.record_call(torch.Tensor.item, (fake,), {})  # which no mode sees
         recorder.builder.numbers.drop_if_unused(symbol)
         self.symbols[symbol.node.expr] = source
         return symbol

@@ -667,3 +667,35 @@ def test_errors_are_eagers() -> None:
 
     compiled = framelift.compile(fn, backend="eager")
     SameNumbers().same(fn(torch.ones(3)), compiled(torch.ones(3)), "fn")
+
+
+class Seen(torch.overrides.TorchFunctionMode):
+    """Notes what is called within."""
+
+    def __init__(self, calls: list[str]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@framelift.disable
+def plain() -> None:
+    pass
+
+
+def test_a_mode_of_the_programs_does_not_see_how_numbers_are_given_to_the_graph() -> None:
+    def fn(x: torch.Tensor, calls: list[str]) -> torch.Tensor:
+        with Seen(calls):
+            plain()
+            y = x * random.random()
+        return y
+
+    found = []
+    for run in (fn, framelift.compile(fn, backend="eager")):
+        seed()
+        calls: list[str] = []
+        found.append([*(run(torch.ones(2), calls).tolist() for _ in range(3)), calls])
+    assert found[0] == found[1]
