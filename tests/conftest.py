@@ -81,3 +81,5 @@ def torch_is_left_as_it_was() -> Iterator[None]:
         torch.set_grad_enabled(True)
         torch.set_default_device(None)
         pytest.fail(f"left behind: {found}")
+    handled = sys.exception()
+    assert handled is None, f"left behind, as if it were being handled: {handled!r}"

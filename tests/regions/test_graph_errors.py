@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -376,3 +377,31 @@ def test_dispatch_modes_see_nothing_twice() -> None:
         with mode, pytest.raises(IndexError):
             each(torch.ones(3), BEYOND)
     assert modes[0].seen == modes[1].seen
+
+
+def fails_within_a_handler(x: torch.Tensor) -> Any:
+    try:
+        raise KeyError(1)
+    except KeyError:
+        try:
+            x.view(7)
+        except RuntimeError as error:
+            return str(error), sys.exc_info()[0]
+
+
+def fails_within_a_handler_of_the_same(x: torch.Tensor) -> Any:
+    try:
+        x.view(9)
+    except RuntimeError:
+        with contextlib.suppress(RuntimeError):
+            x.view(7)
+        return sys.exc_info()[0], x + 1
+
+
+@pytest.mark.parametrize("fn", [fails_within_a_handler, fails_within_a_handler_of_the_same])
+def test_no_exception_is_handled_afterwards(fn: Callable[..., Any]) -> None:
+    x = torch.ones(2)
+    compiled = framelift.compile(fn, backend="eager")
+    for _ in range(2):
+        compare(run(fn, (x,), {}), run(compiled, (x,), {}))
+        assert sys.exception() is None

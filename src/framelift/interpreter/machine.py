@@ -201,6 +201,8 @@ class Machine(Generic[W]):
                     else:
                         error = chained(TypeError(INIT_RETURNED.format(type(frame.value).__name__)))
                     frame = caller
+        except BaseException as raised:  # through `finally` it would bring back what was being handled
+            error = raised
         finally:
             if outer is None:
                 self.stopped, self.stopped_at = frame, Position(stretch, frame.ip)
