@@ -81,5 +81,9 @@ def torch_is_left_as_it_was() -> Iterator[None]:
         torch.set_grad_enabled(True)
         torch.set_default_device(None)
         pytest.fail(f"left behind: {found}")
+    nesting = torch.autocast_increment_nesting() - 1
+    for _ in range(nesting + 1):
+        torch.autocast_decrement_nesting()
+    assert not nesting, f"left behind: {nesting} times in autocast"
     handled = sys.exception()
     assert handled is None, f"left behind, as if it were being handled: {handled!r}"

@@ -62,7 +62,6 @@ AT_LEAST = {
 ENDS_LATE = "what dies within a captured stretch is finalised at the end of the stretch"
 KNOWN: dict[str, str] = {
     "effects_in_order::finalizers_run_in_order[nothing]": ENDS_LATE,
-    "effects_in_order::finalizers_run_in_order[stack]": ENDS_LATE,
     "instructions_definitions::frames_of_the_callers": "what is not read again is not handed over",
     "depth_through_c::lru_cache_around_a_break[nothing]": "a captured call does not go through the cache",
 }

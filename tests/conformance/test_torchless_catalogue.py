@@ -73,6 +73,9 @@ def forgotten() -> Any:
 
 MADE_FRAMES = "after a break, the frames in a traceback are made for it: without a line, and nothing to clear"
 KNOWN = {
+    "classes::del_runs_when_the_last_reference_goes": (
+        "after a break in a function that was called, its caller holds its variables until it returns"
+    ),
     "callbacks_from_c::weak_references_and_finalizers": "a value that dies is finalised later",
     "metaclasses::enumerating_subclasses": "a variable that is not read again is gone after a break",
     "frames_and_tracebacks::a_traceback_of_ones_own": MADE_FRAMES,

@@ -408,7 +408,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "generators::a_generator_already_executing_leaves_the_program": ("generator as the outermost frame",),
     "generators::a_generator_is_lazy": ("iterator from before", "run-time effect"),
     "generators::a_pipeline_of_generators": ("run-time effect",),
-    "generators::a_scheduler_of_generators": ("run-time effect", "unknown native function"),
+    "generators::a_scheduler_of_generators": ("place that can't be left", "run-time effect"),
     "generators::a_state_machine_as_a_generator": (
         "iterator from before",
         "run-time effect",

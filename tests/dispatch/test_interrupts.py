@@ -167,8 +167,8 @@ def test_interrupted_at_a_random_moment(program: Callable[..., Any], kind: type[
         before = state()
         for _ in range(25):
             began = time.perf_counter()
-            framelift.compile(program, backend="eager")(x)
-            compiled = framelift.compile(program, backend="eager")
+            framelift.compile(program, backend="eager", isolate_recompiles=True)(x)
+            compiled = framelift.compile(program, backend="eager", isolate_recompiles=True)
             hits += interrupted(compiled, x, kind, 1e-6 + moments.random() * (time.perf_counter() - began))
             assert state() == before
             torch.testing.assert_close(compiled(x), expected, rtol=0, atol=0)
@@ -185,7 +185,7 @@ def test_interrupted_in_the_midst_of_a_backend(kind: type[BaseException]) -> Non
     with handling(handler):
         before = state()
         for _ in range(10):
-            compiled = framelift.compile(broken, backend="aot_eager")
+            compiled = framelift.compile(broken, backend="aot_eager", isolate_recompiles=True)
             interrupted(compiled, x, kind, 1e-6 + moments.random() * 0.15)
             assert state() == before
         torch.testing.assert_close(compiled(x), expected)

@@ -40,7 +40,7 @@ def test_random_programs_do_what_they_do_eagerly(area: str) -> None:
     assert not differ, (
         f"python tests/fuzzing/random_programs.py --count 1 --seed {min(differ)} shows it made small"
     )
-    assert summary.share(summary.raised) < 0.5, summary.report()
+    assert summary.share(summary.raised) <= 0.5, summary.report()
 
 
 @settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))

@@ -31,7 +31,7 @@ BREAKS = {
     **dict.fromkeys(("dequantize", "is_set_to", "sparse_mask", "to_mkldnn", "to_sparse_coo"), NO_FAKE),
     **dict.fromkeys(("to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr"), NO_FAKE),
     **dict.fromkeys(("__dlpack__", "__dlpack_device__"), ARGUMENT),
-    **dict.fromkeys(("share_memory_", "storage_type"), EFFECT),
+    **dict.fromkeys(("share_memory_", "storage_type", "volatile"), EFFECT),
     "__array_wrap__": "NumPy",
     "__dlpack_c_exchange_api__": "value that can't be rebuilt",
 }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
+from torch.amp.autocast_mode import _enter_autocast
 from torch.autograd.grad_mode import _enter_inference_mode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _device as devices
@@ -128,6 +129,10 @@ class Contexts:
     @property
     def enters_inference_mode(self) -> bool:
         return any(node.target is _enter_inference_mode for node in self.builder.body.graph.nodes)
+
+    @property
+    def enters_autocast(self) -> bool:
+        return any(node.target is _enter_autocast for node in self.builder.body.graph.nodes)
 
     @property
     def sets_flags(self) -> bool:

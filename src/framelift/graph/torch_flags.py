@@ -119,6 +119,7 @@ class TorchState:
             self.values = [get() for get in GETTERS]
         self.casting: list[Any] = [get() for get in CASTING]
         self.cached = torch.is_autocast_cache_enabled()
+        self.nesting = autocast_nesting()
 
     @property
     def settings(self) -> dict[Any, tuple[Any, ...]]:
@@ -147,6 +148,20 @@ class TorchState:
 
     def __exit__(self, *raised: Any) -> None:
         self.restore()
+        leave_autocast(self.nesting)
+
+
+def autocast_nesting() -> int:
+    """How often autocast has been entered, which can only be asked by entering it."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def leave_autocast(nesting: int) -> None:
+    """What was entered since it had been entered so often is left."""
+    for _ in range(autocast_nesting() - nesting):
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ from framelift.graph.contexts import (
     put_modes_back,
 )
 from framelift.graph.effects import set_memory
-from framelift.graph.torch_flags import TorchState, set_flags
+from framelift.graph.torch_flags import TorchState, autocast_nesting, leave_autocast, set_flags
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source
 from framelift.interpreter.frame import Frame
@@ -270,6 +270,9 @@ def running(
             before.append(f"{began} = {r.constant(TorchState)}()")
         if recorder.contexts.enters_inference_mode:
             undo.append(f"{r.constant(leave_inference_modes)}(error)")
+        if recorder.contexts.enters_autocast:
+            before.append(f"nesting = {r.constant(autocast_nesting)}()")
+            undo.append(f"{r.constant(leave_autocast)}(nesting)")
         undo.append(f"{began}.restore()")
     setting = recorder.flags.settings_to_apply()
     if setting:

@@ -427,7 +427,7 @@ def functions_that_are_given(x, f, others):
     return x, f.__name__
 
 
-@program(breaks=("object with a finaliser", "value that can't be rebuilt"))
+@program(breaks=("object with a finaliser", "place that can't be left", "value that can't be rebuilt"))
 def finalisers_run_when_an_object_is_dropped(x):
     seen = []
 

@@ -766,7 +766,7 @@ class _Finalised:
         self.gone.append(self.name)
 
 
-@program(breaks="object with a finaliser")
+@program(breaks=("object with a finaliser", "place that can't be left"))
 def a_finaliser_runs(x):
     o = _Finalised("a")
     y = x + 1
