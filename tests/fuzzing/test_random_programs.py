@@ -37,6 +37,8 @@ def test_random_programs_do_what_they_do_eagerly(area: str) -> None:
     seeds = seeds_of(area, 0)
     summary = run_seeds(next(seeds) for _ in range(TESTED[area]))
     differ = [seed for seeds in summary.sorts.values() for seed in seeds]
+    # once more: whether an address is used again, and is the same key as before, is chance
+    differ = [seed for seed in differ if run_seeds([seed]).sorts]
     assert not differ, (
         f"python tests/fuzzing/random_programs.py --count 1 --seed {min(differ)} shows it made small"
     )
