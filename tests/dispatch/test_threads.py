@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import concurrent.futures
+import gc
 import sys
 import threading
 import time
@@ -369,6 +370,28 @@ def test_switches_that_a_compiler_throws_are_nothing_to_other_threads(stance: An
 
 
 # ---- compiled functions that call compiled functions
+
+
+def test_a_compilation_that_began_during_another_threads_trace_leaves_the_collector_on() -> None:
+    """No garbage is collected during a trace, and the collector is one for all threads."""
+    reached, ended = threading.Event(), threading.Event()
+
+    def waits(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        reached.set()
+        assert ended.wait(PATIENCE_S)
+        return graph
+
+    compiled = framelift.compile(lambda x: x + 1, backend=waits)
+    _frame.pause_collector()  # as a trace does
+    try:
+        other = threading.Thread(target=compiled, args=(torch.ones(2),))
+        other.start()
+        assert reached.wait(PATIENCE_S) and not gc.isenabled()
+    finally:
+        _frame.resume_collector()
+    ended.set()
+    other.join(PATIENCE_S)
+    assert gc.isenabled()
 
 
 def test_nested_compiled_functions_keep_their_own_options() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -67,3 +70,19 @@ def test_a_fake_world_has_as_many_ranks_as_one_likes() -> None:
         compiled = framelift.compile(lambda x: x + 1, backend="eager")
         assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
     assert not dist.is_initialized()
+
+
+GROUP_ENDS = """
+import pathlib, sys, torch, torch.distributed as dist, framelift
+dist.init_process_group("gloo", "file://" + sys.argv[1], rank=0, world_size=1)
+framelift.compile(lambda x: x + dist.get_rank(), backend="eager")(torch.ones(2))
+dist.destroy_process_group()
+print(*((task / "comm").read_text() for task in pathlib.Path("/proc/self/task").iterdir()))
+"""
+
+
+def test_a_group_ends_when_it_is_destroyed(tmp_path: pathlib.Path) -> None:
+    """Threads of one that went on would abort the process at exit, now and then."""
+    command = [sys.executable, "-c", GROUP_ENDS, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout and "gloo" not in done.stdout, done.stdout

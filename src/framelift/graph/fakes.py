@@ -6,8 +6,9 @@ import contextlib
 import functools
 import gc
 import logging
+import sys
 from collections.abc import Iterator
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
-from framelift import _guards
+from framelift import _frame, _guards
 from framelift.core import breaks
 from framelift.graph.safe_operators import (
     divides_by_zero,
@@ -94,14 +95,28 @@ begin = without_stack(FakeTensorMode.__init__)
 def load_torch() -> None:
     """Makes a mode, for which torch imports more of itself the first time. Some of the frames that does it in
     lead to themselves, and so to those of the program, until the collector has seen them."""
-    enabled = gc.isenabled()
-    gc.disable()
+    there = DEFAULT_GROUPS in sys.modules
+    _frame.pause_collector()
     try:
         FakeTensorMode()
         gc.collect(0)
     finally:
-        if enabled:
-            gc.enable()
+        _frame.resume_collector()
+        if not there and DEFAULT_GROUPS in sys.modules:
+            let_go_of_group(sys.modules[DEFAULT_GROUPS])
+
+
+DEFAULT_GROUPS = "torch.distributed.nn.functional"
+
+
+def let_go_of_group(module: ModuleType) -> None:
+    """The functions of the module have the process group for a default that was there when it was imported,
+    and None, which means the same, if there was none. One that is kept outlives its `destroy_process_group()`,
+    and its threads abort the process at exit."""
+    for function in vars(module).values():
+        if isinstance(function, FunctionType) and function.__defaults__:
+            kept = (None if isinstance(one, torch.distributed.ProcessGroup) else one for one in function.__defaults__)
+            function.__defaults__ = tuple(kept)
 
 
 class Fakes(FakeTensorMode):

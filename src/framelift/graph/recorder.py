@@ -13,7 +13,6 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-import gc
 import operator
 from collections.abc import Callable
 from types import MethodWrapperType
@@ -27,6 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
@@ -125,8 +125,7 @@ class Recorder(TorchFunctionMode):
         self.modes.read()
         self.subclasses.read()
         # finalisers that the collector happened to run would be recorded as if the program had called them
-        self.collecting = gc.isenabled()
-        gc.disable()
+        _frame.pause_collector()
         self.modes.enter(self)
         return self
 
@@ -136,8 +135,7 @@ class Recorder(TorchFunctionMode):
             self.contexts.leave()
         finally:  # a mode that stayed would record whatever comes
             self.modes.leave()
-            if self.collecting:
-                gc.enable()
+            _frame.resume_collector()
 
     def release(self) -> None:
         """Lets go of the program's tensors without waiting for the collector. What was captured of the graph

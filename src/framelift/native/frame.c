@@ -121,6 +121,7 @@ typedef struct {
     int room;              /* how many frames beyond the program's limit ours may use now */
     int importing;         /* imports in progress that were begun while something is compiled */
     int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
+    int pauses;            /* how often the thread has asked that no garbage be collected */
     bool stepped;          /* a step is done, and signals wait until it is known what goes on */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
 } Thread;
@@ -1281,6 +1282,10 @@ static PyMethodDef methods[] = {
     {"swap_handled", frame_swap_handled, METH_O,
      "swap_handled(exception, /)\n--\n\n"
      "Set the exception that this thread is handling; returns the old one."},
+    {"pause_collector", frame_pause_collector, METH_NOARGS,
+     "pause_collector()\n--\n\nNo garbage is collected until each pause has been ended, in whatever thread."},
+    {"resume_collector", frame_resume_collector, METH_NOARGS,
+     "resume_collector()\n--\n\nEnd a pause of this thread's."},
     {"poll", frame_poll, METH_NOARGS,
      "poll()\n--\n\nRun the handlers of signals that wait; what one raises is raised here."},
     {"interrupted", frame_interrupted, METH_NOARGS,

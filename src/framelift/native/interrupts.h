@@ -60,6 +60,52 @@ static inline void let_signals_through(void)
     }
 }
 
+/* ---- Pauses of the collector ---- */
+
+/* It is one for all threads, so each counts its pauses: who looks meanwhile, or ends later, finds what the program
+ * has set and not what a trace in another thread has. */
+static int pauses;          /* of all threads */
+static int paused_collects; /* what is put back when the last of them ends */
+
+static int program_collects(void) { return pauses > 0 ? paused_collects : PyGC_IsEnabled(); }
+
+static void set_program_collects(int collects)
+{
+    if (pauses > 0) {
+        paused_collects = collects;
+    } else {
+        collects ? PyGC_Enable() : PyGC_Disable();
+    }
+}
+
+static void set_pauses(Thread *thread, int count)
+{
+    int before = pauses;
+    pauses += count - thread->pauses;
+    thread->pauses = count;
+    if (before == 0 && pauses > 0) {
+        paused_collects = PyGC_Disable();
+    } else if (before > 0 && pauses == 0 && paused_collects) {
+        PyGC_Enable();
+    }
+}
+
+static PyObject *frame_pause_collector(PyObject *module, PyObject *unused)
+{
+    set_pauses(&this_thread, this_thread.pauses + 1);
+    Py_RETURN_NONE;
+}
+
+static PyObject *frame_resume_collector(PyObject *module, PyObject *unused)
+{
+    if (this_thread.pauses == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "this thread has no pause of the collector to end");
+        return NULL;
+    }
+    set_pauses(&this_thread, this_thread.pauses - 1);
+    Py_RETURN_NONE;
+}
+
 /* ---- What is put back ---- */
 
 /* What saves a part of torch's state and puts it back; `_guards` has these. */
@@ -78,15 +124,15 @@ static PyObject *torch_state_capsule;     /* owned, or NULL */
 
 typedef struct {
     enum Whose whose;
-    void *torch; /* or NULL */
-    int collects;
+    void *torch;  /* or NULL */
+    int collector; /* a thread's: its pauses; the process's: whether the program lets garbage be collected */
 } Saved;
 
 #define STATE_ROOM 50 /* C functions that are called for it count as frames, however deep the program is */
 
 static Saved save_state(enum Whose whose)
 {
-    Saved saved = {whose, NULL, PyGC_IsEnabled()};
+    Saved saved = {whose, NULL, whose == THREAD ? this_thread.pauses : program_collects()};
     if (torch_state != NULL) {
         PyThreadState *ts = PyThreadState_Get();
         ts->recursion_left += STATE_ROOM;
@@ -107,7 +153,11 @@ static void put_state(const Saved *saved)
         torch_state[saved->whose].put(saved->torch);
         ts->recursion_left -= STATE_ROOM;
     }
-    saved->collects ? PyGC_Enable() : PyGC_Disable();
+    if (saved->whose == THREAD) {
+        set_pauses(&this_thread, saved->collector);
+    } else {
+        set_program_collects(saved->collector);
+    }
     PyErr_Restore(type, value, traceback);
 }
 
@@ -453,7 +503,7 @@ static PyObject *frame_exposed(PyObject *module, PyObject *const *args, Py_ssize
         return PyObject_Vectorcall(args[1], args + 2, nargs - 2, kwnames);
     }
     PyObject *outer = exposed;
-    Saved before = {PROCESS, NULL, PyGC_IsEnabled()};
+    Saved before = {PROCESS, NULL, program_collects()};
     if (!Py_IsNone(args[0])) {
         before = save_state(PROCESS);
         exposed = args[0];
