@@ -302,6 +302,7 @@ def done(task: Task, rank: int, size: int) -> Happened:
         )
         if task.group:
             start()
+            dist.barrier()  # a rank that is done leaves the group, which others may still be joining
         result = task.function()(**task.given)
         assert not faults, "\n".join(faults)
         return Happened(rank, "ok", result=result)
