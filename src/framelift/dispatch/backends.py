@@ -33,6 +33,7 @@ from framelift.dispatch.examples import CompilerContext, Given, fix_floats, noth
 from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.kept import KeptGraph
 from framelift.graph.torch_flags import TorchState, flags_lock
 
 log = logging.getLogger("framelift")
@@ -118,17 +119,17 @@ def run_repeatedly(
         return eager(graph, inputs, **options)
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
-    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    kept = KeptGraph(graph)
     if given.mode is None and given.symbols is not None and given.symbols.has_floats:
         # AOTAutograd relies on the value of each float that an operator is given, if it knows one
         try:
-            return run_restarting(backend, graph, inputs, given._replace(knows_floats=False), options)
+            return run_restarting(backend, graph, kept, inputs, given._replace(knows_floats=False), options)
         except Exception:
             if _frame.interrupted():
                 raise
-        graph = torch.fx.GraphModule(untouched, copy.deepcopy(untouched.graph))
+        graph = kept.made_again()
     try:
-        return run_restarting(backend, graph, inputs, given, options)
+        return run_restarting(backend, graph, kept, inputs, given, options)
     except Exception as error:
         if _frame.interrupted():
             raise
@@ -136,21 +137,21 @@ def run_repeatedly(
             raise
         why = f"{type(error).__name__}: {error}"
         log.info("the backend %s can't compile a graph for sizes that vary (%s)", name, why)
-        fix_floats(untouched, given.symbols)
-        return run_in_context(backend, untouched, inputs, given._replace(is_settled=True), options)
+        settled = kept.made_again()
+        fix_floats(settled, given.symbols)
+        return run_in_context(backend, settled, inputs, given._replace(is_settled=True), options)
 
 
 def run_restarting(
-    backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+    backend: Backend, graph: Graph, kept: KeptGraph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
     """Runs a backend, and once more if AOTAutograd has noted that it can't make tensors of some floats."""
-    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
     try:
         return run_in_context(backend, graph, inputs, given, options)
     except Exception as error:
         if _frame.interrupted() or type(error).__name__ != "TensorifyScalarRestartAnalysis":
             raise
-        return run_in_context(backend, untouched, inputs, given, options)
+        return run_in_context(backend, kept.made_again(), inputs, given, options)
 
 
 def run_in_context(
