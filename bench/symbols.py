@@ -1,7 +1,7 @@
 """Sizes that vary: time to capture with symbols, and what a call costs that checks them.
 
-A capture is with all sizes as symbols from the start (`dynamic=True`), or the one that follows when a size has
-changed. Calls are those of `overhead`, with all sizes as symbols and with sizes that are fixed.
+A capture is with all sizes as symbols from the start (`dynamic=True`), or the one that follows when a size
+has changed. Calls are those of `overhead`, with all sizes as symbols and with sizes that are fixed.
 """
 
 from __future__ import annotations

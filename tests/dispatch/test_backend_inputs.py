@@ -442,7 +442,7 @@ def test_mode_and_options_are_handed_to_a_backend_as_torch_compile_does() -> Non
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 @pytest.mark.parametrize("own", [False, True])
 def test_every_size_that_varies_has_a_node_that_compilers_find(mode: str, own: bool) -> None:
-    """The graph itself has none for the size of the image: only operators inside of torch's compute with it."""
+    """The graph itself has none for the size of the image: only what is inside operators computes with it."""
     convolve = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
 
     def doubled(x: T) -> T:

@@ -7,8 +7,8 @@ from torch.fx.node import map_arg
 
 
 class KeptGraph:
-    """What is needed to make a graph once more, noted in a fraction of the time that a copy takes: a backend may
-    change nodes, or take them out, but what arguments consist of can't be changed."""
+    """What is needed to make a graph once more, noted in a fraction of the time that a copy takes: a backend
+    may change nodes, or take them out, but what arguments consist of can't be changed."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
