@@ -304,10 +304,10 @@ class Attributes(Part):
         """`torch.nn.Module.__getattr__`: a parameter, buffer or submodule."""
         view = self.views[id(module)]
         for place in ("_parameters", "_buffers", "_modules"):
-            if place in module.__dict__:
-                value = self.world.containers.lookup(self.own(view, module, place), name)
-                if value is not MISSING:
-                    return value
+            held = self.own(view, module, place)
+            value = MISSING if held is DELETED else self.world.containers.lookup(held, name)
+            if value is not MISSING:
+                return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
 
     def of_module(self, view: View, module: Any, name: str) -> Any:
