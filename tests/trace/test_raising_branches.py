@@ -93,6 +93,19 @@ def test_gradients_flow_past_a_check() -> None:
         assert gradient(compiled, x) == gradient(among_effects, x)
 
 
+def test_a_check_that_only_the_compiled_graph_fails_is_passed() -> None:
+    def fn(x):
+        assert x.sum() < 1
+        return x + 1
+
+    def backend(graph: Any, examples: Any) -> Any:
+        return lambda *args: graph(*[arg + 1e-3 for arg in args])
+
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    x = torch.tensor([0.4995, 0.5])
+    assert torch.equal(compiled(x), fn(x))
+
+
 # ---- what can't be undone
 
 

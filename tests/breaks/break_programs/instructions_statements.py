@@ -150,12 +150,13 @@ def assert_on_tensor_data():
 
 
 @program
-def raise_depends_on_data():
+def raise_depends_on_data(stop):
     def f(x, log):
         y = x * 2
         if (y < 0).all():
             raise Trouble("all negative", int(y.sum()))
         log.append(y)
+        stop(y)
         if y.sum() == 0:
             raise SystemExit(3)
         return y + 1
