@@ -7,7 +7,9 @@ A run is repeated when
 - a value lives on that can't be made again. A run of its own finds what makes it, and the next one ends in
   front of that, so that it is made for real (`CaptureRuns.birth_of`);
 - the program looks at the error of an operator that failed on fakes. In the next run such an error ends
-  the trace, and the operator fails for real.
+  the trace, and the operator fails for real;
+- the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
+  the program checks data.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift.core.breaks import GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
+from framelift.core.breaks import ERROR_AFTER_EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.tracing import Ending, Trace
 from framelift.features import triton_kernels
@@ -43,6 +45,8 @@ class Restart(NamedTuple):
     """Where it ends; None: as far as it goes."""
     catches: bool = True
     """Whether the program may handle errors of operators."""
+    asserts: bool = True
+    """Whether checks of the program's are assertions in the graph."""
     problem: Break | None = None
     """What is raised when there have been too many runs."""
 
@@ -78,27 +82,30 @@ class CaptureRuns:
         began, lost = time.perf_counter(), 0.0
         triton_kernels.prepare()
         reasons: list[str] = []
-        catches = True
+        catches = asserts = True
         while True:
-            found = self.run_once(end, catches)
+            found = self.run_once(end, catches, asserts)
             if isinstance(found, Capture):
                 break
             if len(reasons) == RESTART_LIMIT:
                 last = f"after {RESTART_LIMIT} traces, the last ended by: {found.reason.reason.name}"
                 raise found.problem or Break(UNRESUMABLE, last)
             reasons.append(found.reason.reason.name)
-            end, catches = found.end, catches and found.catches
+            end, catches, asserts = found.end, catches and found.catches, asserts and found.asserts
             lost = time.perf_counter() - began
         found.restarts, found.restart_reasons, found.seconds_lost = len(reasons), reasons, lost
         found.seconds, found.trace_seconds = time.perf_counter() - began, self.ran - began - lost
         return found
 
-    def run_once(self, end: Ending | None, catches: bool) -> Capture | Restart:
+    def run_once(self, end: Ending | None, catches: bool, asserts: bool) -> Capture | Restart:
         with TorchState() as switches, self.trace(switches, end, catches) as trace:
+            trace.world.raising_branches.enabled = asserts
             trace.run()
             self.ran = time.perf_counter()
             if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
                 raise trace.ended_by
+            if trace.world.raising_branches.are_lost and not self.whole:
+                return Restart(Break(ERROR_AFTER_EFFECT, "a check of data"), end, asserts=False)
             earlier = trace.earlier_end()
             if earlier is not None:
                 return Restart(earlier.reason, earlier)

@@ -76,4 +76,5 @@ class Assertions:
             condition = self.builder.numbers.node_of(expression)
         except UnknownTerm as error:
             raise Break(breaks.DATA_DEPENDENT_VALUE, f"a check of {expression}") from error
-        self.builder.add_effect(torch.ops.aten._assert_scalar.default, (condition, message))
+        node = self.builder.add_effect(torch.ops.aten._assert_scalar.default, (condition, message))
+        self.builder.failing.add(node)

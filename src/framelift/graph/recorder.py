@@ -231,6 +231,8 @@ class Recorder(TorchFunctionMode):
             return self.make_by_class(func, args, kwargs)
         if func is Tensor.type and len(args) == 2 and type(args[1]) is type(torch.FloatTensor):
             args = (args[0], dtype_of_class(args[0], args[1]))
+        if func is Tensor.new and len(args) == 2 and type(args[1]) is torch.Size:
+            func = Tensor.new_empty  # a graph has a tuple in its place, which `new` takes for data
         if func in ASSERTS and args and not kwargs:
             func, args = torch.ops.aten._assert_async.msg, (*args, FALSE_TENSOR)[:2]
         if func in SCALED and takes_a_factor(args, kwargs):

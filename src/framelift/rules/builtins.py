@@ -79,7 +79,8 @@ def serve_len(f: TraceFrame, obj: Any, /) -> Any:
 @serve(builtins.bool, looks=Looks.DEEP, orderless=True, on_symbols=arithmetic.as_bool, why="asks for truth")
 def serve_bool(f: TraceFrame, x: Any = False, /) -> Any:
     if type(opened(x)) in (FakeTensor, *SYMBOLIC):
-        return f.world.calls.native(f, builtins.bool, [x], None)
+        expected = f.world.raising_branches.truth_of_result(f, builtins.bool, lambda: opened(x))
+        return f.world.calls.native(f, builtins.bool, [x], None) if expected is None else expected
     return f.world.operators.truth(x)
 
 

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
 from framelift.core.blame import acts_for_program
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
 from framelift.graph.arithmetic import NUMBERS
@@ -139,9 +140,12 @@ class Operators(Part):
             value = value.open()
         cls = type(value)
         if cls is FakeTensor:
+            expected = self.world.raising_branches.truth(value, value)
+            if expected is not None:
+                return expected
             return self.world.recorder.call(torch.Tensor.__bool__, (value,), {})
         if cls in SYMBOLIC:
-            return bool(settled(value != 0 if cls is not torch.SymBool else value))
+            return self.truth_of_symbol(value)
         if cls in ATOMS or cls in SIZED:
             return bool(value)
         if cls in ABSTRACT:
@@ -149,6 +153,16 @@ class Operators(Part):
         if all(self.world.classes.attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
             return True
         return native(bool, self.world.materialize.shallow(value))
+
+    def truth_of_symbol(self, value: Any) -> bool:
+        condition = value if type(value) is torch.SymBool else value != 0
+        try:
+            return bool(settled(condition))
+        except Break:
+            expected = self.world.raising_branches.truth_of_number(value, condition)
+            if expected is None:
+                raise
+            return expected
 
     def is_instance(self, value: Any, cls: Any) -> bool:
         cls = self.world.materialize.for_c(cls)

@@ -20,6 +20,7 @@ from framelift.trace.native_calls import NativeCalls
 from framelift.trace.operators import Operators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
+from framelift.trace.raising_branches import RaisingBranches
 from framelift.trace.runtime_calls import RuntimeCalls
 from framelift.trace.scopes import Functions, Scopes
 from framelift.trace.tensor_attributes import TensorAttributes
@@ -61,6 +62,7 @@ class TraceWorld:
         self.operators = Operators(self)
         self.calls = NativeCalls(self)
         self.errors = Errors(self)
+        self.raising_branches = RaisingBranches(self)
         self.lifetimes = Lifetimes(self)
         self.overrides = Overrides(self)
         self.runtime_calls = RuntimeCalls(self)

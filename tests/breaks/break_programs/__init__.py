@@ -196,7 +196,10 @@ def by_loop(value: Any) -> Any:
 
 
 def by_assert(value: Any) -> Any:
-    assert total(value) < 1e6
+    try:
+        assert total(value) < 1e6
+    except AssertionError:
+        return value * 0
     return value
 
 

@@ -140,19 +140,23 @@ def assert_on_tensor_data():
     def f(x, log):
         y = x * 2
         log.append(y)
-        assert y.sum() >= 0, f"negative: {y.sum().item()}"
+        try:
+            assert y.sum() >= 0, f"negative: {y.sum().item()}"
+        except AssertionError as error:
+            log.append(str(error))
         return y + 1
 
     return f, []
 
 
 @program
-def raise_depends_on_data():
+def raise_depends_on_data(stop):
     def f(x, log):
         y = x * 2
         if (y < 0).all():
             raise Trouble("all negative", int(y.sum()))
         log.append(y)
+        stop(y)
         if y.sum() == 0:
             raise SystemExit(3)
         return y + 1

@@ -333,6 +333,9 @@ class Arrays(Part):
         return len(array) if array.ndim else self.refuse_in_c(array)
 
     def truth(self, array: Any) -> bool:
+        expected = self.world.raising_branches.truth(array, array.tensor)
+        if expected is not None:
+            return expected
         raise Break(breaks.DATA_DEPENDENT_BRANCH, "the truth of an array")
 
     def refuse_in_c(self, array: Any) -> NoReturn:

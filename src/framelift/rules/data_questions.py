@@ -1,0 +1,73 @@
+"""Functions that give a number or a truth value of a tensor's data, where the program only checks it.
+
+`if (scale <= 0).any().item(): raise ...`, `assert torch.equal(a, b)`: what the call gives goes straight into
+a branch of which one side raises. So it is a tensor that the graph asserts (`trace/raising_branches.py`),
+and no number is asked for. Everywhere else these are calls like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.core.config import config
+from framelift.core.sentinels import MISSING
+from framelift.interpreter.pending import opened
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
+
+Tensor = torch.Tensor
+
+
+@serve(Tensor.item)
+def serve_item(f: TraceFrame, tensor: Any, /) -> Any:
+    value = opened(tensor)
+    branches = f.world.raising_branches
+    if type(value) is FakeTensor and not config.capture_scalar_outputs:
+        expected = branches.truth_of_result(f, Tensor.item, lambda: value)
+        if expected is not None:
+            return expected
+        compared = branches.compared_number(f, Tensor.item, value)
+        if compared is not None:
+            return compared
+    return f.world.calls.native(f, Tensor.item, [tensor], None)
+
+
+def equal(a: Any, b: Any) -> Any:
+    """A tensor that is true only if `torch.equal` is; MISSING: it takes no data to know."""
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+        return MISSING
+    return torch.eq(a, b).all()
+
+
+def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    return torch.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+
+
+QUESTIONS: dict[Any, Callable[..., Any]] = {
+    torch.equal: equal,
+    Tensor.equal: equal,
+    torch.allclose: allclose,
+    Tensor.allclose: allclose,
+    torch.is_nonzero: lambda tensor: tensor,
+    Tensor.is_nonzero: lambda tensor: tensor,
+}
+"""Function that gives a truth value of data -> one that gives it as a tensor."""
+
+
+def serve_question(question: Any, as_tensor: Callable[..., Any]) -> None:
+    @serve(question)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        def answer() -> Any:
+            given, named = f.world.materialize.for_torch([list(args), kwargs])
+            return as_tensor(*given, **named)
+
+        expected = f.world.raising_branches.truth_of_result(f, question, answer)
+        return f.world.calls.native(f, question, list(args), kwargs) if expected is None else expected
+
+
+for _question, _as_tensor in QUESTIONS.items():
+    serve_question(_question, _as_tensor)
