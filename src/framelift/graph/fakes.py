@@ -115,7 +115,10 @@ def let_go_of_group(module: ModuleType) -> None:
     and its threads abort the process at exit."""
     for function in vars(module).values():
         if isinstance(function, FunctionType) and function.__defaults__:
-            kept = (None if isinstance(one, torch.distributed.ProcessGroup) else one for one in function.__defaults__)
+            kept = (
+                None if isinstance(one, torch.distributed.ProcessGroup) else one
+                for one in function.__defaults__
+            )
             function.__defaults__ = tuple(kept)
 
 
