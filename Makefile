@@ -21,7 +21,7 @@ SITE := build/site
 CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: help demo docs test test-thorough lint bench sweep models test-random test-memory test-cpython test-cpython-captured \
+.PHONY: help demo docs test test-thorough lint bench sweep models sizes test-random test-memory test-cpython test-cpython-captured \
   test-browser test-torchless test-cpython-torchless setup clean distclean
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
+	@echo "make sizes           docs/dynamic_shapes.md: how often they compile when sizes vary"
 	@echo "make docs            the documentation as a site, in $(SITE); a link that leads nowhere is an error"
 	@echo "make test-browser    the page that explain makes, in a real browser (installs chromium on Debian)"
 	@echo "make test-random     5,000 random programs, compared with eager; RANDOM_PROGRAMS=\"--time 600 --jobs 8 --area numbers\""
@@ -85,6 +86,9 @@ sweep: setup
 
 models: setup
 	@$(BIN)/python docs/make_models.py $(MODELS)
+
+sizes: setup
+	@$(BIN)/python docs/make_sizes.py $(MODELS)
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

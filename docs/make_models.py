@@ -15,7 +15,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +57,23 @@ MEASURED = ("forward", "training", "generate")
 KEPT = ROOT / "build" / "models.json"
 
 
-def child(pipe: Any, architecture: Architecture) -> None:
+def child(pipe: Any, measure: Callable[[Architecture], Row], architecture: Architecture) -> None:
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     pipe.send(measure(architecture))
 
 
-def measured(architecture: Architecture) -> Row:
+def measured(
+    architecture: Architecture, measure: Callable[[Architecture], Row] = measure, seconds: int = SECONDS
+) -> Row:
     """In a process that has imported what all need already."""
     context = multiprocessing.get_context("fork")
     mine, its = context.Pipe(duplex=False)
-    process = context.Process(target=child, args=(its, architecture))
+    process = context.Process(target=child, args=(its, measure, architecture))
     process.start()
     its.close()
     try:
-        found = mine.recv() if mine.poll(SECONDS) else {"failed": f"not done after {SECONDS} seconds"}
+        found = mine.recv() if mine.poll(seconds) else {"failed": f"not done after {seconds} seconds"}
     except EOFError:
         process.join()
         found = {"failed": f"the process ended with {process.exitcode}"}

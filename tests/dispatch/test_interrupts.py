@@ -426,3 +426,19 @@ def test_a_thread_that_waits_for_another_ones_compiler_can_be_interrupted() -> N
         leave.set()
         thread.join()
     assert torch.equal(compiled(x, 2), helper(x, 2))
+
+
+def test_an_interrupt_while_torch_puts_back_what_modules_are_called_by() -> None:
+    """Which tracing in torch replaces for a while: the rest of the program would go through its tracer."""
+    before = vars(torch.nn.Module)["__call__"]
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        torch.nn.Module.__call__ = lambda self, *args: 1 / 0  # type: ignore[method-assign]
+        signal.raise_signal(signal.SIGINT)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            framelift.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+        assert vars(torch.nn.Module)["__call__"] is before
+    finally:
+        torch.nn.Module.__call__ = before  # type: ignore[method-assign]

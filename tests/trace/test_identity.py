@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.testing._internal.two_tensor import TwoTensor
 
 import framelift
@@ -398,3 +399,19 @@ def test_complex_constants_keep_the_signs_of_zeros(backend: str) -> None:
                 signs = [torch.signbit(torch.view_as_real(each)).tolist() for each in (left, right)]
                 assert signs[0] == signs[1], number
             assert expected[2] == found[2]
+
+
+def test_a_tensor_is_none_of_what_stands_for_it_in_a_trace() -> None:
+    module = torch.nn.Linear(2, 2)
+
+    def asked(x: torch.Tensor, n: int) -> tuple[Any, ...]:
+        values = (x, x * 2, module.weight, x.shape[0], n, n > 2)
+        classes = (FakeTensor, torch.SymInt, torch.SymBool, torch.SymFloat)
+        answers = [isinstance(value, cls) for value in values for cls in classes]
+        either = [isinstance(value, classes) for value in values]
+        return x * 2, answers, either, [issubclass(type(value), classes) for value in values]
+
+    for dynamic in (None, True):
+        compiled = framelift.compile(asked, backend="eager", dynamic=dynamic, isolate_recompiles=True)
+        x = torch.randn(3, 2)
+        alike(compiled(x, 3), asked(x, 3))

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import sympy
 import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
@@ -36,6 +35,7 @@ from framelift.dispatch.examples import (
     ask_for_sizes,
     fix_floats,
     giving_sizes,
+    modules_as_before,
     nothing_changed,
     settle_all,
     sizes_without_node,
@@ -175,7 +175,7 @@ def run_restarting(
 
 
 def is_unbound_size(error: Exception) -> bool:
-    return type(error) is KeyError and bool(error.args) and isinstance(error.args[0], sympy.Symbol)
+    return type(error) is KeyError and getattr(error.args[0] if error.args else None, "is_Symbol", False)
 
 
 def run_in_context(
@@ -195,7 +195,8 @@ def run_in_context(
                 (take_sizes if takes_sizes else ask_for_sizes)(graph, sizes)
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
-            with TorchState():  # a compiler that runs the graph to see what it does sets its flags
+            # a compiler that runs the graph to see what it does sets its flags
+            with TorchState(), modules_as_before():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying

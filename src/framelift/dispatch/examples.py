@@ -305,6 +305,21 @@ def nothing_changed(inputs: list[Any], written: tuple[int, ...]) -> Iterator[Non
                     torch._C._autograd._unsafe_set_version_counter((tensor,), (known,))
 
 
+@contextlib.contextmanager
+def modules_as_before() -> Iterator[None]:
+    """While torch traces it has calls of all modules go through itself. If a signal comes while it puts back
+    what was there, they would for good."""
+    kept = vars(torch.nn.Module)
+    before = {name: kept[name] for name in ("__call__", "__getattr__")}
+    try:
+        yield
+    except BaseException:
+        for name, method in before.items():
+            if kept[name] is not method:
+                setattr(torch.nn.Module, name, method)
+        raise
+
+
 def version(tensor: torch.Tensor) -> int | None:
     """How often a tensor was written to; nobody counts that of inference tensors."""
     return None if tensor.is_inference() else tensor._version

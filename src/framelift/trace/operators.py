@@ -184,11 +184,12 @@ class Operators(Part):
         value = opened(value)
         if type(value) in SYMBOLIC:
             value = PYTHON_TYPES[type(value)]()
+        if type(value) is FakeTensor:  # which the program's tensor is not
+            self.world.classes.guard_check(cls, "__instancecheck__")
+            return self.world.tensors.is_instance(value, cls)
         if type(value) is cls:
             return True  # nobody is asked
         self.world.classes.guard_check(cls, "__instancecheck__")
-        if type(value) is FakeTensor:
-            return self.world.tensors.is_instance(value, cls)
         if type(value) in ABSTRACT:
             return native(issubclass, self.world.abstract(value).class_of(value), cls)
         if not type(value).__flags__ & IMMUTABLE_TYPE:
