@@ -32,7 +32,7 @@ deque, OrderedDict, defaultdict = collections.deque, collections.OrderedDict, co
 # ---- what stores or hands on what it is given
 
 moves = functools.partial(rule, looks=Looks.MOVES, why="stores or hands on what it is given")
-moves(types.CellType, first=0)
+moves(types.CellType, types.SimpleNamespace, first=0)
 moves(
     *(list.clear, list.copy, list.reverse, list.__len__, list.__iter__, tuple.__len__, tuple.__iter__),
     *(dict.popitem, dict.keys, dict.values, dict.items, dict.copy, dict.clear, dict.__len__, dict.__iter__),
@@ -77,7 +77,7 @@ pure = functools.partial(rule, looks=Looks.DEEP, why="a pure builtin")
 pure(
     *(bin, chr, complex, divmod, hex, issubclass, memoryview, oct, ord, pow, range, round, slice),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
-    *(decimal.Decimal, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
+    *(decimal.Decimal, types.GenericAlias, types.MappingProxyType),
     *(itertools.count, itertools.tee, operator.attrgetter, operator.methodcaller, operator.itemgetter),
     *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.Size, torch.finfo, torch.iinfo),
 )
@@ -89,10 +89,11 @@ pure(sorted, calls_back=True, iterates=True, drains=(0,), orderless=True)
 rule(list.sort, calls_back=True, iterates=True)
 pure(min, calls_back=True, iterates=True, drains_alone=True, on_symbols=arithmetic.least)
 pure(max, calls_back=True, iterates=True, drains_alone=True, on_symbols=arithmetic.largest)
-pure(map, functools.cmp_to_key, calls_back=True, iterates=True)
+pure(map, calls_back=True, iterates=True, hands_on=True)
+pure(functools.cmp_to_key, calls_back=True, iterates=True)
 pure(itertools.accumulate, itertools.starmap, calls_back=True, iterates=True)
 pure(itertools.takewhile, itertools.dropwhile, calls_back=True, iterates=True)
-pure(filter, itertools.filterfalse, calls_back=True, iterates=True, drains_unfiltered=True)
+pure(filter, itertools.filterfalse, calls_back=True, iterates=True, drains_unfiltered=True, hands_on=True)
 pure(functools.reduce, calls_back=True, iterates=True, drains=(1,))
 pure(itertools.groupby, calls_back=True, iterates=True, drains=(0,))
 pure(itertools.compress, drains=(0, 1))
@@ -131,7 +132,7 @@ rule(
 # ---- sets, whose order depends on all that was ever done to them
 
 pure(set, frozenset, iterates=True, drains=(0,), hashes=True)
-pure(dict.fromkeys, drains=(0,), hashes=True)
+pure(dict.fromkeys, drains=(0,), hashes=True, stores=1)
 rule(set.add, changes="add")
 rule(set.pop, changes="pop")
 for _name in ("discard", "remove", "clear"):
