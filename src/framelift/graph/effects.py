@@ -309,7 +309,8 @@ class DataReassignment:
     def make_room(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
         """`out=` of empty tensors: they are given memory of the right size before the call, since compilers
         have no way to do it in the middle of one."""
-        filled, inputs = tensors_of(kwargs["out"]), self.builder.inputs.index_of
+        filled: list[Any] = tensors_of(kwargs["out"])
+        inputs = self.builder.inputs.index_of
         if not any(is_empty(tensor) and id(tensor) not in inputs for tensor in filled):
             return
         recorder, without = self.recorder, {name: kwargs[name] for name in kwargs if name != "out"}

@@ -150,7 +150,7 @@ class Operators(Part):
             return True
         return native(bool, self.world.materialize.shallow(value))
 
-    def is_constant(self, value: Any, types: frozenset[type] = ATOMS) -> bool:
+    def is_constant(self, value: Any, types: frozenset[Any] = ATOMS) -> bool:
         """Whether a value that nobody has looked at is a constant; its type is guarded then."""
         if type(value) is not Pending or value.opened is not MISSING:
             return False
