@@ -1,4 +1,4 @@
-"""Measures how often architectures compile when sizes vary: `make_sizes.py [name ...]`, for `dynamic_shapes.md`.
+"""Measures how often architectures compile when sizes vary, `make_sizes.py [name ...]`.
 
 Each is called with twenty random sets of sizes, compiled by Framelift and by `torch.compile`. With names only
 those are measured again; of the others the page keeps what `build/sizes.json` says.

@@ -11,6 +11,7 @@ import copy
 import functools
 import gc
 import math
+import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -213,6 +214,12 @@ PASSING: dict[str, Callable[[dict[str, Any]], Any]] = {
     "forwarded twice": lambda b: (lambda **k: (lambda x, id, **r: (x * 2, id, r))(**k))(**b),
     "in a tuple": lambda b: (b["x"] * 2, b["id"], b["names"]),
     "in a list": lambda b: [b["x"] * 2, *b.values()],
+    "in a named tuple": lambda b: (Named(b["x"] * 2, b["id"]), Named(x=b["x"], id=b["id"])),
+    "in a namespace": lambda b: (types.SimpleNamespace(id=b["id"]).id, b["x"] * 2),
+    "for each key": lambda b: (dict.fromkeys("ab", b["id"]), b["x"] * 2),
+    "filtered": lambda b: (list(filter(lambda name: name is not None, b["names"])), b["x"] * 2),
+    "asked for attributes": lambda b: (hasattr(b["id"], "upper"), hasattr(b["id"], "no"), b["x"] * 2),
+    "asked whether it is called": lambda b: (callable(b["id"]), callable(b["weight"]), b["x"] * 2),
     "in a dataclass": lambda b: replace(Batch(b["x"] * 2, b["id"]), x=b["x"] * 3),
 }
 

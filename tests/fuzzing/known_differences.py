@@ -26,10 +26,24 @@ def is_of_operator(source: str, finding: Finding) -> bool:
     return has_operator and re.search(own, finding.difference or "") is not None
 
 
+def has_lost_its_leaf(source: str, finding: Finding) -> bool:
+    """What is differentiated up to a leaf that nobody has any more has a history that leads nowhere."""
+    difference = finding.difference or ""
+    return ": a view or not" in difference and "LostBackward" in difference
+
+
+def draws_by_decomposition(source: str, finding: Finding) -> bool:
+    """As with Inductor: the decomposition of dropout draws other numbers than the operator."""
+    decomposed = "'backend': 'aot_eager_decomp_partition'" in source
+    return decomposed and "dropout(" in source and "differ" in (finding.difference or "")
+
+
 KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "a graph does not give NumPy's warnings of a division by zero": misses_numpys_warning,
     "AOTAutograd calls torch's functions, which may warn, as it compiles": warns_as_it_is_compiled,
     "operators give copies with a history of their own, or slices of what they keep": is_of_operator,
+    "a result that is differentiated up to a leaf that is gone is no view": has_lost_its_leaf,
+    "Inductor's decompositions draw other numbers": draws_by_decomposition,
 }
 """Why a program may differ -> whether this is such a program: by its source and by what differs."""
 

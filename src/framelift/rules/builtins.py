@@ -16,6 +16,7 @@ from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
 from framelift.graph.symbols import SYMBOLIC
+from framelift.interpreter import served
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame
@@ -37,10 +38,24 @@ def serve_instancecheck(f: TraceFrame, cls: Any, obj: Any, /) -> Any:
     return type.__subclasscheck__(cls, of)
 
 
+VALUES = frozenset({str, bytes, int, float, complex, bool})
+"""Types of constants whose attributes are those of their type."""
+
+
 @serve(builtins.callable, looks=Looks.CLASS, why="asks about a class")
 def serve_callable(f: TraceFrame, obj: Any, /) -> Any:
+    if f.world.operators.is_constant(obj, VALUES):
+        return False
     f.world.classes.attribute(type(opened(obj)), "__call__")
     return f.world.calls.native(f, builtins.callable, [obj], None)
+
+
+@serve(builtins.hasattr)
+def serve_hasattr(f: TraceFrame, obj: Any, name: Any, /) -> Any:
+    name = opened(name)
+    if type(name) is str and f.world.operators.is_constant(obj, VALUES):
+        return hasattr(obj.value, name)
+    return served.serve_hasattr(f, obj, name)
 
 
 @serve(builtins.id, refused=breaks.IDENTITY, why="id")

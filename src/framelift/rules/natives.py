@@ -34,7 +34,7 @@ deque, OrderedDict, defaultdict = collections.deque, collections.OrderedDict, co
 # ---- what stores or hands on what it is given
 
 moves = functools.partial(rule, looks=Looks.MOVES, why="stores or hands on what it is given")
-moves(types.CellType, first=0)
+moves(types.CellType, types.SimpleNamespace, first=0)
 moves(
     *(list.clear, list.copy, list.reverse, list.__len__, list.__iter__, tuple.__len__, tuple.__iter__),
     *(dict.popitem, dict.keys, dict.values, dict.items, dict.copy, dict.clear, dict.__len__, dict.__iter__),
@@ -79,7 +79,7 @@ pure = functools.partial(rule, looks=Looks.DEEP, why="a pure builtin")
 pure(
     *(bin, chr, complex, hex, issubclass, memoryview, oct, ord, range),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
-    *(decimal.Decimal, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
+    *(decimal.Decimal, types.GenericAlias, types.MappingProxyType),
     *(itertools.count, operator.attrgetter, operator.methodcaller, operator.itemgetter),
     *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.finfo, torch.iinfo),
 )
@@ -96,10 +96,12 @@ pure(sorted, calls_back=True, iterates=True, drains=(0,), orderless=True, with_s
 rule(list.sort, calls_back=True, iterates=True, with_symbols=numbers.sort)
 pure(min, max, calls_back=True, iterates=True, drains_alone=True, with_symbols=numbers.choose)
 pure(functools.cmp_to_key, calls_back=True, iterates=True)
-passes(map, calls_back=True, iterates=True)
+passes(map, calls_back=True, iterates=True, hands_on=True)
 passes(itertools.accumulate, calls_back=True, iterates=True, with_symbols=numbers.accumulate)
 passes(itertools.starmap, itertools.takewhile, itertools.dropwhile, calls_back=True, iterates=True)
-passes(filter, itertools.filterfalse, calls_back=True, iterates=True, drains_unfiltered=True)
+passes(
+    *(filter, itertools.filterfalse), calls_back=True, iterates=True, drains_unfiltered=True, hands_on=True
+)
 passes(functools.reduce, calls_back=True, iterates=True, drains=(1,))
 pure(itertools.groupby, calls_back=True, iterates=True, drains=(0,))
 passes(itertools.compress, drains=(0, 1))
@@ -153,7 +155,7 @@ rule(list.remove, deque.remove, compares=True, with_symbols=numbers.remove)
 # ---- sets, whose order depends on all that was ever done to them
 
 pure(set, frozenset, iterates=True, drains=(0,), hashes=True)
-pure(dict.fromkeys, drains=(0,), hashes=True)
+pure(dict.fromkeys, drains=(0,), hashes=True, stores=1)
 rule(set.add, changes="add")
 rule(set.pop, changes="pop")
 for _name in ("discard", "remove", "clear"):

@@ -66,6 +66,12 @@ class CallableRule:
     """It looks at the items of its argument if that is the only one."""
     drains_unfiltered: bool = False
     """It looks at the items of its second argument if the first is None."""
+    hands_on: bool = False
+    """If its first argument is a function of Python's, it hands items on to that without looking at them."""
+    makes_by_new: bool = False
+    """A class whose instances a `__new__` of Python's makes, and nothing else."""
+    stores: int | None = None
+    """Which argument is only stored, of a function that looks at the others."""
     hashes: bool = False
     """It hashes what it is given."""
     compares: bool = False
@@ -290,6 +296,8 @@ def judge_class(cls: type) -> CallableRule:
             return CallableRule(why="a class whose methods run as they are") if may_be_made else refusal(cls)
         if made_without_a_look(cls):
             return CallableRule(looks=Looks.MOVES, why="a Python class: the hook sees its methods")
+    if in_python and is_made_by_new(cls):
+        return CallableRule(makes_by_new=True, why="a Python class: `__new__` is interpreted")
     if issubclass(cls, BaseException):
         looks = Looks.DEEP if issubclass(cls, LOOKING_EXCEPTIONS) else Looks.MOVES
         return CallableRule(looks=looks, why="an exception")
@@ -302,6 +310,14 @@ def judge_class(cls: type) -> CallableRule:
     if in_python and init is object.__init__ and made_without_a_look(cls):
         return CallableRule(looks=Looks.MOVES, why="an ordinary class")
     return refusal(cls)
+
+
+def is_made_by_new(cls: type) -> bool:
+    """Whether C does nothing but call a function of Python's when an instance is made."""
+    if type(cls).__call__ is not type.__call__ or cls.__init__ is not object.__init__:  # type: ignore[misc]
+        return False
+    new: Any = cls.__new__
+    return type(new) is types.FunctionType and not policy.is_leaf(f"{cls.__module__}.{cls.__qualname__}")
 
 
 INHERITED = ("looks", "first", "refused", "why")

@@ -147,7 +147,17 @@ class NativeCalls(Part):
         rule = rule_of(fn)
         if rule.refused is not None:
             refuse(rule.refused, rule.why)
+        if rule.makes_by_new:
+            return self.made_by_new(fn, args, kwargs)
         return self.permitted(fn, rule, args, kwargs)
+
+    def made_by_new(self, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """An instance, as `type.__call__` makes it: what is passed on need not be looked at."""
+        made = opened(self.invoke(cls.__new__, cls, *args, **kwargs))
+        of = type(made)
+        if of is not cls and issubclass(of, cls):
+            self.invoke(self.world.attributes.load(of, "__init__"), made, *args, **kwargs)
+        return made
 
     def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
         """A memoising function from outside would keep fakes: what it wraps is called, once in a trace."""
@@ -189,6 +199,8 @@ class NativeCalls(Part):
                 if result is not NotImplemented:
                     return result
         looks = rule.looks
+        if rule.hands_on and args and type(opened(args[0])) is FunctionType:
+            looks = Looks.SHALLOW
         if looks is Looks.MOVES:
             args = self.moved(rule, args)
         elif looks is Looks.SHALLOW:
@@ -274,6 +286,10 @@ class NativeCalls(Part):
         prepared: list[Any] = []
         materialize = self.world.materialize
         for value in args:
+            if rule.stores is not None and rule.stores == len(prepared):
+                prepared.append(value)
+                shown.append({})
+                continue
             value = opened(value)
             seen: Seen = SeenByTorch() if rule.passes_numbers else {}
             cls = type(value)

@@ -174,11 +174,18 @@ class Operators(Part):
                 raise
             return expected
 
+    def is_constant(self, value: Any, types: frozenset[Any] = ATOMS) -> bool:
+        """Whether a value that nobody has looked at is a constant; its type is guarded then."""
+        if type(value) is not Pending or value.opened is not MISSING:
+            return False
+        if type(value.value) not in types or value.value is None:
+            return False
+        self.world.guards.add(value.source, Check.TYPE, type(value.value))
+        return True
+
     def is_instance(self, value: Any, cls: Any) -> bool:
         cls = self.world.materialize.for_c(cls)
-        unopened = type(value) is Pending and value.opened is MISSING and type(value.value) in ATOMS
-        if unopened and value.value is not None and is_checked_by_class(cls):
-            self.world.guards.add(value.source, Check.TYPE, type(value.value))
+        if is_checked_by_class(cls) and self.is_constant(value):
             self.world.classes.guard_check(cls, "__instancecheck__")
             return native(isinstance, value.value, cls)
         value = opened(value)
