@@ -14,12 +14,13 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import breaks, capture, interpreter, memory, overhead
+from bench import breaks, capture, interpreter, memory, overhead, symbols
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
 
 SECTIONS = {
     "capture": capture,
+    "symbols": symbols,
     "interpreter": interpreter,
     "breaks": breaks,
     "overhead": overhead,

@@ -37,8 +37,8 @@ class Framelift:
 
         self.module = framelift
 
-    def compile(self, fn: Callable[..., Any], backend: Backend) -> Callable[..., Any]:
-        return self.module.compile(fn, backend=backend, fullgraph=True)
+    def compile(self, fn: Callable[..., Any], backend: Backend, **options: Any) -> Callable[..., Any]:
+        return self.module.compile(fn, backend=backend, fullgraph=True, **options)
 
     def reset(self) -> None:
         self.module.reset()
@@ -50,8 +50,8 @@ class TorchCompile:
     def prepare(self) -> None:
         pass
 
-    def compile(self, fn: Callable[..., Any], backend: Backend) -> Callable[..., Any]:
-        return torch.compile(fn, backend=backend, fullgraph=True)
+    def compile(self, fn: Callable[..., Any], backend: Backend, **options: Any) -> Callable[..., Any]:
+        return torch.compile(fn, backend=backend, fullgraph=True, **options)
 
     def reset(self) -> None:
         torch._dynamo.reset()

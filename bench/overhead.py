@@ -145,7 +145,7 @@ def allow_many_entries() -> None:
     framelift.config.recompile_limit = torch._dynamo.config.recompile_limit = max(ENTRIES)
 
 
-def sample(system_name: str, subject_name: str) -> dict[str, Any]:
+def sample(system_name: str, subject_name: str, **options: Any) -> dict[str, Any]:
     torch.manual_seed(0)
     subject = SUBJECTS[subject_name]()
     allow_many_entries()
@@ -155,7 +155,7 @@ def sample(system_name: str, subject_name: str) -> dict[str, Any]:
         graphs.append(gm)
         return recorded_result(gm)
 
-    compiled = ready_system(system_name).compile(subject.target, backend)
+    compiled = ready_system(system_name).compile(subject.target, backend, **options)
 
     def rounds(count: int) -> float:
         """The seconds for one call."""

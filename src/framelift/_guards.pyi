@@ -223,6 +223,9 @@ def numpy_errors() -> tuple[str, ...] | None:
 def empty_meta(sizes: _Sizes, strides: _Sizes, dtype: torch.dtype, /) -> torch.Tensor:
     """A fresh tensor on the meta device, made past every dispatch mode."""
 
+def meta_like(tensor: torch.Tensor, base: torch.Tensor = ..., /) -> torch.Tensor:
+    """One more meta tensor of the same sizes and strides, over memory of its own, or over the base's."""
+
 def view_meta(
     base: torch.Tensor, sizes: _Sizes, strides: _Sizes, offset: int | torch.SymInt, /
 ) -> torch.Tensor:

@@ -22,7 +22,7 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 
 import framelift
-from check import Comparison
+from check import Comparison, entries
 from framelift.dispatch.backends import lookup_backend
 
 Graph = torch.fx.GraphModule
@@ -437,3 +437,30 @@ def test_mode_and_options_are_handed_to_a_backend_as_torch_compile_does() -> Non
         compile(lambda x: x + 3, backend=backend, mode="reduce-overhead")(rand(2))
         compile(lambda x: x + 4, backend=backend, options={"level": 3})(rand(2))
     assert seen[4:] == seen[:4]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("own", [False, True])
+def test_every_size_that_varies_has_a_node_that_compilers_find(mode: str, own: bool) -> None:
+    """The graph itself has none for the size of the image: only what is inside operators computes with it."""
+    convolve = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
+
+    def doubled(x: T) -> T:
+        return torch.nn.functional.interpolate(convolve(x), scale_factor=2.0, mode=mode).sum(1)
+
+    unbound: list[Any] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        values = [node.meta.get("example_value") for node in graph.graph.nodes]
+        numbers = {value.node.expr for value in values if type(value) is torch.SymInt}
+        shapes = [size for value in inputs if isinstance(value, torch.Tensor) for size in value.shape]
+        unbound.extend(
+            size for size in shapes if type(size) is torch.SymInt and size.node.expr not in numbers
+        )
+        return aot_module_simplified(graph, inputs, fw_compiler=lambda graph, inputs: graph.forward)
+
+    compiled = framelift.compile(doubled, backend=backend if own else "aot_eager")
+    for side in (32, 40, 48, 44):
+        image = torch.randn(2, 3, side, side)
+        torch.testing.assert_close(compiled(image), doubled(image))
+    assert entries(compiled) == 2 and not unbound

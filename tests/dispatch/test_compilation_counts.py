@@ -22,6 +22,7 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 import framelift
+from framelift.core.errors import FrameliftError
 from framelift.testing.backends import CompileCounter
 
 STEPS, WARM = 50, 8
@@ -291,6 +292,94 @@ def a_compiled_function_inside_another() -> Callable[[], Any]:
     inner = compiled(lambda x: x.sin())
     outer = compiled(lambda x: inner(x) + 1)
     return lambda: outer(torch.ones(2))
+
+
+# ---- functions that are made anew in each call, and used behind a break
+
+
+def wrapping(fn: Callable[..., Any]) -> Any:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs) + 1
+
+    return wrapper
+
+
+def marked(fn: Callable[..., Any]) -> Any:
+    made: Any = lambda x: fn(x)  # noqa: E731
+    made.scale, made.text = 2.0, "text"
+    return made
+
+
+def double(x: torch.Tensor, by: int = 2) -> torch.Tensor:
+    return x * by
+
+
+USES: dict[str, tuple[Callable[[], Any], Callable[[Any, torch.Tensor], Any]]] = {
+    "a decorated one": (lambda: wrapping(double), lambda fn, x: fn(x)),
+    "one decorated again": (lambda: wrapping(double), lambda fn, x: wrapping(fn)(x)),
+    "its names": (lambda: wrapping(double), lambda fn, x: x + len(fn.__name__ + fn.__qualname__)),
+    "what it wraps": (lambda: wrapping(double), lambda fn, x: fn.__wrapped__(x)),
+    "an attribute": (lambda: marked(double), lambda fn, x: fn(x) * fn.scale),
+    "no attribute": (lambda: marked(double), lambda fn, x: fn(x) * getattr(fn, "nothing", 3)),
+    "its dictionary": (lambda: marked(double), lambda fn, x: fn(x) * len(vars(fn))),
+    "a partial": (lambda: functools.partial(wrapping(double), by=3), lambda fn, x: fn(x)),
+    "in a list": (lambda: [wrapping(double), marked(double)], lambda fns, x: [fn(x) for fn in fns]),
+    "a disabled one": (lambda: framelift.disable(double), lambda fn, x: fn(x) + 1),
+    "a skipped one": (lambda: framelift.disable(double, recursive=False), lambda fn, x: fn(x) + 1),
+    "one that torch disables": (lambda: torch.compiler.disable(double), lambda fn, x: fn(x) + 1),
+    "a disabled one made anew": (lambda: framelift.disable(lambda x: x + 1), lambda fn, x: fn(x) + 1),
+}
+
+
+def used_behind_a_break(made: Callable[[], Any], used: Callable[[Any, torch.Tensor], Any]) -> Any:
+    def body(x: torch.Tensor) -> Any:
+        fn = made()
+        framelift.graph_break()
+        return used(fn, x)
+
+    run = compiled(body)
+
+    def step() -> None:
+        torch.testing.assert_close(run(torch.ones(2)), body(torch.ones(2)))
+
+    return step
+
+
+for _name, _parts in USES.items():
+    LOOPS[f"a function made anew, {_name}"] = functools.partial(used_behind_a_break, *_parts), 6
+
+
+def test_the_marks_of_a_function_that_is_made_anew_are_looked_at() -> None:
+    def made(**marks: Any) -> Any:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            return x + framelift.is_compiling()
+
+        vars(fn).update(marks)
+        return fn
+
+    run = compiled(lambda fn, x: fn(x) * 2)
+    assert run(made(), torch.zeros(1)).item() == 2
+    with pytest.raises(FrameliftError):
+        run(made(_dynamo_forbidden=True), torch.zeros(1))
+    assert run(made(), torch.zeros(1)).item() == 2
+    for n in range(2):  # what is read of one that is passed in is guarded
+        read = compiled(lambda fn, x: (fn.__name__, getattr(fn, "size", None), x + 1)[:2])
+        for fn in (made(), made(size=n), made(size=n + 1), marked(double)):
+            assert read(fn, torch.ones(1)) == (fn.__name__, getattr(fn, "size", None))
+
+
+def test_what_is_written_to_the_dictionary_of_a_function_is_an_attribute() -> None:
+    def body(x: torch.Tensor) -> Any:
+        fn = wrapping(double)
+        framelift.graph_break()
+        fn.__dict__["scale"] = 3
+        found = x * fn.scale
+        del fn.__dict__["__wrapped__"]
+        return found, hasattr(fn, "__wrapped__"), list(vars(fn))
+
+    found = compiled(body)(torch.ones(2))
+    assert (found[0].tolist(), *found[1:]) == ([3, 3], False, ["scale"])
 
 
 @loop(1)

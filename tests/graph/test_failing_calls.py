@@ -15,6 +15,7 @@ import framelift
 from check import check, reasons
 from framelift.core.breaks import BODIES, TENSOR_MEMORY
 from framelift.graph.safe_operators import may_fail
+from sameness import alike
 
 ROWS, BEYOND = torch.tensor([0, 2, 1]), torch.tensor([0, 7, 1])
 X = torch.arange(9.0).reshape(3, 3)
@@ -182,3 +183,38 @@ def test_an_out_of_another_size(shape: tuple[int, ...], backend: str) -> None:
         results = [each(X, out) for each, out in zip((fn, compiled), given, strict=True)]
         assert torch.equal(*results) and torch.equal(*given)
     assert (TENSOR_MEMORY.name in reasons(compiled)) is (shape != (3, 3))
+
+
+def empty(dtype: torch.dtype = torch.float32, *shape: int) -> torch.Tensor:
+    return torch.empty(0, *shape, dtype=dtype)
+
+
+FILLED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a function of elements": lambda x: torch.mul(x, 2, out=empty()),
+    "in another order": lambda x: torch.mul(x.t(), 2, out=empty()),
+    "of another type": lambda x: torch.add(x, 2, out=empty(torch.float64)),
+    "two": lambda x: torch.max(x, 0, out=(empty(), empty(torch.int64))),
+    "and used": lambda x: torch.mm(x, x, out=empty()) @ x,
+    "twice": lambda x: (out := empty(), torch.mul(x, 2, out=out), torch.add(out, 1, out=out), out.sum()),
+    "of several sizes": lambda x: torch.cat([x, x.t()], out=empty(torch.float32, 3)),
+    "with a view": lambda x: (out := empty(), view := out.view(0), torch.mul(x, 2, out=out), view.shape)[2:],
+    "still empty": lambda x: torch.mul(x[:0], 2, out=empty()),
+    "as it is": lambda x: (out := empty(), torch.mul(out.flip(0), 2, out=out)),
+    "drawn": lambda x: torch.rand(3, 3, out=empty()),
+    "no tensor": lambda x: torch.arange(3, out=empty()) + x,
+    "a decomposition": lambda x: torch.linalg.qr(x, out=(empty(), empty())),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])
+@pytest.mark.parametrize("name", FILLED)
+def test_an_empty_out_is_given_its_size(name: str, backend: str, dynamic: bool | None) -> None:
+    fn, results = FILLED[name], []
+    compiled = framelift.compile(fn, backend=backend, dynamic=dynamic)
+    for run in (fn, compiled, compiled):
+        torch.manual_seed(0)
+        results.append(run(torch.arange(1.0, 10.0).reshape(3, 3)))
+    alike(results[0], results[1])
+    alike(results[0], results[2])
+    assert bool(reasons(compiled)) is (name == "with a view")

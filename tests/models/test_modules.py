@@ -430,3 +430,59 @@ def test_no_grad_around_a_compiled_module():
     with torch.no_grad():
         assert not compiled(x3()).requires_grad
     assert compiled(x3()).requires_grad
+
+
+def sets_and_reads(self: Any) -> None:
+    self.inner = nn.Linear(2, 2)
+    with torch.no_grad():
+        self.inner.weight.copy_(torch.eye(2))
+        self.inner.bias.fill_(0.25)
+
+
+def registers(self: Any) -> None:
+    self.register_buffer("kept", torch.ones(2))
+    self.register_parameter("weight", nn.Parameter(torch.ones(2)))
+    self.kept += self.weight.detach() * 2
+
+
+def replaces(self: Any) -> None:
+    self.inner, self.weight = nn.Identity(), nn.Parameter(torch.ones(2))
+    self.inner, before = nn.Sequential(nn.ReLU(), self.inner), self.weight
+    self.weight = nn.Parameter(before.detach() + 1)
+    self.size = len(self.inner)
+
+
+def deletes(self: Any) -> None:
+    self.weight, self.inner = nn.Parameter(torch.ones(2)), nn.ReLU()
+    del self.weight
+    self.inner, self.had = None, (hasattr(self, "weight"), self.inner is not None)
+
+
+def fills_lists(self: Any) -> None:
+    self.layers, self.weights = nn.ModuleList(), nn.ParameterList()
+    for n in range(2):
+        self.layers.append(nn.ReLU())
+        self.weights.append(nn.Parameter(torch.full((2,), float(n))))
+    self.sizes = [len(self.layers), len(list(self.parameters()))]
+
+
+@pytest.mark.parametrize("fill", [sets_and_reads, registers, replaces, deletes, fills_lists])
+def test_the_making_of_a_module_may_be_a_frame_of_its_own(fill: Any) -> None:
+    class Made(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            fill(self)
+
+    make = framelift.skip(lambda: Made())
+    framelift.compile_records.clear()
+    for made in (framelift.compile(make, backend="eager")() for _ in range(2)):
+        expected = Made()
+        assert str(made) == str(expected)
+        assert list(vars(made)) == list(vars(expected))
+        plain = {name: value for name, value in vars(expected).items() if not name.startswith("_")}
+        assert plain == {name: vars(made)[name] for name in plain}
+        found, wanted = made.state_dict(keep_vars=True), expected.state_dict(keep_vars=True)
+        assert [type(value) for value in found.values()] == [type(value) for value in wanted.values()]
+        alike(dict(found), dict(wanted))
+    failed = [record.failed for record in framelift.compile_records()]
+    assert failed and not any(failed)

@@ -81,6 +81,14 @@ INLINED = (
 """Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
 
 
+MARKS = (
+    *("_framelift_disable", "_framelift_wrapper", "_framelift_calls_module"),
+    *("_torchdynamo_disable", "_torchdynamo_orig_callable", "_dynamo_forbidden", "_dynamo_marked_constant"),
+    "__script_if_tracing_wrapper",
+)
+"""Attributes of a function that decide what is done with its calls."""
+
+
 def module_name(fn: FunctionType) -> str:
     return fn.__globals__.get("__name__") or ""
 

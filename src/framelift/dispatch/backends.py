@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import sympy
 import torch
 import torch.fx
 from torch._guards import TracingContext, tracing
@@ -29,10 +30,21 @@ from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.data_checks import with_checks
-from framelift.dispatch.examples import CompilerContext, Given, fix_floats, nothing_changed, settle_all
+from framelift.dispatch.examples import (
+    CompilerContext,
+    Given,
+    ask_for_sizes,
+    fix_floats,
+    giving_sizes,
+    nothing_changed,
+    settle_all,
+    sizes_without_node,
+    take_sizes,
+)
 from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.kept import KeptGraph
 from framelift.graph.torch_flags import TorchState, flags_lock
 
 log = logging.getLogger("framelift")
@@ -118,17 +130,17 @@ def run_repeatedly(
         return eager(graph, inputs, **options)
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
-    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    kept = KeptGraph(graph)
     if given.mode is None and given.symbols is not None and given.symbols.has_floats:
         # AOTAutograd relies on the value of each float that an operator is given, if it knows one
         try:
-            return run_restarting(backend, graph, inputs, given._replace(knows_floats=False), options)
+            return run_restarting(backend, graph, kept, inputs, given._replace(knows_floats=False), options)
         except Exception:
             if _frame.interrupted():
                 raise
-        graph = torch.fx.GraphModule(untouched, copy.deepcopy(untouched.graph))
+        graph = kept.made_again()
     try:
-        return run_restarting(backend, graph, inputs, given, options)
+        return run_restarting(backend, graph, kept, inputs, given, options)
     except Exception as error:
         if _frame.interrupted():
             raise
@@ -136,21 +148,34 @@ def run_repeatedly(
             raise
         why = f"{type(error).__name__}: {error}"
         log.info("the backend %s can't compile a graph for sizes that vary (%s)", name, why)
-        fix_floats(untouched, given.symbols)
-        return run_in_context(backend, untouched, inputs, given._replace(is_settled=True), options)
+        settled = kept.made_again()
+        fix_floats(settled, given.symbols)
+        return run_in_context(backend, settled, inputs, given._replace(is_settled=True), options)
 
 
 def run_restarting(
-    backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+    backend: Backend, graph: Graph, kept: KeptGraph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
-    """Runs a backend, and once more if AOTAutograd has noted that it can't make tensors of some floats."""
-    untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    try:
-        return run_in_context(backend, graph, inputs, given, options)
-    except Exception as error:
-        if _frame.interrupted() or type(error).__name__ != "TensorifyScalarRestartAnalysis":
-            raise
-        return run_in_context(backend, untouched, inputs, given, options)
+    """Runs a backend, and again if AOTAutograd has noted that it can't make tensors of some floats, or has
+    thrown out a node of the graph that it looks for later."""
+    restarted = False
+    while True:
+        try:
+            return run_in_context(backend, graph, inputs, given, options)
+        except Exception as error:
+            if _frame.interrupted():
+                raise
+            if is_unbound_size(error) and not given.takes_sizes:
+                given = given._replace(takes_sizes=True)
+            elif type(error).__name__ == "TensorifyScalarRestartAnalysis" and not restarted:
+                restarted = True
+            else:
+                raise
+        graph = kept.made_again()
+
+
+def is_unbound_size(error: Exception) -> bool:
+    return type(error) is KeyError and bool(error.args) and isinstance(error.args[0], sympy.Symbol)
 
 
 def run_in_context(
@@ -163,13 +188,22 @@ def run_in_context(
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
     with nothing_changed(inputs, given.written if is_shown else ()), tracing(context):
         try:
+            examples = context.examples
+            sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
+            takes_sizes = given.takes_sizes or takes_fakes(backend)
+            if sizes:
+                (take_sizes if takes_sizes else ask_for_sizes)(graph, sizes)
+            if takes_sizes:
+                examples += [size.symbol for size in sizes]
             with TorchState():  # a compiler that runs the graph to see what it does sets its flags
-                compiled = exposed(backend, graph, context.examples, **options)
+                compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying
             context.end()
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
+    if sizes and takes_sizes:
+        compiled = giving_sizes(compiled, sizes)
     if context.used_aot_autograd and differentiated > 1:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled

@@ -42,6 +42,8 @@ class Given(NamedTuple):
     """Whether all symbols have their definite values."""
     knows_floats: bool = True
     """Whether a backend may rely on the values of floats that may vary."""
+    takes_sizes: bool = False
+    """Whether sizes that may vary are inputs of the graph themselves."""
 
     @property
     def varies(self) -> bool:
@@ -108,6 +110,60 @@ class CompilerContext(TracingContext):
         """Which inputs have sizes that are symbols."""
         fakes = self.inputs if self.given.mode is not None else self.fakes
         return [n for n, fake in enumerate(fakes) if isinstance(fake, torch.Tensor) and has_symbols(fake)]
+
+
+class SizeOf(NamedTuple):
+    """A symbol that is a size of one of the inputs."""
+
+    symbol: torch.SymInt
+    input: int
+    dim: int
+
+
+def sizes_without_node(graph: Graph, examples: list[Any]) -> list[SizeOf]:
+    """The symbols for which a compiler would look in vain: the graph uses numbers only that are made of them,
+    or the operators in it do."""
+    values = [*examples, *(node.meta.get("example_value") for node in graph.graph.nodes)]
+    known = {value.node.expr for value in values if type(value) is torch.SymInt}
+    found: dict[Any, SizeOf] = {}
+    for n, fake in enumerate(examples):
+        sizes: Any = fake.shape if isinstance(fake, torch.Tensor) else ()
+        for dim, size in enumerate(sizes):
+            if type(size) is torch.SymInt and size.node.has_hint():
+                expression = size.node.expr
+                if expression.is_Symbol and expression not in known:
+                    found.setdefault(expression, SizeOf(size, n, dim))
+    return list(found.values())
+
+
+def ask_for_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
+    """Puts a node into the graph for each of them."""
+    inputs = placeholders(graph)
+    for symbol, n, dim in reversed(sizes):
+        with graph.graph.inserting_after(inputs[-1]):
+            node = graph.graph.call_function(torch.ops.aten.sym_size.int, (inputs[n], dim))
+        node.meta["example_value"] = symbol
+    graph.recompile()
+
+
+def take_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
+    """Makes each of them an input of the graph, behind the others."""
+    last = placeholders(graph)[-1]
+    for symbol, _, _ in sizes:
+        with graph.graph.inserting_after(last):
+            last = graph.graph.placeholder(str(symbol.node.expr))
+        last.meta["example_value"] = symbol
+    graph.recompile()
+
+
+def giving_sizes(compiled: Callable[..., Any], sizes: list[SizeOf]) -> Callable[..., Any]:
+    """What was compiled of a graph that takes them, to be called with the other inputs alone."""
+    read = [(n, dim) for _, n, dim in sizes]
+
+    def run(*args: Any) -> Any:
+        return compiled(*args, *[args[n].shape[dim] for n, dim in read])
+
+    return run
 
 
 def has_symbols(fake: torch.Tensor) -> bool:

@@ -94,6 +94,10 @@ def power_step(fn: Any, operands: Operands) -> Any:
     return integer_step(fn, operands)
 
 
+def inverting_step(fn: Any, operands: Operands) -> Any:
+    return integer_step(lambda n: -n - 1, operands)
+
+
 COMPARISONS: frozenset[Any] = frozenset(
     {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
 )
@@ -102,6 +106,7 @@ INTEGER_STEPS: dict[Any, Step] = {
     **dict.fromkeys((operator.and_, operator.or_, operator.xor, operator.abs, *COMPARISONS), integer_step),
     **dict.fromkeys((operator.floordiv, operator.mod, operator.truediv), dividing_step),
     **dict.fromkeys((operator.pow, operator.lshift, operator.rshift), power_step),
+    operator.invert: inverting_step,
 }
 
 

@@ -16,7 +16,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.fakes import PLAIN_CLASSES, nbytes
-from framelift.graph.functions import describe, is_custom
+from framelift.graph.functions import describe, is_custom, tensors_of
 from framelift.graph.op_memory import DETACHES, Keys, storage
 
 if TYPE_CHECKING:
@@ -306,6 +306,37 @@ class DataReassignment:
         self.resized |= {id(made), id(alias)}
         return fake
 
+    def make_room(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """`out=` of empty tensors: they are given memory of the right size before the call, since compilers
+        have no way to do it in the middle of one."""
+        filled, inputs = tensors_of(kwargs["out"]), self.builder.inputs.index_of
+        if not any(is_empty(tensor) and id(tensor) not in inputs for tensor in filled):
+            return
+        recorder, without = self.recorder, {name: kwargs[name] for name in kwargs if name != "out"}
+        for fake, like in zip(filled, tensors_of(recorder.run(func, args, without)), strict=False):
+            if not is_empty(fake) or id(fake) in inputs or tuple(fake.shape) == tuple(like.shape):
+                continue
+            if fake.requires_grad or self.shares_memory(fake):
+                raise Break(breaks.TENSOR_MEMORY, f"{FILLING} that is differentiated, or has views")
+            where = {"dtype": fake.dtype, "device": fake.device}
+            made = recorder.call(torch.empty_strided, (tuple(like.shape), like.stride()), where)
+            self.give_memory(fake, made)
+
+    def give_memory(self, fake: FakeTensor, made: FakeTensor) -> None:
+        """Has a tensor made inside be one that the program never sees."""
+        nodes, recorder = self.builder.body.nodes, self.recorder
+        if nodes[id(fake)].users:
+            why = f"gradients after {FILLING}, which histories may hold"
+            recorder.histories.refuse_gradients(breaks.TENSOR_MEMORY, why)
+        with torch._C.DisableTorchFunction():
+            set_data(fake, made)
+            increment_version(fake)
+            recorder.mutations.add_to_storage(fake)
+        fake.constant = None
+        recorder.keys.forget(fake)
+        nodes[id(fake)] = nodes[id(made)]
+        self.resized.add(id(made))
+
     def shares_memory(self, fake: FakeTensor) -> bool:
         where = storage(fake)
         others = (known for known in self.builder.kept if known is not fake and id(known) not in self.resized)
@@ -326,6 +357,11 @@ class DataReassignment:
 
 
 RESIZING = "Tensor.resize_ of a tensor"
+FILLING = "`out` of an empty tensor"
+
+
+def is_empty(tensor: Tensor) -> bool:
+    return any(type(size) is int and size == 0 for size in tensor.shape)
 
 
 def contiguous(sizes: tuple[Any, ...]) -> tuple[Any, ...]:

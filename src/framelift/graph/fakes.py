@@ -111,12 +111,13 @@ DEFAULT_GROUPS = "torch.distributed.nn.functional"
 
 def let_go_of_group(module: ModuleType) -> None:
     """The functions of the module have the process group for a default that was there when it was imported,
-    and None, which means the same, if there was none. One that is kept outlives its `destroy_process_group()`,
+    and None, which means the same, if there was none. One that is kept outlives `destroy_process_group()`,
     and its threads abort the process at exit."""
+    group = torch.distributed.ProcessGroup
     for function in vars(module).values():
         if isinstance(function, FunctionType) and function.__defaults__:
-            kept = (None if isinstance(one, torch.distributed.ProcessGroup) else one for one in function.__defaults__)
-            function.__defaults__ = tuple(kept)
+            defaults = function.__defaults__
+            function.__defaults__ = tuple(None if isinstance(one, group) else one for one in defaults)
 
 
 class Fakes(FakeTensorMode):

@@ -133,6 +133,9 @@ class Keys:
         self.metas: dict[int, Meta | None] = {}
         self.symbolic: dict[Any, Remembered] = {}
         """What is remembered of calls with symbols, which mean something in one trace only."""
+        self.models: dict[int, tuple[Meta, torch.Tensor]] = {}
+        """By the address of metadata with symbols: a tensor to make others like. What follows from its sizes
+        has been computed, which takes longer than all the rest."""
 
     def meta(self, fake: torch.Tensor) -> Meta:
         found = self.metas.get(id(fake), False)
@@ -326,29 +329,41 @@ def produce(found: Remembered, keys: Keys, tensors: list[torch.Tensor]) -> Any:
 def produce_one(result: Result, keys: Keys, tensors: list[torch.Tensor]) -> torch.Tensor:
     kind = type(result)
     if kind is Fresh:
-        fake = fresh(keys.fakes, result.meta)  # type: ignore[union-attr]
+        fake = fresh(keys, result.meta)  # type: ignore[union-attr]
     elif kind is ViewOf:
-        fake = view(keys.fakes, tensors[result.argument], result.meta, result.creation)  # type: ignore[union-attr]
+        fake = view(keys, tensors[result.argument], result.meta, result.creation)  # type: ignore[union-attr]
     elif kind is ViewOfFresh:
-        base = fresh(keys.fakes, result.base)  # type: ignore[union-attr]
-        fake = view(keys.fakes, base, result.meta, result.creation)  # type: ignore[union-attr]
+        base = fresh(keys, result.base)  # type: ignore[union-attr]
+        fake = view(keys, base, result.meta, result.creation)  # type: ignore[union-attr]
     else:
         return tensors[result.argument]  # type: ignore[union-attr]
     keys.metas[id(fake)] = result.meta  # type: ignore[union-attr]
     return fake
 
 
-def fresh(fakes: Fakes, meta: Meta) -> torch.Tensor:
-    raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
-    fake = fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
+def fresh(keys: Keys, meta: Meta) -> torch.Tensor:
+    if meta.spelled is None:
+        raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
+    else:
+        model = keys.models.get(id(meta))
+        if model is None:
+            model = keys.models[id(meta)] = meta, _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
+        raw = _guards.meta_like(model[1])
+    fake = keys.fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
     if not meta.is_leaf:
         _guards.fake_history(fake)
     return fake
 
 
-def view(fakes: Fakes, base: torch.Tensor, meta: Meta, creation: int | None) -> torch.Tensor:
-    raw = _guards.view_meta(base, meta.sizes, meta.strides, meta.offset)
-    fake = fakes.wrap(raw, meta.device, False)
+def view(keys: Keys, base: torch.Tensor, meta: Meta, creation: int | None) -> torch.Tensor:
+    model = keys.models.get(id(meta))
+    if model is None:
+        raw = _guards.view_meta(base, meta.sizes, meta.strides, meta.offset)
+        if meta.spelled is not None:
+            keys.models[id(meta)] = meta, raw
+    else:
+        raw = _guards.meta_like(model[1], base)
+    fake = keys.fakes.wrap(raw, meta.device, False)
     if creation is not None:
         _guards.as_view(base, fake, creation)
     if not meta.is_leaf:

@@ -244,6 +244,8 @@ class Recorder(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             if func is Tensor.requires_grad_:
                 return self.requires_grad.set(*args, **kwargs)
+            if "out" in kwargs:
+                self.reassignments.make_room(func, args, kwargs)
             out = self.perform(func, args, kwargs)
         if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
             self.check_numbers(func, args, kwargs, out)
@@ -325,7 +327,7 @@ class Recorder(TorchFunctionMode):
             for argument in (*args, *kwargs.values()):
                 builder.argument(func, argument)  # or C would call methods of what a graph can't hold
         fakes.watch()
-        filled = self.filled_inputs(kwargs["out"]) if "out" in kwargs else []
+        filled = [(x, tuple(x.shape)) for x in tensors_of(kwargs["out"])] if "out" in kwargs else []
         wrapped = self.wrappers.behind or isinstance(func, type)
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
         for tensor, shape in filled:
@@ -364,10 +366,6 @@ class Recorder(TorchFunctionMode):
             op_memory.remember(keyed[0], keys, tensors, out, random, fails)
         builder.record(func, args, kwargs, out, not random, fails, draws=fakes.drew_random)
         return out
-
-    def filled_inputs(self, out: Any) -> list[tuple[Tensor, tuple[Any, ...]]]:
-        """The inputs among what a call is told to fill, and their shapes."""
-        return [(x, tuple(x.shape)) for x in tensors_of(out) if id(x) in self.inputs.index_of]
 
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
@@ -489,9 +487,9 @@ class Recorder(TorchFunctionMode):
 
 
 def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
-    """A tensor from outside that is too small, or too large, for what it is to hold is given other memory."""
+    """A tensor that is too small, or too large, for what it is to hold is given other memory."""
     if tuple(tensor.shape) != shape:
-        raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes an `out` from outside")
+        raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes its `out`")
 
 
 def size_of(entry: GraphInput) -> int:

@@ -143,6 +143,8 @@ class Symbols:
         """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
         self.derived: dict[int, tuple[str, tuple[Any, ...]]] = {}
         """Number of an input that is computed from others -> how that is written, and of what."""
+        self.finite: set[int] = set()
+        """Those of them that are finite whatever they are computed from."""
         self.places: dict[Any, Place | None] = {}
         self.asks_data = False
         """Whether the graph asks an input for its value."""
@@ -187,9 +189,11 @@ class Symbols:
         self.inputs.append(Input(node, value, symbol))
         return symbol
 
-    def derive(self, text: str, operands: tuple[Any, ...]) -> None:
+    def derive(self, text: str, operands: tuple[Any, ...], is_finite: bool = False) -> None:
         """The latest input is computed from others: guards on it are guards on these."""
         self.derived[len(self.inputs) - 1] = text, operands
+        if is_finite:
+            self.finite.add(len(self.inputs) - 1)
 
     def of(self, symbol: Any) -> Any:
         """The number that a symbol stands for."""
@@ -267,9 +271,11 @@ class Symbols:
             ignore_static=False,
         )
         places = dict(self.noted(reference))
+        certain = {f"not math.isnan({reference(At(n))})" for n in self.finite}
         facts = [
             Fact(text, places.get(text) or places.get(text.partition(" == ")[0]) or places.get(names(text)))
             for text in helper.exprs
+            if text not in certain
         ]
         facts += [Fact(text, None) for text in self.deferred(reads)]
         listed = list(reads)

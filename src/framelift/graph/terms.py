@@ -32,7 +32,9 @@ CALLS = {
     **{"min": "min", "max": "max", "abs": "abs", "float": "float", "torch.sym_float": "float"},
     **{"math.floor": "floor", "math.ceil": "ceil", "math.trunc": "trunc", "math.isnan": "isnan"},
     **{"torch._sym_sqrt": "sqrt", "math.sqrt": "sqrt", "math.cos": "cos", "math.sin": "sin"},
-    **{"math.exp": "exp", "math.log": "log"},
+    **{"math.exp": "exp", "math.log": "log", "math.log2": "log2", "math.log10": "log10"},
+    **{"int": "trunc", "round": "round", "bit_length": "bit_length"},
+    **{"math.isqrt": "isqrt", "math.gcd": "gcd"},
 }
 """What is called -> the name of the operation."""
 

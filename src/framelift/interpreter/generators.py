@@ -318,7 +318,7 @@ class Generator(Suspended):
     def __next__(self) -> Any:
         """Implement next(self)."""
         # C is asking, so it may look into what it gets
-        return self.frame.world.materialize.for_c(self.resume())
+        return self.frame.world.materialize.for_caller(self.resume)
 
     gi_running = Shown(Suspended.is_running)
     gi_suspended = Shown(Suspended.is_suspended)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+from collections.abc import Callable
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
@@ -165,6 +166,9 @@ class PlainIdentity:
 class PlainMaterialize:
     def for_c(self, value: Any) -> Any:
         return value
+
+    def for_caller(self, run: Callable[[], Any]) -> Any:
+        return run()
 
 
 class PlainCalls:

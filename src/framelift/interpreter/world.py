@@ -7,7 +7,7 @@ is abstract that is `PlainWorld` (`interpreter/plain.py`), which does what CPyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -138,6 +138,9 @@ class Identity(Protocol):
 class Materialize(Protocol):
     def for_c(self, value: Any) -> Any:
         """A value about to be seen by C code."""
+
+    def for_caller(self, run: Callable[[], Any]) -> Any:
+        """What C code, which has called the program's, is given by it."""
 
 
 class Calls(Protocol):

@@ -68,6 +68,32 @@ PyObject *empty_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
   }
 }
 
+PyObject *meta_like(PyObject *, PyObject *const *args, Py_ssize_t n) {
+  if (n < 1 || n > 2 || !THPVariable_Check(args[0]) || (n == 2 && !THPVariable_Check(args[1]))) {
+    PyErr_SetString(PyExc_TypeError, "meta_like(tensor, base=None)");
+    return nullptr;
+  }
+  const at::Tensor &tensor = THPVariable_Unpack(args[0]);
+  try {
+    BelowPython below;
+    // what was computed of its sizes is copied too: with symbols that costs far more than the tensor itself
+    auto impl = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+        n == 2 ? THPVariable_Unpack(args[1]).unsafeGetTensorImpl()->version_counter() : c10::VariableVersion(0),
+        /*allow_tensor_metadata_change=*/true);
+    if (n == 2) {
+      impl->set_storage_keep_dtype(THPVariable_Unpack(args[1]).storage());
+    } else {
+      impl->set_storage_keep_dtype(c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), tensor.storage().sym_nbytes(), c10::GetAllocator(c10::kMeta),
+          /*resizable=*/true));
+    }
+    return THPVariable_Wrap(at::Tensor(std::move(impl)));
+  } catch (const std::exception &e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+    return nullptr;
+  }
+}
+
 PyObject *view_meta(PyObject *, PyObject *const *args, Py_ssize_t n) {
   if (n != 4 || !THPVariable_Check(args[0])) {
     PyErr_SetString(PyExc_TypeError, "view_meta(base, sizes, strides, offset)");

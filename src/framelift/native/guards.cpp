@@ -224,6 +224,8 @@ PyMethodDef module_methods[] = {
      "What NumPy does about each kind of floating-point error; None if it is not known."},
     {"empty_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_meta)), METH_FASTCALL,
      "empty_meta(sizes, strides, dtype, /)\n--\n\nA fresh tensor on the meta device."},
+    {"meta_like", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(meta_like)), METH_FASTCALL,
+     "meta_like(tensor, base=None, /)\n--\n\nOne more meta tensor like this, or over the memory of another."},
     {"view_meta", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(view_meta)), METH_FASTCALL,
      "view_meta(base, sizes, strides, offset, /)\n--\n\nA meta tensor over the memory of another."},
     {"as_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_view)), METH_FASTCALL,

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 namespace framelift {
@@ -201,6 +202,46 @@ Result rounded(Number a) {
                                                         : Result();
 }
 
+// To the nearest even number, as Python rounds.
+double half_even(double a) {
+  double below = std::floor(a);
+  double rest = a - below;
+  bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2.0) != 0.0);
+  return up ? below + 1.0 : below;
+}
+
+Result whole_square_root(Number a) {
+  if (a.is_float || a.whole < 0 || !is_exact(a)) {
+    return {};
+  }
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(a.whole)));
+  while (root * root > a.whole) {
+    --root;
+  }
+  while ((root + 1) * (root + 1) <= a.whole) {
+    ++root;
+  }
+  return number(root);
+}
+
+Result bit_length(Number a) {
+  if (a.is_float || !is_exact(a)) {
+    return {};
+  }
+  int64_t bits = 0;
+  for (int64_t rest = a.whole < 0 ? -a.whole : a.whole; rest != 0; rest >>= 1) {
+    ++bits;
+  }
+  return number(bits);
+}
+
+Result common_divisor(Number a, Number b) {
+  if (a.is_float || b.is_float || !is_exact(a) || !is_exact(b)) {
+    return {};
+  }
+  return number(static_cast<int64_t>(std::gcd(a.whole, b.whole)));
+}
+
 Result square_root(Number a) {
   return a.as_double() < 0 || !is_exact(a) ? Result() : number(std::sqrt(a.as_double()));
 }
@@ -273,11 +314,17 @@ const StepKind STEP_KINDS[] = {
     {"floor", unary<rounded<std::floor>>, 1},
     {"ceil", unary<rounded<std::ceil>>, 1},
     {"trunc", unary<rounded<std::trunc>>, 1},
+    {"round", unary<rounded<half_even>>, 1},
     {"sqrt", unary<square_root>, 1},
+    {"isqrt", unary<whole_square_root>, 1},
+    {"bit_length", unary<bit_length>, 1},
+    {"gcd", binary<common_divisor>, 2},
     {"cos", unary<result_of<std::cos>>, 1},
     {"sin", unary<result_of<std::sin>>, 1},
     {"exp", unary<result_of<std::exp>>, 1},
     {"log", unary<result_of<std::log>>, 1},
+    {"log2", unary<result_of<std::log2>>, 1},
+    {"log10", unary<result_of<std::log10>>, 1},
     {"isnan", unary<is_nan>, 1},
 };
 

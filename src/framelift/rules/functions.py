@@ -8,7 +8,7 @@ from typing import Any
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
-from framelift.core.sentinels import UNSET
+from framelift.core.sentinels import MISSING, UNSET
 from framelift.graph.symbols import settled
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
@@ -17,6 +17,7 @@ from framelift.interpreter.generators import Suspended
 from framelift.interpreter.lookups import contents_of
 from framelift.regions.rebuild import write_state
 from framelift.rules.constants import wrap_by_identity
+from framelift.trace.callable_rules import control_of
 from framelift.trace.inputs import Known
 from framelift.trace.materialize import Seen
 from framelift.trace.shadows import Shadow, attributes_of, own_dictionary, shadow_attributes
@@ -26,10 +27,11 @@ from framelift.trace.world import TraceWorld
 
 def wrap_function(world: TraceWorld, value: Any, source: Source) -> Any:
     """One that was made by a function, and is had from there, is made anew for each call."""
-    is_made_anew = policy.is_compiled(value) or ("<locals>" in value.__qualname__ and not vars(value))
-    if not is_made_anew or source.root.access is not Access.ARG:
+    if source.root.access is not Access.ARG or not is_made_anew(value):
         return wrap_by_identity(world, value, source)
     world.guards.add(source, Check.CODE, value.__code__)
+    if not policy.is_compiled(value):
+        guard_marks(world, value, source)
     scope = source.child(Access.NATIVE_ATTR, "__globals__")
     if value.__globals__ is world.frame.globals:
         world.guards.add(scope, Check.SAME_AS, world.inputs.root.top)
@@ -43,6 +45,23 @@ def wrap_function(world: TraceWorld, value: Any, source: Source) -> Any:
             world.guards.add(place, Check.TYPE, type(held))
             world.guards.add(place, facts, len(held) if facts is Check.LEN else tuple(held))
     return world.inputs.know(value, value, source)
+
+
+def is_made_anew(fn: types.FunctionType) -> bool:
+    """Whether a function made it, so that the next call may have another one: what it is called now, and its
+    attributes, may be those of a function that it wraps."""
+    return policy.is_compiled(fn) or ("<locals>" in fn.__code__.co_qualname and control_of(fn) is None)
+
+
+def guard_marks(world: TraceWorld, fn: types.FunctionType, source: Source) -> None:
+    held = vars(fn)
+    for name in policy.MARKS:
+        if name not in held:
+            world.guards.add(source, Check.NO_ATTR, name)
+        elif name == "_framelift_disable":  # it says why
+            world.guards.add(source.child(Access.ATTR, name), Check.IS_NOT, MISSING)
+        else:
+            world.guards.add(source.child(Access.ATTR, name), Check.IS, held[name])
 
 
 def materialize_function(world: TraceWorld, value: types.FunctionType, seen: Seen) -> Any:

@@ -24,9 +24,11 @@ import torch
 from framelift.core import breaks, policy
 from framelift.graph import arithmetic
 from framelift.interpreter import coroutines, generators
+from framelift.rules import numbers
 from framelift.trace.callable_rules import Looks, functions_of, methods_of, python_functions_of, rule
-from framelift.trace.derived_numbers import LIMITS
 
+_fn: Any
+_kind: type
 deque, OrderedDict, defaultdict = collections.deque, collections.OrderedDict, collections.defaultdict
 
 # ---- what stores or hands on what it is given
@@ -75,29 +77,36 @@ rule(
 
 pure = functools.partial(rule, looks=Looks.DEEP, why="a pure builtin")
 pure(
-    *(bin, chr, complex, divmod, hex, issubclass, memoryview, oct, ord, pow, range, round, slice),
+    *(bin, chr, complex, hex, issubclass, memoryview, oct, ord, range),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
     *(decimal.Decimal, types.SimpleNamespace, types.GenericAlias, types.MappingProxyType),
-    *(itertools.count, itertools.tee, operator.attrgetter, operator.methodcaller, operator.itemgetter),
-    *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.Size, torch.finfo, torch.iinfo),
+    *(itertools.count, operator.attrgetter, operator.methodcaller, operator.itemgetter),
+    *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.finfo, torch.iinfo),
 )
+pure(slice, torch.Size, passes_numbers=True)
+pure(divmod, with_symbols=numbers.divide)
+pure(pow, with_symbols=numbers.power)
+pure(round, with_symbols=numbers.rounds)
 if hasattr(os.path, "_path_normpath"):
     pure(os.path._path_normpath)
 pure(json.scanner.make_scanner, reads_attributes=True)
 
-pure(sorted, calls_back=True, iterates=True, drains=(0,), orderless=True)
-rule(list.sort, calls_back=True, iterates=True)
-pure(min, calls_back=True, iterates=True, drains_alone=True, on_symbols=arithmetic.least)
-pure(max, calls_back=True, iterates=True, drains_alone=True, on_symbols=arithmetic.largest)
-pure(map, functools.cmp_to_key, calls_back=True, iterates=True)
-pure(itertools.accumulate, itertools.starmap, calls_back=True, iterates=True)
-pure(itertools.takewhile, itertools.dropwhile, calls_back=True, iterates=True)
-pure(filter, itertools.filterfalse, calls_back=True, iterates=True, drains_unfiltered=True)
-pure(functools.reduce, calls_back=True, iterates=True, drains=(1,))
+passes = functools.partial(pure, passes_numbers=True)
+pure(sorted, calls_back=True, iterates=True, drains=(0,), orderless=True, with_symbols=numbers.sort)
+rule(list.sort, calls_back=True, iterates=True, with_symbols=numbers.sort)
+pure(min, max, calls_back=True, iterates=True, drains_alone=True, with_symbols=numbers.choose)
+pure(functools.cmp_to_key, calls_back=True, iterates=True)
+passes(map, calls_back=True, iterates=True)
+passes(itertools.accumulate, calls_back=True, iterates=True, with_symbols=numbers.accumulate)
+passes(itertools.starmap, itertools.takewhile, itertools.dropwhile, calls_back=True, iterates=True)
+passes(filter, itertools.filterfalse, calls_back=True, iterates=True, drains_unfiltered=True)
+passes(functools.reduce, calls_back=True, iterates=True, drains=(1,))
 pure(itertools.groupby, calls_back=True, iterates=True, drains=(0,))
-pure(itertools.compress, drains=(0, 1))
-pure(any, all, iterates=True, drains=(0,))
-pure(sum, iterates=True, drains=(0,), on_symbols=arithmetic.total)
+passes(itertools.compress, drains=(0, 1))
+passes(itertools.tee)
+pure(any, iterates=True, drains=(0,), with_symbols=numbers.decides(True))
+pure(all, iterates=True, drains=(0,), with_symbols=numbers.decides(False))
+pure(sum, iterates=True, drains=(0,), with_symbols=numbers.folds(operator.add, 0))
 pure(bytes, bytearray, drains=(0,))
 
 pure(int, on_symbols=arithmetic.as_int)
@@ -109,24 +118,37 @@ rule(str.format_map, str.__mod__, formats=True)
 
 # ---- numbers that may be symbols
 
-rule(math.prod, drains=(0,), on_symbols=arithmetic.product)
+rule(math.prod, drains=(0,), with_symbols=numbers.folds(operator.mul, 1))
 rule(math.fsum, drains=(0,))
-_fn: Any
 rule(math.floor, on_symbols=arithmetic.floor)
 rule(math.ceil, on_symbols=arithmetic.ceil)
 rule(math.trunc, on_symbols=arithmetic.trunc)
-rule(*LIMITS, on_symbols=lambda numbers: NotImplemented)  # what varies is computed by the region, or settled
 
 # ---- comparisons: two objects may turn out to be one
 
-rule(operator.eq, operator.ne, operator.contains, compares=True, orderless=True)
-rule(operator.lt, operator.le, operator.gt, operator.ge, orderless=True)
-rule(
-    *(vars(cls)[name] for cls in (list, tuple) for name in ("index", "count")),
-    *(vars(cls)[name] for cls in (list, tuple) for name in ("__contains__", "__eq__", "__ne__")),
-    *(list.remove, deque.index, deque.count, deque.remove),
-    compares=True,
-)
+for _fn in (operator.eq, operator.ne):
+    rule(_fn, compares=True, orderless=True, with_symbols=numbers.applies(_fn))
+rule(operator.contains, compares=True, orderless=True, with_symbols=numbers.contains)
+for _fn in (operator.lt, operator.le, operator.gt, operator.ge):
+    rule(_fn, orderless=True, with_symbols=numbers.applies(_fn))
+for _kind in (list, tuple, deque):
+    for _name in (
+        "index",
+        "count",
+        "__contains__",
+        "__eq__",
+        "__ne__",
+        "__lt__",
+        "__le__",
+        "__gt__",
+        "__ge__",
+    ):
+        _known = _kind is not deque or _name in ("index", "count")
+        _compares = _known and _name not in ("__lt__", "__le__", "__gt__", "__ge__")
+        rule(vars(_kind)[_name], compares=_compares, with_symbols=numbers.compares)
+for _name in ("__eq__", "__ne__"):
+    rule(vars(dict)[_name], with_symbols=numbers.compares)
+rule(list.remove, deque.remove, compares=True, with_symbols=numbers.remove)
 
 # ---- sets, whose order depends on all that was ever done to them
 
@@ -140,7 +162,9 @@ rule(set.update, changes="update", iterates=True, drains=(1,))
 for _name in ("difference_update", "intersection_update", "symmetric_difference_update", "__init__"):
     rule(vars(set)[_name], changes=_name)
 for _name in ("ior", "iand", "isub", "ixor"):
-    rule(vars(set)[f"__{_name}__"], getattr(operator, _name), changes=f"__{_name}__")
+    _fn = getattr(operator, _name)
+    rule(vars(set)[f"__{_name}__"], changes=f"__{_name}__")
+    rule(_fn, changes=f"__{_name}__", with_symbols=numbers.applies(_fn))
 rule(set.union, iterates=True, drains=(1,))
 for _cls in (set, frozenset):
     rule(_cls.isdisjoint, _cls.issubset, _cls.issuperset, drains=(1,), orderless=True)

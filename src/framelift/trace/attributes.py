@@ -14,7 +14,14 @@ import builtins
 import threading
 import types
 from collections.abc import Iterable
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, MethodType
+from types import (
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -26,7 +33,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING, NULL
 from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
-from framelift.graph.symbols import SYMBOLIC, settled
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
@@ -45,6 +52,9 @@ UNGUARDED_STATE = (*STATE_OF_C, property)
 
 NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
 """Modules of operators, which keep what they were ever asked for."""
+
+ALIKE_IN_NUMBERS = frozenset({"imag", "denominator", "__class__", "__doc__"})
+"""Attributes that are the same of all ints, and of all floats."""
 
 
 class Attributes(Part):
@@ -71,7 +81,7 @@ class Attributes(Part):
         if cls in ABSTRACT:
             return world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
-            return native(getattr, settled(obj), name)
+            return self.of_number(obj, name)
         if cls is super:
             return self.of_super(obj, name)
         if issubclass(type(obj), type):
@@ -99,6 +109,15 @@ class Attributes(Part):
             return self.of_identical(obj, name)
         return native(getattr, obj, name)
 
+    def of_number(self, symbol: Any, name: str) -> Any:
+        """An attribute of a number that is a symbol."""
+        cls = PYTHON_TYPES[type(symbol)]
+        if name in ("real", "numerator") and cls is not bool and hasattr(cls, name):
+            return symbol
+        if name in ALIKE_IN_NUMBERS or class_attribute(cls, name) is MISSING:
+            return native(getattr, cls(), name)  # as of any other, or it raises
+        return native(getattr, settled(symbol), name)
+
     def load_method(self, obj: Any, name: str) -> tuple[Any, Any]:
         """The pair (function, self.world), or (NULL, attribute)."""
         if type(obj) is Pending:
@@ -118,8 +137,10 @@ class Attributes(Part):
         if cls in ABSTRACT:
             return self.world.abstract(obj).method(obj, name)
         if cls in SYMBOLIC:
-            obj = settled(obj)
-            cls = type(obj)
+            found = class_attribute(PYTHON_TYPES[cls], name)
+            if type(found) in (MethodDescriptorType, WrapperDescriptorType):
+                return found, obj
+            return NULL, self.of_number(obj, name)
         if cls is not super and not issubclass(type(obj), type):
             found = classes.attribute(cls, name)
             builtin = type(found) is MethodDescriptorType
@@ -304,10 +325,10 @@ class Attributes(Part):
         """`torch.nn.Module.__getattr__`: a parameter, buffer or submodule."""
         view = self.views[id(module)]
         for place in ("_parameters", "_buffers", "_modules"):
-            if place in module.__dict__:
-                value = self.world.containers.lookup(self.own(view, module, place), name)
-                if value is not MISSING:
-                    return value
+            held = self.own(view, module, place)
+            value = MISSING if held is DELETED else self.world.containers.lookup(held, name)
+            if value is not MISSING:
+                return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
 
     def of_module(self, view: View, module: Any, name: str) -> Any:

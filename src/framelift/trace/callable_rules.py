@@ -82,6 +82,11 @@ class CallableRule:
     """The method of `set` by which it changes the set that it is given first."""
     on_symbols: Callable[[list[Any]], Any] | None = None
     """What does the same with symbols among its arguments; or gives NotImplemented."""
+    with_symbols: Callable[[TraceWorld, Any, list[Any], dict[str, Any]], Any] | None = None
+    """The same, where it takes the world of a trace. `MISSING`: nothing was done, but that the iterators
+    among the arguments may have become lists."""
+    passes_numbers: bool = False
+    """It hands numbers on, or to what it calls, without looking at them: they stay symbols."""
 
 
 Facets = dict[str, Any]

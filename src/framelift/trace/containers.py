@@ -19,6 +19,7 @@ from framelift.core.sentinels import MISSING
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.callable_rules import CallableRule, Looks
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, Blind, Shadow
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_iterator
@@ -28,6 +29,8 @@ SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, c
 MAPPINGS = frozenset({dict, collections.OrderedDict})
 
 KEYS = frozenset({str, int, bytes, bool, type(None)})
+
+NEXT = CallableRule(looks=Looks.SHALLOW, why="hands on what an iterator gives")
 
 COUNTING = (list, tuple, str, bytes, bytearray, range, collections.deque)
 """Containers whose items are numbered."""
@@ -237,6 +240,8 @@ class Containers(Part):
         if self.world.inputs.is_opaque(iterator):
             refuse(breaks.OUTSIDE_ITERATOR, f"a {type(iterator).__qualname__}")
         self.world.classes.special_of_c(type(iterator), "__next__")
+        if self.world.recorder.builder.symbols is not None:
+            return self.world.calls.called_with_symbols(next, NEXT, [iterator, MISSING], {})
         return native(next, iterator, MISSING)
 
     @acts_for_program

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 WIDE = 1 << 53
 """A float holds any integer up to here."""
+WIDEST = 62
+"""Integers of more bits are not computed: graphs have 64."""
 QUOTIENTS = frozenset({operator.truediv, operator.itruediv})
+FLOORS = frozenset({operator.floordiv, operator.ifloordiv, operator.mod, operator.imod})
 POWERS = frozenset({operator.pow, operator.ipow})
+SHIFTS = frozenset({operator.lshift, operator.ilshift})
 COMPARISONS = frozenset({operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne})
 WRITTEN: dict[Any, str] = {
     **dict.fromkeys((operator.add, operator.iadd), "({0} + {1})"),
@@ -32,16 +36,45 @@ WRITTEN: dict[Any, str] = {
     **dict.fromkeys((operator.mul, operator.imul), "({0} * {1})"),
     **dict.fromkeys(QUOTIENTS, "({0} / {1})"),
     **dict.fromkeys(POWERS, "({0} ** {1})"),
+    **dict.fromkeys(SHIFTS, "({0} * 2 ** {1})"),
+    **dict.fromkeys(FLOORS, "of_floats({0}, {1})"),  # which is not done natively
     **{operator.neg: "(-{0})", operator.pos: "({0})"},
 }
 """Operator or function -> how a guard has it."""
-LARGE, MEDIUM = 1e300, 1e150
-LIMITS = {
-    **dict.fromkeys((math.cos, math.sin), (-LARGE, LARGE)),
-    **{math.exp: (-LARGE, 700.0), math.log: (1 / LARGE, LARGE), math.sqrt: (0.0, LARGE)},
+LARGE, MEDIUM, SMALL = 1e300, 1e150, 1e30
+Limits = tuple[float, float]
+ANY: Limits = (-LARGE, LARGE)
+POSITIVE: Limits = (1 / LARGE, LARGE)
+INTEGER: Limits = (-(1 << 62), 1 << 62)
+
+LIMITS: dict[Any, tuple[Limits, ...]] = {
+    **dict.fromkeys((math.cos, math.sin, math.tan, math.atan, math.tanh, math.asinh, math.cbrt), (ANY,)),
+    **dict.fromkeys((math.erf, math.erfc, math.fabs, math.radians), (ANY,)),
+    **dict.fromkeys((math.log, math.log2, math.log10), (POSITIVE,)),
+    **dict.fromkeys((math.exp, math.expm1), ((-LARGE, 700.0),)),
+    **dict.fromkeys((math.sinh, math.cosh), ((-700.0, 700.0),)),
+    **dict.fromkeys((math.asin, math.acos), ((-1.0, 1.0),)),
+    **{math.sqrt: ((0.0, LARGE),), math.exp2: ((-LARGE, 1000.0),), math.degrees: ((-MEDIUM, MEDIUM),)},
+    **{math.log1p: ((-0.99, LARGE),), math.acosh: ((1.0, LARGE),), math.atanh: ((-0.99, 0.99),)},
+    **{math.gamma: ((0.01, 170.0),), math.lgamma: ((0.01, MEDIUM),)},
+    **dict.fromkeys((math.atan2, math.copysign), (ANY, ANY)),
+    **dict.fromkeys((math.fmod, math.remainder), (ANY, POSITIVE)),
+    **{math.pow: ((1 / SMALL, SMALL), (-9.0, 9.0)), math.hypot: ((-MEDIUM, MEDIUM),) * 2},
+    **{math.isqrt: ((0, WIDE),), math.gcd: (INTEGER, INTEGER), math.lcm: ((-(1 << 30), 1 << 30),) * 2},
+    **{math.factorial: ((0, 20),), math.comb: ((0, 60), (0, 1 << 62)), math.perm: ((0, 19),) * 2},
+    **{int.bit_length: (INTEGER,), int.bit_count: (INTEGER,)},
 }
-"""Function of one number -> between what it never raises, and gives a finite float."""
-WRITTEN |= {fn: f"math.{fn.__name__}({{0}})" for fn in LIMITS}
+"""Function of numbers -> between what each never raises, and gives a finite number that a graph can hold."""
+OF_INTEGERS = frozenset({math.isqrt, math.gcd, math.lcm, math.factorial, math.comb, math.perm})
+OF_INTEGERS |= {int.bit_length, int.bit_count}
+WRITTEN |= {fn: f"{fn.__name__}({{0}})" for fn in (int.bit_length, int.bit_count, round, int)}
+WRITTEN |= {
+    fn: f"math.{fn.__name__}({', '.join(f'{{{n}}}' for n in range(len(limits)))})"
+    for fn, limits in LIMITS.items()
+    if fn not in WRITTEN
+}
+WRITTEN |= {fn: f"math.{fn.__name__}({{0}})" for fn in (math.floor, math.ceil, math.trunc)}
+WITH_BASE, WITH_DIGITS = "log_with_base({0}, {1})", "round_to({0}, {1})"  # which are not done natively
 CHOOSING = frozenset({min, max})
 ROUNDING = frozenset({int, round, math.floor, math.ceil, math.trunc})
 NUMBERS = SYMBOLIC | {int, float, bool}
@@ -59,7 +92,7 @@ class DerivedNumbers:
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """The result of an operator on numbers, among them a float that may vary. MISSING: nothing was done,
         since it might fail, or gives no float."""
-        if not any(is_varying_float(fn, operand) for operand in operands):
+        if not is_derivable(fn, operands):
             return MISSING
         if not all(map(is_known, operands)) or self.world.recorder.builder.in_body:
             return MISSING
@@ -77,7 +110,7 @@ class DerivedNumbers:
         is_computed = type(operand) is torch.SymFloat and not operand.node.expr.is_Symbol
         return self.number(operator.pos, (operand,)) if is_computed else operand
 
-    def number(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+    def number(self, fn: Any, operands: tuple[Any, ...], text: str = "") -> Any:
         index = fn, tuple([x.node.expr if type(x) in SYMBOLIC else (type(x), repr(x)) for x in operands])
         found = self.made.get(index)
         if found is None:
@@ -89,7 +122,7 @@ class DerivedNumbers:
             found = self.made[index] = world.inputs.symbolic_number(value, source)
             symbols = world.recorder.builder.symbols
             assert symbols is not None
-            symbols.derive(WRITTEN[fn], operands)
+            symbols.derive(text or WRITTEN[fn], operands, is_finite=fn in LIMITS or fn in ROUNDING)
             self.symbols.add(found.node.expr)
         return found
 
@@ -102,9 +135,9 @@ class DerivedNumbers:
         return self.world.inputs.number_inputs[entry.node]
 
     def call(self, fn: Any, args: list[Any]) -> Any:
-        """A function of numbers, with a float that may vary among them. MISSING: nothing was done."""
-        if fn in LIMITS and len(args) == 1:
-            return self.function(fn, args[0])
+        """A function of numbers, with one that may vary among them. MISSING: nothing was done."""
+        if fn in LIMITS:
+            return self.function(fn, args)
         if fn not in CHOOSING and fn not in ROUNDING:
             return MISSING
         if len(args) == 1 and type(args[0]) in (list, tuple):
@@ -115,24 +148,34 @@ class DerivedNumbers:
             return MISSING
         if fn in CHOOSING:
             return fn([self.as_symbol(arg) for arg in args], key=lambda arg: Comparable(self.world, arg))
-        if not any(self.is_derived(arg) for arg in args):
+        if not self.is_derived(args[0]) and fn is not round:
             return MISSING
-        return fn(*map(settled, args))  # a size can't be computed in the region
+        return self.rounded(fn, args)
 
-    def function(self, fn: Any, operand: Any) -> Any:
-        if type(operand) not in SYMBOLIC or not is_known(operand) or self.world.recorder.builder.in_body:
+    def rounded(self, fn: Any, args: list[Any]) -> Any:
+        """What gives an integer of a float, or a float with fewer digits."""
+        number, *digits = args
+        number = self.as_symbol(number)
+        if number is MISSING or not all(type(n) is int and abs(n) < 16 for n in digits):
             return MISSING
-        low, high = LIMITS[fn]
-        if type(operand) is torch.SymInt:
-            is_within = (high > WIDE or compare(operator.le, (operand, int(high)))) and (
-                low < -WIDE or compare(operator.ge, (operand, math.ceil(low)))
-            )
-        else:
-            operand = self.as_symbol(operand)
-            is_within = operand is not MISSING and all(
-                compare(*fact) for fact in ((operator.ge, (operand, low)), (operator.le, (operand, high)))
-            )
-        return self.number(fn, (operand,)) if is_within else MISSING
+        if not (compare(operator.le, (number, float(WIDE))) and compare(operator.ge, (number, -float(WIDE)))):
+            return MISSING
+        return self.number(fn, (number, *digits), WITH_DIGITS if digits else WRITTEN[fn])
+
+    def function(self, fn: Any, operands: list[Any]) -> Any:
+        limits = LIMITS[fn]
+        text = WRITTEN[fn]
+        if fn is math.log and len(operands) == 2:
+            limits, text = (POSITIVE, (1.001, LARGE)), WITH_BASE
+        if len(operands) != len(limits) or self.world.recorder.builder.in_body:
+            return MISSING
+        if not all(map(is_known, operands)) or not any(type(operand) in SYMBOLIC for operand in operands):
+            return MISSING
+        if fn in OF_INTEGERS and not all(type(operand) in (int, torch.SymInt) for operand in operands):
+            return MISSING  # which raises
+        named = tuple([self.as_symbol(operand) for operand in operands])
+        is_within = MISSING not in named and all(map(lies_within, named, limits))
+        return self.number(fn, named, text) if is_within else MISSING
 
     def is_derived(self, value: Any) -> bool:
         return type(value) is torch.SymFloat and not self.symbols.isdisjoint(value.node._expr.free_symbols)
@@ -152,11 +195,24 @@ class Comparable:
         return bool(settled(self.world.operators.apply(operator.gt, self.number, other.number)))
 
 
-def is_varying_float(fn: Any, operand: Any) -> bool:
-    """Whether it is a float that came in, or is computed. One step of integers torch computes itself."""
-    if type(operand) is torch.SymFloat:
+def is_derivable(fn: Any, operands: tuple[Any, ...]) -> bool:
+    """Whether there is a float that came in, or is computed. Most steps of integers torch computes itself."""
+    types = {type(operand) for operand in operands}
+    if torch.SymFloat in types:
         return True
-    return type(operand) is torch.SymInt and fn in POWERS
+    if torch.SymInt not in types:
+        return False
+    return fn in POWERS or (fn in FLOORS and float in types) or (fn in SHIFTS and type(operands[0]) is int)
+
+
+def lies_within(operand: Any, limits: Limits) -> bool:
+    """Whether a number is between limits; of one that may vary this is noted."""
+    low, high = limits
+    if type(operand) is not torch.SymInt:
+        return compare(operator.ge, (operand, low)) and compare(operator.le, (operand, high))
+    return (high > WIDE or compare(operator.le, (operand, int(high)))) and (
+        low < -WIDE or compare(operator.ge, (operand, math.ceil(low)))
+    )
 
 
 def is_known(operand: Any) -> bool:
@@ -170,10 +226,19 @@ def is_known(operand: Any) -> bool:
 
 def is_safe(fn: Any, operands: tuple[Any, ...]) -> bool:
     """Whether it never raises, and gives a float; what that relies on is noted."""
-    if fn in QUOTIENTS:
+    if fn in QUOTIENTS or fn in FLOORS:
         return bool(settled(operands[1] != 0))
+    if fn in SHIFTS:
+        return lies_within(operands[1], (0, WIDEST - operands[0].bit_length()))
     if fn in POWERS:
         base, exponent = operands
+        if type(base) is torch.SymInt and type(exponent) is torch.SymInt:
+            return False
+        if type(base) is torch.SymInt:
+            is_float = type(exponent) is float or exponent < 0
+            return is_float and abs(exponent) <= 8 and lies_within(base, (1, 1 << 30))
+        if type(base) is int:
+            return base > 1 and lies_within(exponent, (0, WIDEST // base.bit_length()))
         if type(base) is torch.SymFloat and type(exponent) in (int, float) and abs(exponent) <= 2:
             return compare(operator.ge, (base, 1 / MEDIUM)) and compare(operator.le, (base, MEDIUM))
         return type(base) is float and 0 < base <= 1 and bool(settled(exponent >= 0))

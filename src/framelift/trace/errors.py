@@ -91,6 +91,7 @@ class Errors(Part):
         real, shadow = world.addresses.real(obj), world.containers.shadows.get(id(obj))
         view = world.attributes.views.get(id(real))
         changed = view is not None and (view.complete or name in view.written)
+        changed = changed or id(own_dictionary(real)) in world.inputs.known  # opened as a value
         if changed or (shadow is not None and name in (shadow.attributes or ())):
             return False  # the program has deleted it
         plain = class_attribute(type(real), "__getattribute__")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,11 @@ TraceFrame = Frame["TraceWorld"]
 
 TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
 """Methods that C calls while it makes a class -> which of their arguments that is."""
+
+GIVING_NUMBERS = frozenset(
+    {"__len__", "__length_hint__", "__index__", "__int__", "__float__", "__complex__", "__hash__", "__bool__"}
+)
+"""Methods of which C needs the number that they give, whatever it does with what others give."""
 
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -46,7 +52,11 @@ class TracingMachine(Machine["TraceWorld"]):
             count = func.__code__.co_argcount
             named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))
             return self.world.materialize.for_c(self.invoke(func, tuple(arguments[:count]), named))
-        result = self.world.materialize.for_c(super().enter(func, arguments, namespace))
+        show = self.world.materialize
+        if self.world.recorder.builder.symbols is None or func.__name__ in GIVING_NUMBERS:
+            result = show.for_c(super().enter(func, arguments, namespace))
+        else:
+            result = show.for_caller(functools.partial(super().enter, func, arguments, namespace))
         if type(result) is Address and result.source is not None:
             self.world.addresses.fix(result)  # the hash of something, which tables have already
         if namespace is not None and namespace is not func.__globals__:

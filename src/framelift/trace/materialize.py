@@ -7,7 +7,7 @@ place: opening is no change. The special methods that C may find on a class are 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -44,7 +44,8 @@ Seen = dict[int, Any]
 
 
 class SeenByTorch(dict[int, Any]):
-    """What a torch function is shown: it takes symbols for numbers. To other C code they would be objects."""
+    """What a torch function is shown: it takes symbols for numbers. To other C code they would be objects, as
+    they are to what only hands them on."""
 
 
 class Materialize(Part):
@@ -61,6 +62,18 @@ class Materialize(Part):
     def for_torch(self, value: Any) -> Any:
         """The same for a torch function, which takes symbols."""
         return self.value(value, SeenByTorch())
+
+    def for_caller(self, run: Callable[[], Any]) -> Any:
+        """What C is given by code of the program's that it has called."""
+        if self.world.recorder.builder.symbols is None:
+            return self.for_c(run())
+        calls = self.world.calls
+        passes_numbers, calls.passes_numbers = calls.passes_numbers, False
+        try:
+            result = run()
+        finally:
+            calls.passes_numbers = passes_numbers
+        return self.for_torch(result) if passes_numbers else self.for_c(result)
 
     def value(self, value: Any, seen: Seen) -> Any:
         cls = type(value)
@@ -93,7 +106,8 @@ class Materialize(Part):
         if not is_iterator(type(value)):
             return self.value(value, seen)
         self.guard_special_methods(value, type(value))
-        return opening(self.world, value)
+        passes_numbers = type(seen) is SeenByTorch
+        return opening(self.world, value, self.for_torch if passes_numbers else self.for_c)
 
     def shallow(self, value: Any) -> Any:
         """A value that C goes over without looking at its elements."""
@@ -120,7 +134,7 @@ class Materialize(Part):
                 self.world.classes.special_of_c(cls, name)
 
 
-def opening(world: TraceWorld, iterator: Any) -> Iterator[Any]:
+def opening(world: TraceWorld, iterator: Any, show: Callable[[Any], Any]) -> Iterator[Any]:
     """Hands an iterator's items to C code, opened one by one."""
     while (item := world.containers.advance(iterator)) is not MISSING:
-        yield world.materialize.for_c(item)
+        yield show(item)

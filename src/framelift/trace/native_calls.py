@@ -42,7 +42,7 @@ from framelift.trace.callable_rules import (
     server_of,
 )
 from framelift.trace.containers import MAPPINGS
-from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
 from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
 native = _frame.native
+
+PASSING = frozenset({Looks.MOVES, Looks.SHALLOW})
+"""How functions look at their arguments that do not look at numbers which they get in other ways."""
 
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
@@ -85,6 +88,8 @@ class NativeCalls(Part):
         """What memoising functions from outside have given in the trace."""
         self.kept: list[Any] = []
         """Functions that were made for C to call."""
+        self.passes_numbers = False
+        """Whether C, where it stands now, hands on what it is given by what it calls."""
 
     def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls something as the traced program would; what it gives may be pending."""
@@ -170,14 +175,19 @@ class NativeCalls(Part):
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world = self.world
         materialize = world.materialize
-        if world.recorder.builder.symbols is not None and rule.on_symbols is not None and not kwargs:
-            numbers = materialize.for_torch(args)
-            if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
-                return found
-            with torch._C.DisableTorchFunction(), data_dependence():
-                result = rule.on_symbols(numbers)
-            if result is not NotImplemented:
-                return result
+        if world.recorder.builder.symbols is not None:
+            if rule.with_symbols is not None:
+                args = list(args)
+                if (found := rule.with_symbols(world, fn, args, kwargs)) is not MISSING:
+                    return found
+            elif rule.on_symbols is not None and not kwargs:
+                numbers = materialize.for_torch(args)
+                if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
+                    return found
+                with torch._C.DisableTorchFunction(), data_dependence():
+                    result = rule.on_symbols(numbers)
+                if result is not NotImplemented:
+                    return result
         looks = rule.looks
         if looks is Looks.MOVES:
             args = self.moved(rule, args)
@@ -213,11 +223,26 @@ class NativeCalls(Part):
         of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not world.created.has(args[0])
         if of_abc and fn.__name__ == "_abc_register":
             refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
-        result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
+        if world.recorder.builder.symbols is not None:
+            result = self.called_with_symbols(fn, rule, args, kwargs)
+        else:
+            result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
         if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
             world.guards.add(world.inputs.root.registrations(), Check.EQUAL, abc.get_cache_token())
         return result
+
+    def called_with_symbols(
+        self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """The call itself, where what C calls back may give symbols."""
+        before = self.passes_numbers
+        self.passes_numbers = rule.passes_numbers or rule.looks in PASSING
+        try:
+            with data_dependence():
+                return native(fn, *args, **kwargs) if kwargs else self.world.set_order.call(fn, args)
+        finally:
+            self.passes_numbers = before
 
     def moved(self, rule: CallableRule, args: list[Any]) -> list[Any]:
         """The first few arguments are looked at: a container, and an index or key."""
@@ -250,7 +275,7 @@ class NativeCalls(Part):
         materialize = self.world.materialize
         for value in args:
             value = opened(value)
-            seen: Seen = {}
+            seen: Seen = SeenByTorch() if rule.passes_numbers else {}
             cls = type(value)
             if cls is torch.Size or (cls not in ATOMS and not (rule.iterates and cls in MAPPINGS)):
                 drained = is_drained(rule, len(prepared), args)
@@ -260,7 +285,8 @@ class NativeCalls(Part):
             if type(fn) is FunctionType or rule.reads_attributes:
                 for each in list(seen.values()):
                     self.guard_state(each)
-        kwargs = {k: materialize.for_c(v) for k, v in kwargs.items()}
+        show = materialize.for_torch if rule.passes_numbers else materialize.for_c
+        kwargs = {k: show(v) for k, v in kwargs.items()}
         if rule.hashes:
             for seen in shown:
                 self.world.identity.fix(seen)
@@ -295,7 +321,8 @@ class NativeCalls(Part):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            if self.stays_inside(value, cls) and not self.world.set_order.disordered:
+            escapes = self.world.set_order.disordered or self.world.recorder.builder.symbols is not None
+            if not escapes and self.stays_inside(value, cls):
                 return value
         elif cls not in BY_TYPE and cls not in (functools.partial, MethodWrapperType):
             return value

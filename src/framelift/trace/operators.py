@@ -23,6 +23,7 @@ from framelift.interpreter.op_operators import IN_PLACE
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
+from framelift.trace.comparisons import COMPARING
 from framelift.trace.containers import SIZED
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
@@ -98,10 +99,19 @@ class Operators(Part):
             missing = contextlib.suppress(TypeError, NotImplementedError)
             with missing, torch._C.DisableTorchFunction(), data_dependence():
                 return simplest(fn(*operands))
+        if fn in COMPARING:
+            found = self.world.comparisons.with_constant(fn, operands)
+            found = self.world.comparisons.call(fn, list(operands)) if found is MISSING else found
+            if found is not MISSING:
+                return found
         return fn(*map(settled, operands))
 
     def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""
+        if fn in COMPARING and self.world.recorder.builder.symbols is not None:
+            found = self.world.comparisons.call(fn, list(operands))
+            if found is not MISSING:
+                return found
         shown: list[Seen] = [{} for _ in operands]
         prepared = list(map(self.world.materialize.value, operands, shown))
         if self.world.set_order.sources:

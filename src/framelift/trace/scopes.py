@@ -240,23 +240,27 @@ class Functions(Part):
 
     @acts_for_program
     def attribute(self, fn: FunctionType, name: str) -> Any:
-        inputs = self.world.inputs
-        if self.is_made_anew(fn):
-            self.world.guards.add(inputs.known[id(fn)].source, Check.IS, fn)
+        inputs, guards = self.world.inputs, self.world.guards
+        made_anew = self.is_made_anew(fn)
         if name in CODE_OF_FUNCTIONS:
             refuse(breaks.INTERNALS, f"{name} of an outside function")
-        if class_attribute(FunctionType, name) is not MISSING:
+        if type(vars(FunctionType).get(name)) in (GetSetDescriptorType, MemberDescriptorType):
             value = getattr(fn, name)
-            if name == "__dict__":
+            if name == "__dict__" and not made_anew:
                 return Pending(inputs, inputs.root.constant(value, f"{fn.__qualname__}.__dict__"), value)
-            if type(vars(FunctionType).get(name)) in (GetSetDescriptorType, MemberDescriptorType):
-                own = inputs.root.constant(fn, fn.__qualname__)
-                return Pending(inputs, own.child(Access.NATIVE_ATTR, name), value)
-            return value
-        own = inputs.root.constant(vars(fn), f"{fn.__qualname__}")
-        if name in vars(fn):
-            return self.world.guards.found(own.child(Access.KEY, name), vars(fn)[name])
-        self.world.guards.add(own, Check.NO_KEY, name)
+            own = inputs.known[id(fn)].source if made_anew else inputs.root.constant(fn, fn.__qualname__)
+            return Pending(inputs, own.child(Access.NATIVE_ATTR, name), value)
+        if class_attribute(FunctionType, name) is not MISSING:
+            if made_anew:
+                guards.add(inputs.known[id(fn)].source, Check.IS, fn)
+            return getattr(fn, name)
+        whole = inputs.known.get(id(vars(fn)))
+        if whole is not None and name in whole.opened:  # the program may have written to its `__dict__`
+            return whole.opened[name]
+        own = inputs.known[id(fn)].source if made_anew else inputs.root.constant(vars(fn), fn.__qualname__)
+        if name in vars(fn) and whole is None:
+            return guards.found(own.child(Access.ATTR if made_anew else Access.KEY, name), vars(fn)[name])
+        guards.add(own, Check.NO_ATTR if made_anew else Check.NO_KEY, name)
         raise AttributeError(f"'function' object has no attribute '{name}'", name=name, obj=fn)
 
     def fixed_signature(self, fn: FunctionType) -> bool:

@@ -9,6 +9,7 @@ from framelift.trace.addresses import Addresses
 from framelift.trace.attribute_writes import AttributeWrites
 from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
+from framelift.trace.comparisons import Comparisons
 from framelift.trace.containers import Containers
 from framelift.trace.derived_numbers import DerivedNumbers
 from framelift.trace.errors import Errors
@@ -60,6 +61,7 @@ class TraceWorld:
         self.set_order = SetOrder(self)
         self.containers = Containers(self)
         self.operators = Operators(self)
+        self.comparisons = Comparisons(self)
         self.calls = NativeCalls(self)
         self.errors = Errors(self)
         self.raising_branches = RaisingBranches(self)

@@ -185,16 +185,16 @@ def faults() -> Iterator[list[str]]:
 
 @dataclass
 class Framelift(Graphs):
-    contexts: list[Any] = field(default_factory=list)
+    compiled: list[Any] = field(default_factory=list)
 
     def compile(self, fn: Callable[..., Any], **options: Any) -> Any:
         compiled = framelift.compile(fn, backend=self.backend, **options)
-        self.contexts.append(compiled._framelift_context)
+        self.compiled.append(compiled)
         return compiled
 
     def look(self) -> None:
-        for context in self.contexts:
-            for record in context.code_states.values():
+        for compiled in self.compiled:
+            for record in compiled._framelift_context.code_states.values():
                 for one in record.breaks:
                     self.breaks.append(one.reason.name)
                     self.where.append(
@@ -227,7 +227,7 @@ def measure(
             own = Framelift()
             found["forward"] = attempt(forward, architecture, own.compile)
             own.look()
-            found["framelift"] = vars(own) | {"contexts": None}
+            found["framelift"] = vars(own) | {"compiled": None}
             trained, generated = Framelift(), Framelift()
             found["training"] = attempt(training, architecture, trained.compile)
             trained.look()
