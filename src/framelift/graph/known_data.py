@@ -19,7 +19,8 @@ Tensor = torch.Tensor
 
 ELEMENTS, CALLS = 1024, 64
 """So large a tensor, and so many calls, are worth the while."""
-ASKING: frozenset[Any] = frozenset({Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__})
+ASKING: frozenset[Any] = frozenset({Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__})
+ASKING |= {Tensor.__index__}
 ASKING |= {torch.is_nonzero, Tensor.is_nonzero, torch.equal, Tensor.equal, torch.allclose, Tensor.allclose}
 """Functions that give numbers and truth values of data."""
 
