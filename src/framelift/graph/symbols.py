@@ -131,7 +131,7 @@ class Environment(ShapeEnv):
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
         return self.noting(super().evaluate_expr, args, kwargs)
 
-    def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> Any:
+    def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         return self.noting(super().guard_or_defer_runtime_assert, args, kwargs)
 
     def noting(self, decide: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -184,9 +184,9 @@ class Symbols:
             for dim, number in enumerate(numbers):
                 self.note_read(number, Read(len(self.inputs), kind, dim))
         self.inputs.append(made)
-        for n, dim in dims.items():
-            if dim[3:] != PLAIN_DIM[3:] and type(sizes[n]) is torch.SymInt:
-                self.apply_mark(dim, sizes[n])
+        for n, marked in dims.items():
+            if marked[3:] != PLAIN_DIM[3:] and type(sizes[n]) is torch.SymInt:
+                self.apply_mark(marked, sizes[n])
         return made
 
     def apply_mark(self, dim: Dim, size: Any) -> None:
