@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental import symbolic_shapes
 
 import framelift
 from check import captures
@@ -105,12 +106,86 @@ def the_truth_of_a_number(t, x):
     return bool(t.item()), t.item() > 1, x + 1
 
 
+@series(*numbers(3, 12, 1))
+def a_range(t, x):
+    n = t.item()
+    torch.sym_constrain_range(n, min=2, max=6)
+    return x + n
+
+
+@series(*numbers(3, 12, -1))
+def a_range_of_sizes(t, x):
+    n = t.item()
+    torch._constrain_as_size(n, 1, 6)
+    return torch.zeros(n)
+
+
+@series(*numbers(3, 12, -1))
+def a_range_by_operator(t, x):
+    n = t.item()
+    torch.ops.aten.sym_constrain_range_for_size.default(n, min=1, max=6)
+    return torch.zeros(n)
+
+
+@series(*numbers(3, 12, -1))
+def joined_conditions(t, x):
+    n = t.item()
+    torch._check(symbolic_shapes.sym_and(n > 0, n < 10, symbolic_shapes.sym_or(n < 5, n == 7)))
+    return x + n
+
+
+@series(*numbers(3, 12, -1))
+def checks_with_errors_of_their_own(t, x):
+    n = t.item()
+    torch._check_value(n < 10, lambda: f"{n} is large")
+    torch._check_index(n >= 0)
+    torch._check_type(n != 5)
+    return x + n
+
+
+@series(*numbers(3, 12, -1))
+def branches_that_raise(t, x):
+    n = t.item()
+    if n < 0:
+        raise ValueError(f"{n} is negative")
+    if not n < 10:
+        raise IndexError(n)
+    return torch.zeros(n) + n
+
+
+@series(*numbers(3, -1))
+def all_of_a_tensor(t, x):
+    torch._check_tensor_all(x + t > 0, lambda: "not all")
+    return x + t
+
+
+@series(*numbers(3, 12, -1))
+def lists(t, x):
+    first, (second,) = t.reshape(1).tolist(), torch.stack([t, t + 1]).reshape(2, 1).tolist()[1]
+    torch._check(second < 10)
+    return x + first[0] * second, second
+
+
+@series(*numbers(3, 12, -1))
+def conversions(t, x):
+    n, whole = float(t), int(t * 1.5)
+    torch._check(whole < 10)
+    return x * n + whole, n, whole
+
+
+@series(*numbers(2, 12, -1))
+def parts_of_sizes_in_data(t, x):
+    first, second = torch.stack([t, 6 - t]).tolist()
+    a, b = x.split([first, second])
+    return a.sum() + 2 * b.sum()
+
+
 def outcome(fn: Program, args: tuple[Any, ...]) -> Any:
     given = [arg.clone() for arg in args]
     try:
         result = fn(*given)
-    except RuntimeError:
-        return "raises"
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        return "raises" if isinstance(error, RuntimeError) else f"raises {error!r}"
     parts = result if isinstance(result, tuple) else (result,)
     return [part.tolist() if isinstance(part, torch.Tensor) else (type(part), part) for part in parts]
 
@@ -186,3 +261,17 @@ def test_what_operators_need_of_a_size_marked_unbacked_is_guarded(backend: str) 
         x = torch.ones(size)
         framelift.mark_unbacked(x, 0)
         assert outcome(compiled, (x, torch.ones(4))) == ([[2.0] * 4] if size == 4 else "raises")
+
+
+def test_what_is_not_known_is_answered_as_the_question_says() -> None:
+    def fn(t, x):
+        n = t.item()
+        torch._check(n > 2)
+        known = symbolic_shapes.statically_known_true(n > 1), symbolic_shapes.statically_known_true(n > 5)
+        supposed = symbolic_shapes.guard_or_false(n > 5), symbolic_shapes.guard_or_true(n > 5)
+        return known, supposed, symbolic_shapes.has_free_symbols(n), x + n
+
+    with framelift.config.patch(capture_scalar_outputs=True):
+        compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+        known, supposed, is_symbol, _ = compiled(torch.tensor(8), torch.ones(2))
+    assert (known, supposed, is_symbol) == ((True, False), (False, True), True)

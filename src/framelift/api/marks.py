@@ -5,7 +5,7 @@ They are the attributes that torch's own `mark_dynamic` and its kin set, so mark
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -13,12 +13,21 @@ import torch
 from framelift.core.errors import UserError
 from framelift.trace.dynamism import DimRange
 
+Criteria = Iterable[Callable[[Any], Any]]
+
 
 def mark_dynamic(
-    tensor: torch.Tensor, index: int | Iterable[int], *, min: int | None = None, max: int | None = None
+    tensor: torch.Tensor,
+    index: int | Iterable[int],
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: Criteria | None = None,
 ) -> None:
     """A dimension may vary, from `min` to `max` if these are given; code that works for one size only is an
-    error when it is compiled.
+    error when it is compiled. Compilers optimise for the size `hint_override`. Sizes for which conditions in
+    `specialize_on` hold (`lambda size: size == 8`) have captures of their own.
 
     >>> import torch, framelift
     >>> x = torch.ones(4, 3)
@@ -33,6 +42,7 @@ def mark_dynamic(
         note(tensor, "_dynamo_dynamic_indices", dim)
         if min is not None or max is not None:
             note(tensor, "_dynamo_dynamic_range", DimRange(dim, min, max))
+        note_more(tensor, dim, hint_override, specialize_on)
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
@@ -55,11 +65,27 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
     vars(tensor)["_dynamo_static_input_type"] = "guarded" if guard else "unguarded"
 
 
-def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
+def mark_unbacked(
+    tensor: torch.Tensor,
+    index: int | Iterable[int],
+    hint_override: int | None = None,
+    strict: bool = False,
+    specialize_on: Criteria | None = None,
+    *,
+    shape_id: str | None = None,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:
     """A dimension may vary, and nothing about its size may be decided while compiling, not even whether it
-    is 0 or 1; code that has to decide something breaks there."""
+    is 0 or 1; code that has to decide something breaks there. With `strict` it is an error if the code fixes
+    the size (`torch._check(n == 4)`). Sizes with one `shape_id` are equal."""
     for dim in dimensions(tensor, index):
-        note(tensor, "_dynamo_unbacked_indices", dim)
+        note(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", dim)
+        note_more(tensor, dim, hint_override, specialize_on)
+        if min is not None or max is not None:
+            vars(tensor).setdefault("_dynamo_unbacked_bounds", {})[dim] = (min, max)
+        if shape_id is not None:
+            vars(tensor).setdefault("_dynamo_shape_ids", {})[dim] = shape_id
 
 
 def dimensions(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
@@ -70,6 +96,13 @@ def dimensions(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
         if not isinstance(dim, int) or not -tensor.dim() <= dim < tensor.dim():
             raise UserError(f"a tensor of shape {tuple(tensor.shape)} has no dimension {dim!r}")
     return [dim % tensor.dim() for dim in wanted]
+
+
+def note_more(tensor: torch.Tensor, dim: int, hint: int | None, criteria: Criteria | None) -> None:
+    if hint is not None:
+        vars(tensor).setdefault("_dynamo_hint_overrides", {})[dim] = hint
+    if criteria:
+        vars(tensor).setdefault("_specialize_on", {})[dim] = list(criteria)
 
 
 def note(tensor: torch.Tensor, name: str, value: Any) -> None:

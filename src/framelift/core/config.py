@@ -66,6 +66,20 @@ class Config:
     )
     specialize_int: bool = option(False, "Whether ints are always constants, also those that change.")
     specialize_float: bool = option(False, "The same of floats.")
+    dynamic_sources: str = option(
+        "",
+        "Names of arguments and attributes (`x, self.table, batch*`) whose sizes and numbers are symbols "
+        "from the first capture on.",
+    )
+    unbacked_sources: str = option(
+        "", "The same of tensors whose sizes are not to be looked at (mark_unbacked)."
+    )
+    force_parameter_static_shapes: bool = option(
+        True, "Whether sizes of parameters are constants until they change, also with dynamic=True."
+    )
+    force_nn_module_property_static_shapes: bool = option(
+        False, "The same of all tensors that are not passed to the function, such as buffers of modules."
+    )
     suppress_errors: bool = option(
         False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
     )

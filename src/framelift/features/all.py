@@ -33,13 +33,15 @@ from framelift.rules import (
     natives,
     sequences,
     standard_library,
+    symbolic_shapes,
     tensors,
     torch_functions,
     torch_state,
 )
 
 FEATURES = (
-    *(natives, builtins, classes, standard_library, torch_functions, torch_state, data_questions),
+    *(natives, builtins, classes, standard_library, torch_functions, torch_state),
+    *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
     *(torch_contexts, distributions, optimizers, subclasses, triton_kernels),

@@ -31,7 +31,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
-from framelift.graph import op_memory
+from framelift.graph import known_data, op_memory
 from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.contexts import Contexts, FunctionModes
@@ -411,6 +411,9 @@ class Recorder(TorchFunctionMode):
             with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
                 return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
+            known = known_data.answer(self, func, args, kwargs)
+            if known is not None:
+                return known[0]
             branch = getattr(func, "__name__", "") == "__bool__"
             kind = breaks.DATA_DEPENDENT_BRANCH if branch else breaks.DATA_DEPENDENT_VALUE
             raise Break(kind, describe(func)) from error

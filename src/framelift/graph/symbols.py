@@ -54,13 +54,24 @@ class Dim(NamedTuple):
     least: int | None = None
     most: int | None = None
     unbacked: bool = False
+    hint: int | None = None
+    """The size that compilers optimise for, where it is not the one that came in."""
+    criteria: tuple[Callable[[Any], Any], ...] = ()
+    """Conditions on the size: captures are made apart for those that it meets."""
+    shape_id: str | None = None
+    """Sizes with the same one are equal."""
 
     def constraint(self) -> Any:
+        if self.unbacked:
+            return RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
         if self.least is not None or self.most is not None:
             upper = self.most if self.most is not None else symbolic_shapes.int_oo
             allowed = ValueRanges(lower=self.least or 0, upper=upper)
             return StrictMinMaxConstraint(vr=allowed, warn_only=not self.demanded)
         return RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
+
+
+PLAIN_DIM = Dim()
 
 
 class At(TorchSource):
@@ -118,8 +129,14 @@ class Environment(ShapeEnv):
         self.places: dict[Any, Place | None] = {}
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        return self.noting(super().evaluate_expr, args, kwargs)
+
+    def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        return self.noting(super().guard_or_defer_runtime_assert, args, kwargs)
+
+    def noting(self, decide: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         guards, replaced = len(self.guards), len(self.replacements)
-        result = super().evaluate_expr(*args, **kwargs)
+        result = decide(*args, **kwargs)
         if len(self.guards) > guards or len(self.replacements) > replaced:
             place = self.where()
             for guard in self.guards[guards:]:
@@ -148,6 +165,8 @@ class Symbols:
         self.places: dict[Any, Place | None] = {}
         self.asks_data = False
         """Whether the graph asks an input for its value."""
+        self.shape_ids: dict[str, Any] = {}
+        """What marks call a size -> the size."""
 
     # ---- inputs
 
@@ -165,7 +184,26 @@ class Symbols:
             for dim, number in enumerate(numbers):
                 self.note_read(number, Read(len(self.inputs), kind, dim))
         self.inputs.append(made)
+        for n, marked in dims.items():
+            if marked[3:] != PLAIN_DIM[3:] and type(sizes[n]) is torch.SymInt:
+                self.apply_mark(marked, sizes[n])
         return made
+
+    def apply_mark(self, dim: Dim, size: Any) -> None:
+        """What marks say of a size beside its range."""
+        with torch._C.DisableTorchFunction():
+            if dim.hint is not None and size.node.expr.is_Symbol:
+                vars(self.env).setdefault("var_to_hint_override", {})[size.node.expr] = dim.hint
+            for criterion in dim.criteria:
+                bool(criterion(size))  # a fact, whether it is met or not
+            if not dim.unbacked:
+                return
+            if dim.least is not None:
+                torch._check(size >= dim.least)
+            if dim.most is not None:
+                torch._check(size <= dim.most)
+            if dim.shape_id is not None:
+                torch._check(size == self.shape_ids.setdefault(dim.shape_id, size))
 
     def forget_latest(self) -> None:
         """The latest input has become none after all."""
@@ -310,7 +348,7 @@ class Symbols:
         """The facts with the places that they come from, written the same way."""
         printer = symbolic_shapes.ShapeGuardPythonPrinter({}, reference, self.env.var_to_sources)
         for expression, place in reversed(self.places.items()):
-            with contextlib.suppress(AssertionError):  # about what only the data decides: no guard says that
+            with contextlib.suppress(AssertionError, RuntimeError):  # about what only the data decides
                 text = printer.doprint(expression)
                 if not expression.is_Symbol:
                     yield names(text), place  # several facts about one size become a range

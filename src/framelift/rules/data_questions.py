@@ -1,12 +1,13 @@
-"""Functions that give a number or a truth value of a tensor's data, where the program only checks it.
+"""Functions that give numbers, lists and truth values of a tensor's data.
 
-`if (scale <= 0).any().item(): raise ...`, `assert torch.equal(a, b)`: what the call gives goes straight into
-a branch of which one side raises. So it is a tensor that the graph asserts (`trace/raising_branches.py`),
-and no number is asked for. Everywhere else these are calls like any other.
+Where the program only checks what they give there is no need for it, as in `assert torch.equal(a, b)`, or
+`if (scale <= 0).any().item(): raise ...`. What the call gives goes straight into a branch of which one side
+raises, so it is a tensor that the graph asserts (`trace/raising_branches.py`).
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
+from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.known_data import data_of, list_of
+from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
@@ -34,6 +38,43 @@ def serve_item(f: TraceFrame, tensor: Any, /) -> Any:
         if compared is not None:
             return compared
     return f.world.calls.native(f, Tensor.item, [tensor], None)
+
+
+# ---- lists and other numbers
+
+
+@serve(Tensor.tolist)
+def serve_tolist(f: TraceFrame, tensor: Any, /) -> Any:
+    """Of data that is known, a list; otherwise one of numbers that only the data decides, if these may be
+    captured."""
+    value, recorder = opened(tensor), f.world.recorder
+    if type(value) is FakeTensor and is_plain(recorder, value):
+        known = data_of(recorder, value)
+        if known is not None:
+            return list_of(known)
+        sizes: Any = value.shape
+        if config.capture_scalar_outputs and all(type(n) is int for n in sizes) and value.numel() <= LISTED:
+            return numbers_in(recorder, value)
+    return f.world.calls.native(f, Tensor.tolist, [tensor], None)
+
+
+LISTED = 64
+"""So many numbers of a tensor are captured one by one."""
+
+
+def numbers_in(recorder: Recorder, tensor: FakeTensor) -> Any:
+    if not tensor.dim():
+        return recorder.call(Tensor.item, (tensor,), {})
+    parts = [recorder.call(operator.getitem, (tensor, n), {}) for n in range(tensor.shape[0])]
+    return [numbers_in(recorder, part) for part in parts]
+
+
+def is_plain(recorder: Recorder, tensor: FakeTensor) -> bool:
+    """Whether no class or mode of the program's is asked what a method gives."""
+    return not recorder.modes.active and recorder.subclasses.class_of(tensor) in PLAIN_CLASSES
+
+
+# ---- checks
 
 
 def equal(a: Any, b: Any) -> Any:

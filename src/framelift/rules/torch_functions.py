@@ -4,7 +4,6 @@ would, and torch's own Python where the same takes fewer steps."""
 from __future__ import annotations
 
 import functools
-import operator
 from types import FunctionType
 from typing import Any
 
@@ -22,6 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
+from framelift.rules.symbolic_shapes import CONSTRAINTS
 from framelift.rules.torch_state import QUESTION
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
 from framelift.trace.machine import TraceFrame, interpreted
@@ -56,6 +56,7 @@ python_functions_of(
     classes=True,
     why=FUNCTIONAL,
 )
+rule(torch.Tensor.split, torch.split, looks=Looks.RECORDED, why=FUNCTIONAL)  # sizes may vary
 rule(torch.nn.Parameter, torch.nn.Buffer, looks=Looks.DEEP, why=FUNCTIONAL)
 rule(torch.jit.annotate, torch.jit.isinstance, torch.jit._unwrap_optional, looks=Looks.DEEP, why=FUNCTIONAL)
 for _fn in {fn for module in (torch, functional) for fn in vars(module).values() if type(fn) is FunctionType}:
@@ -255,57 +256,14 @@ def serve_resize_as(f: TraceFrame, tensor: Any, template: Any, /) -> Any:
     return f.world.recorder.reassignments.resize(tensor, tuple(template.shape))
 
 
-# ---- facts about symbols
-
-
-@serve(torch._check, looks=Looks.DEEP, why=NO_EFFECT)
-def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
-    """A condition on a number that only the data decides is a fact from here on. The graph checks it when it
-    runs."""
-    condition = opened(cond)
-    if type(condition) is not torch.SymBool:
-        return f.world.calls.native(f, torch._check, [cond, message], None)
-    return f.world.recorder.builder.assertions.assume(condition, text_of(opened(message)))
-
-
-def text_of(message: Any) -> str | None:
-    """What a function that only gives a text gives."""
-    code = message.__code__ if type(message) is FunctionType else None
-    if code is None or code.co_argcount or code.co_names or code.co_freevars or code.co_varnames:
-        return None
-    texts = [constant for constant in code.co_consts if constant is not None]
-    return texts[0] if len(texts) == 1 and type(texts[0]) is str else None
-
-
-def serve_check_with_error(check: Any) -> None:
-    """Serves a check that raises an error which a graph would not raise."""
-
-    @serve(check, looks=Looks.DEEP, why=NO_EFFECT)
-    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
-        if any(type(opened(given)) is torch.SymBool for given in (*args, *kwargs.values())):
-            raise Break(breaks.DATA_DEPENDENT_BRANCH, f"torch.{check.__name__}")
-        return f.world.calls.native(f, check, list(args), kwargs)
-
-
-CHECKS = torch._check_with, torch._check_index, torch._check_value, torch._check_type
-for _check in (*CHECKS, torch._check_not_implemented):
-    serve_check_with_error(_check)
-
-
-@serve(torch._check_is_size)
-def serve_check_is_size(f: TraceFrame, /, i: Any, message: Any = None, **options: Any) -> Any:
-    size: Any = opened(i)
-    if type(size) is not torch.SymInt:
-        return f.world.calls.native(f, torch._check_is_size, [i, message], options)
-    return serve_check(f, f.world.operators.apply(operator.ge, size, 0))
-
-
 # ---- operators by their registry
 
 
 @serve(torch._ops.OpOverload.__call__, torch._ops.OpOverloadPacket.__call__)
 def serve_operator(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) -> Any:
     for_torch = f.world.materialize.for_torch
+    if opened(called) in CONSTRAINTS:
+        return call(f, CONSTRAINTS[opened(called)], list(args), kwargs)
     return f.world.recorder.call(
         for_torch(called),
         tuple([for_torch(x) for x in args]),

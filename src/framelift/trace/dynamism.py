@@ -8,6 +8,8 @@ be for the sake of another size that was not known to vary: the cache of a model
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -60,11 +62,13 @@ class Dynamism:
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
-        if self.mode is False or source.access is Access.CONST or not -LARGEST < value < LARGEST:
+        if source.access is Access.CONST or not -LARGEST < value < LARGEST:
             return False  # a NaN is not in between either
         if type(value) is float and value == 0:
             return False  # torch's expressions have one zero, Python has two
-        if config.specialize_int if type(value) is int else config.specialize_float:
+        if type(value) is int and is_named(source, config.dynamic_sources):
+            return str(source) not in self.fixed
+        if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
             return False
         if self.mode and type(value) is int and is_passed(source):
             return str(source) not in self.fixed
@@ -76,12 +80,12 @@ class Dynamism:
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
         marked = marks(tensor)
-        if self.mode is False or tensor.layout is not torch.strided:
+        found = named_dims(source, tensor)
+        if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
-        found: dict[int, Dim] = {}
-        if self.mode and not isinstance(tensor, torch.nn.Parameter):
+        if self.mode and not found and may_vary(source, tensor):
             found = dict.fromkeys(range(tensor.dim()), Dim())
-        elif self.seen:
+        elif self.seen and not found:
             shape = tensor.shape
             for sizes in self.seen.get(str(source), ()):
                 if type(sizes) is tuple and len(sizes) == len(shape):
@@ -90,6 +94,34 @@ class Dynamism:
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+
+def named_dims(source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
+    """Symbols for all dimensions of a tensor that an option names."""
+    if is_named(source, config.dynamic_sources):
+        return dict.fromkeys(range(tensor.dim()), Dim())
+    if is_named(source, config.unbacked_sources):
+        return dict.fromkeys(range(tensor.dim()), Dim(unbacked=True))
+    return {}
+
+
+def may_vary(source: Source, tensor: torch.Tensor) -> bool:
+    """Whether sizes of a tensor are symbols where all are."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return not config.force_parameter_static_shapes
+    return not config.force_nn_module_property_static_shapes or is_passed(source)
+
+
+def is_named(source: Source, names: str) -> bool:
+    """Whether an option names a source: `x`, `self.table`, as torch has it `L['x']`, or by a pattern."""
+    if not names:
+        return False
+    text = str(source)
+    patterns = (LOCAL.sub(r"\1", name.strip()) for name in names.split(","))
+    return any(text == pattern or fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
+
+
+LOCAL = re.compile(r"L\[['\"](\w+)['\"]\]")
 
 
 def is_passed(source: Source) -> bool:
@@ -114,9 +146,17 @@ def marks(tensor: torch.Tensor) -> dict[int, Dim | None]:
         found[dim] = Dim(demanded=True)
     for asked in held.get("_dynamo_dynamic_range", ()):
         found[asked.dim] = Dim(True, asked.min, asked.max)
+    bounds, shape_ids = held.get("_dynamo_unbacked_bounds", {}), held.get("_dynamo_shape_ids", {})
     for name in ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices"):
         for dim in held.get(name, ()):
-            found[dim] = Dim(demanded=True, unbacked=True)
+            least, most = bounds.get(dim, (None, None))
+            found[dim] = Dim("strict" in name, least, most, unbacked=True, shape_id=shape_ids.get(dim))
+    for dim, hint in held.get("_dynamo_hint_overrides", {}).items():
+        if (known := found.get(dim)) is not None:
+            found[dim] = known._replace(hint=hint)
+    for dim, criteria in held.get("_specialize_on", {}).items():
+        if (known := found.get(dim)) is not None and criteria and not known.unbacked:
+            found[dim] = known._replace(criteria=tuple(criteria), demanded=False)
     for dim in held.get("_dynamo_static_indices", ()):
         found[dim] = None
     return found

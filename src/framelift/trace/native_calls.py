@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.bytecode.resume import origin_of
 from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
+from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
@@ -66,6 +68,15 @@ _frame.set_decision(through(None).__code__, _frame.SKIP, _frame.INTERPRET)
 
 SPEAKING: dict[type, Callable[[Any], bool]] = {re.RegexFlag: lambda flags: bool(flags & re.DEBUG)}
 """Type of an argument -> whether it makes a function that is pure otherwise print something."""
+
+
+CONVERSIONS = frozenset({int, float})
+"""What C makes numbers of tensors with, though it takes no symbol for one."""
+
+
+def is_number(args: list[Any]) -> bool:
+    """Whether the only argument is a tensor that a number can be made of, and no truth value."""
+    return len(args) == 1 and type(args[0]) is FakeTensor and args[0].dtype is not torch.bool
 
 
 def speaks(arg: Any) -> bool:
@@ -192,6 +203,9 @@ class NativeCalls(Part):
                     return found
             elif rule.on_symbols is not None and not kwargs:
                 numbers = materialize.for_torch(args)
+                if fn in CONVERSIONS and config.capture_scalar_outputs and is_number(numbers):
+                    numbers = [world.recorder.call(torch.Tensor.item, (numbers[0],), {})]
+                    args = numbers
                 if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
                     return found
                 with torch._C.DisableTorchFunction(), data_dependence():

@@ -55,10 +55,25 @@ class RaisingBranches(Part):
         branch = self.branch_at(frame, frame.ip)
         if branch is None or not symbolic_shapes.free_unbacked_symbols(condition):
             return None
-        holds = condition if branch.expected else torch.sym_not(condition)
+        with torch._C.DisableTorchFunction():
+            holds = condition if branch.expected else torch.sym_not(condition)
         self.world.recorder.builder.assertions.assume(holds, self.message(branch))
         self.made += 1
         return branch.expected
+
+    def assume(self, frame: Frame[Any], condition: Any, message: str) -> bool:
+        """Whether the graph asserts a condition, a tensor or one on numbers, for which a call of the frame
+        raises where it does not hold."""
+        if not self.enabled or self.world.recorder.builder.in_body or is_handled(frame, calling=True):
+            return False
+        if type(condition) is not FakeTensor:
+            self.world.recorder.builder.assertions.assume(condition, message)
+        elif self.can_assert(condition):
+            self.world.recorder.call(torch._assert_async, (self.on_host(condition), message), {})
+        else:
+            return False
+        self.made += 1
+        return True
 
     def truth_of_result(self, frame: Frame[Any], fn: Any, answer: Callable[[], Any]) -> bool | None:
         """The same of what a call gives that a branch comes right after; `answer` makes it as a tensor."""
@@ -107,11 +122,14 @@ class RaisingBranches(Part):
             holds = call(Tensor.bool, (holds,), {})
         if not branch.expected:
             holds = call(torch.logical_not, (holds,), {})
-        if tensor.device.type != "cpu":  # an assertion that fails on a device leaves it unusable
-            holds = call(Tensor.cpu, (holds,), {})
-        call(torch._assert_async, (holds, self.message(branch)), {})
+        call(torch._assert_async, (self.on_host(holds), self.message(branch)), {})
         self.made += 1
         return branch.expected
+
+    def on_host(self, tensor: FakeTensor) -> FakeTensor:
+        """An assertion that fails on a device leaves it unusable."""
+        is_there = tensor.device.type == "cpu"
+        return tensor if is_there else self.world.recorder.call(Tensor.cpu, (tensor,), {})
 
     def can_assert(self, tensor: FakeTensor) -> bool:
         recorder = self.world.recorder
@@ -157,11 +175,12 @@ def calls(frame: Frame[Any], fn: Any) -> bool:
     return opened(called) is fn
 
 
-def is_handled(frame: Frame[Any]) -> bool:
-    """Whether an exception of a frame is a way for the program to go on: then either side may be as good."""
+def is_handled(frame: Frame[Any], calling: bool = False) -> bool:
+    """Whether an exception of a frame is a way for the program to go on: then either side may be as good.
+    `calling`: it comes from the call at which the frame stands."""
     if is_suppressed(frame):
         return True
-    above = frame.back
+    above = frame if calling else frame.back
     while above is not None:
         if raising.goes_on_after_error(above.code, above.ip) or is_suppressed(above):
             return True
