@@ -22,6 +22,8 @@ SAMPLED = {
     "tests/dispatch/test_backend_inputs.py::test_later_sizes_and_numbers": 4,
     "tests/dispatch/test_lifetime.py::test_a_function_keeps_no_model_alive": 2,
     "tests/graph/test_op_memory.py::test_an_operator_remembered_is_the_operator_run": 2,
+    "tests/rules/test_native_calls_with_symbols.py::test_a_symbol_stays_one": 2,
+    "tests/rules/test_native_calls_with_symbols.py::test_what_is_listed_needs_the_number": 6,
     "tests/trace/test_number_arithmetic.py::test_numbers_that_are_symbols": 90,
     "tests/trace/test_number_arithmetic.py::test_with_aot_autograd": 400,
     "tests/torchless/test_resume_functions.py::test_going_on_from_anywhere": 2,

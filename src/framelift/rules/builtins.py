@@ -18,6 +18,7 @@ from framelift.graph import arithmetic
 from framelift.graph.symbols import SYMBOLIC
 from framelift.interpreter import served
 from framelift.interpreter.pending import Pending, opened
+from framelift.rules import numbers
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame
 from framelift.trace.shadows import DELETED
@@ -115,7 +116,7 @@ def serve_append(f: TraceFrame, array: Any, value: Any, /) -> Any:
     return f.world.containers.append(array, value)
 
 
-@serve(dict.get, looks=Looks.MOVES, first=2, why="hands on what it holds")
+@serve(dict.get, looks=Looks.MOVES, first=2, with_symbols=numbers.looks_up, why="hands on what it holds")
 def serve_get(f: TraceFrame, mapping: Any, key: Any, default: Any = None, /) -> Any:
     """A dictionary that nobody has looked into yet is asked for this one key."""
     if type(mapping) is Pending:

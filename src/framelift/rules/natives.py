@@ -39,18 +39,21 @@ moves(
     *(list.clear, list.copy, list.reverse, list.__len__, list.__iter__, tuple.__len__, tuple.__iter__),
     *(dict.popitem, dict.keys, dict.values, dict.items, dict.copy, dict.clear, dict.__len__, dict.__iter__),
     *(OrderedDict.keys, OrderedDict.values, OrderedDict.items),
-    *(deque.append, deque.appendleft, deque.pop, deque.popleft),
+    *(deque.append, deque.appendleft, deque.pop, deque.popleft, deque.copy, deque.reverse, deque.clear),
+    *(vars(deque)[f"__{name}__"] for name in ("copy", "len", "iter", "reversed")),
+    *(list.__reversed__, dict.__reversed__, vars(tuple)["__getnewargs__"]),
     *(functools._lru_cache_wrapper.__copy__, functools._lru_cache_wrapper.__deepcopy__),
     *(functools.partial, types.MethodType, object.__init__, BaseException.__init__),
     first=1,
 )
 moves(
     *(list.insert, list.pop, list.__setitem__, list.__getitem__, list.__delitem__, tuple.__getitem__),
-    *(dict.setdefault, dict.pop, dict.__setitem__, dict.__getitem__, dict.__contains__, dict.__delitem__),
+    *(dict.setdefault, dict.__setitem__, dict.__getitem__, dict.__delitem__),
     *(OrderedDict.__setitem__, OrderedDict.setdefault, OrderedDict.pop, OrderedDict.move_to_end),
-    *(deque.insert, deque.rotate, BaseException.with_traceback),
+    *(deque.insert, deque.rotate, vars(deque)["__setitem__"], BaseException.with_traceback),
     first=2,
 )
+moves(dict.pop, dict.__contains__, first=2, with_symbols=numbers.looks_up)
 moves(property, first=4)
 
 # ---- what takes a mapping, or an iterable of pairs
@@ -64,12 +67,21 @@ takes_pairs(dict.update, dict.__init__, dict.__ior__, OrderedDict.update, defaul
 rule(
     *(list, tuple, enumerate, zip, reversed, next, aiter, anext, deque, list.extend),
     *(deque.extend, deque.extendleft, list.__init__, tuple.__new__, operator.length_hint, dict.__or__),
-    *(itertools.chain, itertools.islice, itertools.repeat, itertools.cycle, itertools.product),
+    *(itertools.chain, itertools.islice, itertools.cycle, itertools.product),
     *(itertools.permutations, itertools.combinations, itertools.zip_longest, itertools.pairwise),
     *(list.__add__, list.__mul__, list.__iadd__, tuple.__add__, tuple.__mul__),
+    *(list.__rmul__, list.__imul__, tuple.__rmul__, vars(deque)["__iadd__"]),
+    *(vars(deque)[f"__{name}__"] for name in ("mul", "imul", "rmul")),
     *(object.__new__, type.__call__, object, classmethod, staticmethod),
     _thread.RLock,  # one that is made inside locks nothing but what is inside
     looks=Looks.SHALLOW,
+    why="goes over elements without looking at them",
+)
+
+rule(
+    itertools.repeat,
+    looks=Looks.SHALLOW,
+    with_symbols=numbers.repeat,
     why="goes over elements without looking at them",
 )
 
@@ -150,14 +162,18 @@ for _kind in (list, tuple, deque):
         rule(vars(_kind)[_name], compares=_compares, with_symbols=numbers.compares)
 for _name in ("__eq__", "__ne__"):
     rule(vars(dict)[_name], with_symbols=numbers.compares)
+for _name in ("__eq__", "__ne__"):
+    rule(vars(slice)[_name], vars(str)[_name], with_symbols=numbers.compares)
+rule(range.__contains__, operator.countOf, with_symbols=numbers.compares)
 rule(list.remove, deque.remove, compares=True, with_symbols=numbers.remove)
 
 # ---- sets, whose order depends on all that was ever done to them
 
 pure(set, frozenset, iterates=True, drains=(0,), hashes=True)
-pure(dict.fromkeys, drains=(0,), hashes=True, stores=1)
+pure(dict.fromkeys, drains=(0,), hashes=True, stores=1, with_symbols=numbers.from_keys)
 rule(set.add, changes="add")
 rule(set.pop, changes="pop")
+rule(set.__contains__, frozenset.__contains__, with_symbols=numbers.looks_up)
 for _name in ("discard", "remove", "clear"):
     rule(vars(set)[_name], changes=_name, orderless=True)
 rule(set.update, changes="update", iterates=True, drains=(1,))

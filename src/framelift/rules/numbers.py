@@ -22,11 +22,12 @@ from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
 from framelift.graph.arithmetic import NUMBERS, has_symbols
-from framelift.graph.symbols import SYMBOLIC
+from framelift.graph.symbols import SYMBOLIC, settled
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import rule
+from framelift.trace.containers import MAPPINGS, Containers
 from framelift.trace.derived_numbers import LIMITS
-from framelift.trace.type_rules import is_iterator
+from framelift.trace.machine import calls_back
 from framelift.trace.world import TraceWorld
 
 Handler = Callable[[TraceWorld, Any, list[Any], dict[str, Any]], Any]
@@ -53,8 +54,8 @@ def applies_to_own_kind(fn: Any, kinds: tuple[type, ...], is_reflected: bool = F
     @acts_for_program
     def call(world: TraceWorld, called: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         args[:] = [opened(arg) for arg in args]
-        if kwargs or not has_symbols(args) or not all(type(arg) in kinds for arg in args):
-            return MISSING
+        if kwargs or len(args) > 2 or not has_symbols(args) or not all(type(arg) in kinds for arg in args):
+            return MISSING  # with three it is a power, modulo the last
         return world.operators.apply(fn, *reversed(args) if is_reflected else args)
 
     return call
@@ -86,7 +87,7 @@ def drain(world: TraceWorld, args: list[Any], at: int = 0) -> list[Any] | None:
         return None
     value = args[at] = opened(args[at])
     cls = type(value)
-    if not (cls in SEQUENCES or is_iterator(cls)):
+    if not (cls in SEQUENCES or hasattr(cls, "__next__")):
         return None
     items = [opened(item) for item in world.containers.elements(value)]
     if cls not in SEQUENCES:
@@ -102,6 +103,7 @@ SUMS_AS_WRITTEN = sys.version_info < (3, 12)
 def folds(fn: Any, first: int) -> Handler:
     """`sum` and `math.prod`."""
 
+    @calls_back
     @acts_for_program
     def call(world: TraceWorld, called: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         items = drain(world, args)
@@ -122,12 +124,13 @@ def folds(fn: Any, first: int) -> Handler:
 def decides(found: bool) -> Handler:
     """`any` and `all`, which stop where they know."""
 
+    @calls_back
     @acts_for_program
     def call(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
             return MISSING
         iterable = opened(args[0])
-        if not (type(iterable) in SEQUENCES or is_iterator(type(iterable))):
+        if not (type(iterable) in SEQUENCES or hasattr(type(iterable), "__next__")):
             return MISSING
         iterator = world.containers.iterate(iterable)
         while (item := world.containers.advance(iterator)) is not MISSING:
@@ -142,6 +145,7 @@ def keys_of(world: TraceWorld, items: list[Any], key: Any) -> list[Any]:
     return items if key is None else [opened(world.calls.invoke(key, item)) for item in items]
 
 
+@calls_back
 @acts_for_program
 def sort(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`sorted` and `list.sort`."""
@@ -161,6 +165,7 @@ def sort(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) ->
     return None
 
 
+@calls_back
 @acts_for_program
 def choose(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`min` and `max`."""
@@ -193,7 +198,40 @@ def accumulate(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     return MISSING
 
 
+@acts_for_program
+def repeat(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`itertools.repeat`."""
+    args[:] = [opened(arg) for arg in args]
+    if not args or not is_symbol(args[0]) or kwargs:
+        return MISSING
+    return fn(args[0], *map(settled, args[1:]))
+
+
 # ---- places in containers
+
+
+@acts_for_program
+def looks_up(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Methods of tables that need not find what they are asked for."""
+    args[:] = [opened(arg) for arg in args[:2]] + args[2:]
+    may_fail = fn is dict.pop and len(args) < 3
+    if kwargs or len(args) < 2 or may_fail or type(args[0]) not in TABLES:
+        return MISSING
+    if not world.comparisons.is_absent(args[0], args[1]):
+        return MISSING
+    return False if fn.__name__ == "__contains__" else args[2] if len(args) > 2 else None
+
+
+TABLES = MAPPINGS | {set, frozenset}
+
+
+@calls_back
+@acts_for_program
+def from_keys(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`dict.fromkeys`: the value is handed on."""
+    if len(args) != 2 or kwargs:
+        return MISSING
+    return dict.fromkeys(world.calls.invoke(fn, args[0]), args[1])
 
 
 @acts_for_program
@@ -299,7 +337,8 @@ for _name in (*UNARY, *BINARY, *COMPARISONS):
                 vars(_cls)[f"__r{_short}__"], with_symbols=applies_to_own_kind(_fn, _kinds, is_reflected=True)
             )
 rule(operator.inv, with_symbols=applies(operator.invert))
-rule(vars(int)["__divmod__"], vars(float)["__divmod__"], with_symbols=divide)
+rule(vars(int)["__divmod__"], with_symbols=divide)
+rule(vars(float)["__divmod__"], with_symbols=divide)
 
 
 def itself(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -309,9 +348,46 @@ def itself(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) 
 
 
 @acts_for_program
+def is_same(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs:
+        return MISSING
+    return world.identity.same(*args) is not (fn is operator.is_not)
+
+
+@acts_for_program
+def of_item(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    do, count = ITEMS[fn]
+    return do(world.containers, *args) if len(args) == count and not kwargs else MISSING
+
+
+ITEMS: dict[Any, tuple[Callable[..., Any], int]] = {
+    operator.getitem: (Containers.load, 2),
+    operator.setitem: (Containers.store, 3),
+    operator.delitem: (Containers.delete, 2),
+}
+
+
+@acts_for_program
+def call(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return world.calls.invoke(*args, **kwargs) if args else MISSING
+
+
+@acts_for_program
+def by_function(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of floats that functions ask for."""
+    if len(args) != 1 or kwargs or type(opened(args[0])) is not torch.SymFloat:
+        return MISSING
+    return world.calls.invoke(BY_FUNCTION[fn.__name__], *args)
+
+
+BY_FUNCTION: dict[str, Any] = {"__int__": int, "__float__": float, "conjugate": float}
+BY_FUNCTION |= {"__floor__": math.floor, "__ceil__": math.ceil, "__trunc__": math.trunc}
+
+
+@acts_for_program
 def truth_of(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args[:] = [opened(arg) for arg in args]
-    if len(args) != 1 or kwargs or not is_symbol(args[0]):
+    if len(args) != 1 or kwargs:
         return MISSING
     return world.operators.truth(args[0]) is not (fn is operator.not_)
 
@@ -331,10 +407,26 @@ def as_ratio(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]
 for _name in ("__int__", "__index__", "__trunc__", "__floor__", "__ceil__", "conjugate"):
     rule(vars(int)[_name], with_symbols=itself)
 rule(operator.index, with_symbols=itself)
+rule(operator.is_, operator.is_not, with_symbols=is_same)
+rule(*ITEMS, with_symbols=of_item)
+rule(operator.concat, with_symbols=applies(operator.add))
+rule(operator.iconcat, with_symbols=applies(operator.iadd))
+if hasattr(operator, "call"):
+    rule(operator.call, with_symbols=call)
+for _name in BY_FUNCTION:
+    rule(vars(float)[_name], with_symbols=by_function)
 rule(int.as_integer_ratio, with_symbols=as_ratio)
 rule(vars(int)["__float__"], with_symbols=as_float)
 rule(vars(int)["__round__"], vars(float)["__round__"], with_symbols=rounds)
 rule(vars(int)["__bool__"], vars(float)["__bool__"], operator.truth, operator.not_, with_symbols=truth_of)
+
+
+@acts_for_program
+def element_count(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return world.calls.invoke(math.prod, *args) if len(args) == 1 and not kwargs else MISSING
+
+
+rule(torch.Size.numel, with_symbols=element_count)
 
 # ---- module `math`
 

@@ -47,8 +47,9 @@ functions_of(
     why="a torch operator",
 )
 FUNCTIONAL = "torch's functional API, or a question; the recorder sees what it does"
+python_functions_of("torch.functional", "torch.nn.functional", passes_numbers=True, why=FUNCTIONAL)
 python_functions_of(
-    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch._VF", "torch.return_types"),
+    *("torch._tensor", "torch._VF", "torch.return_types"),
     *("torch._lowrank", "torch._linalg_utils", "torch.nn._reduction", "torch.nn.grad", "torch.nn.parameter"),
     *("torch.signal", "torch.special", "torch.linalg", "torch.fft", "torch.nested", "torch.masked"),
     *("torch._prims_common", "torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),

@@ -304,7 +304,9 @@ def judge_class(cls: type) -> CallableRule:
     for base in cls.__mro__[1:-1]:
         inherited = _entries.get(base, {}) if type(base) in KINDS else {}
         if "looks" in inherited or "refused" in inherited:
-            return CallableRule(**{name: inherited[name] for name in INHERITED if name in inherited})
+            facets = {name: inherited[name] for name in INHERITED if name in inherited}
+            new: Any = cls.__new__
+            return CallableRule(**facets, passes_numbers=type(new) is types.FunctionType)
     if may_run(cls.__module__) or any(base in METHOD_RULES for base in (cls, *cls.__mro__[:-1])):
         return CallableRule(looks=Looks.SHALLOW, why="a builtin type")
     if in_python and init is object.__init__ and made_without_a_look(cls):

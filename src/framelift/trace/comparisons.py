@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
 ORDER = (operator.lt, operator.le, operator.gt, operator.ge)
+COMPARISONS_OF_TUPLES = (
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__contains__",
+    "__iter__",
+)
+LOOKING_IN = frozenset({operator.contains, range.__contains__})
 COMPARING = frozenset({operator.eq, operator.ne, operator.contains, *ORDER})
 """Operators that compare what containers hold."""
 
@@ -91,10 +102,17 @@ class Copies:
             copy: Any = Comparable(self.world, value)
         elif cls in COPIED:
             copy = COPIED[cls](self.of, value)
+        elif issubclass(cls, tuple) and self.is_compared_as_tuple(cls):
+            copy = tuple([self.of(item) for item in tuple.__iter__(value)])
         else:
             raise NotPlain
         self.made[id(value)] = value, copy
         return copy
+
+    def is_compared_as_tuple(self, cls: type) -> bool:
+        """Whether it is one in all that C asks: a named tuple."""
+        attribute = self.world.classes.attribute
+        return all(attribute(cls, name) is vars(tuple)[name] for name in COMPARISONS_OF_TUPLES)
 
 
 COPIED: dict[type, Callable[[Callable[[Any], Any], Any], Any]] = {
@@ -122,7 +140,7 @@ class Comparisons(Part):
     def call(self, fn: Any, args: list[Any]) -> Any:
         """A function that compares what it is given, and hands none of it on; MISSING: no symbols are there,
         or not only what can be copied."""
-        if fn is operator.contains and type(args[0]) is range:
+        if fn in LOOKING_IN and type(args[0]) is range:
             return self.in_range(args[0], args[1])
         copies = self.copies(args)
         return MISSING if copies is None else fn(*copies)
@@ -144,6 +162,13 @@ class Comparisons(Part):
         rest = apply(operator.mod, apply(operator.sub, value, low), abs(numbers.step))
         return bool(settled(apply(operator.eq, rest, 0)))
 
+    def is_absent(self, table: Any, key: Any) -> bool:
+        """Whether a key with symbols in it equals none of a table's, so that it need not be hashed."""
+        if len(table) > FEW_KEYS or type(key) not in HASHED:
+            return False
+        copies = self.copies([key, list(table)])
+        return copies is not None and copies[0] not in copies[1]
+
     @acts_for_program
     def choose(self, fn: Any, keys: list[Any], **how: Any) -> Any:
         """What `sorted`, `min` or `max` gives of the positions of keys."""
@@ -154,5 +179,8 @@ class Comparisons(Part):
         return native(fn, range(len(keys)), key=shown.__getitem__, **how)
 
 
+FEW_KEYS = 32
+"""With so many keys a key is compared, one by one."""
+HASHED = frozenset({tuple, torch.Size, torch.SymInt, torch.SymFloat})
 UNLIKE_NUMBERS = frozenset({str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device})
 """Types whose values equal no number."""

@@ -163,6 +163,9 @@ class Containers(Part):
         if cls is types.MappingProxyType:
             (container,) = gc.get_referents(container)  # which keeps its values from C
         if issubclass(type(container), (dict, set, frozenset)) and type(container).__flags__ & IMMUTABLE_TYPE:
+            has_symbols = self.world.recorder.builder.symbols is not None
+            if has_symbols and self.world.comparisons.is_absent(container, value):
+                return False
             return native(operator.contains, container, self.world.identity.key(value))
         return self.world.operators.apply(operator.contains, container, value)
 

@@ -38,10 +38,10 @@ WRITTEN: dict[Any, str] = {
     **dict.fromkeys(POWERS, "({0} ** {1})"),
     **dict.fromkeys(SHIFTS, "({0} * 2 ** {1})"),
     **dict.fromkeys(FLOORS, "of_floats({0}, {1})"),  # which is not done natively
-    **{operator.neg: "(-{0})", operator.pos: "({0})"},
+    **{operator.neg: "(-{0})", operator.pos: "({0})", operator.abs: "abs({0})"},
 }
 """Operator or function -> how a guard has it."""
-LARGE, MEDIUM, SMALL = 1e300, 1e150, 1e30
+LARGE, MEDIUM = 1e300, 1e150
 Limits = tuple[float, float]
 ANY: Limits = (-LARGE, LARGE)
 POSITIVE: Limits = (1 / LARGE, LARGE)
@@ -59,7 +59,7 @@ LIMITS: dict[Any, tuple[Limits, ...]] = {
     **{math.gamma: ((0.01, 170.0),), math.lgamma: ((0.01, MEDIUM),)},
     **dict.fromkeys((math.atan2, math.copysign), (ANY, ANY)),
     **dict.fromkeys((math.fmod, math.remainder), (ANY, POSITIVE)),
-    **{math.pow: ((1 / SMALL, SMALL), (-9.0, 9.0)), math.hypot: ((-MEDIUM, MEDIUM),) * 2},
+    **{math.pow: ((1e-10, 1e10), (-30.0, 30.0)), math.hypot: ((-MEDIUM, MEDIUM),) * 2},
     **{math.isqrt: ((0, WIDE),), math.gcd: (INTEGER, INTEGER), math.lcm: ((-(1 << 30), 1 << 30),) * 2},
     **{math.factorial: ((0, 20),), math.comb: ((0, 60), (0, 1 << 62)), math.perm: ((0, 19),) * 2},
     **{int.bit_length: (INTEGER,), int.bit_count: (INTEGER,)},
@@ -77,6 +77,8 @@ WRITTEN |= {fn: f"math.{fn.__name__}({{0}})" for fn in (math.floor, math.ceil, m
 WITH_BASE, WITH_DIGITS = "log_with_base({0}, {1})", "round_to({0}, {1})"  # which are not done natively
 CHOOSING = frozenset({min, max})
 ROUNDING = frozenset({int, round, math.floor, math.ceil, math.trunc})
+FINITE = frozenset(LIMITS) | ROUNDING | FLOORS
+"""What gives a finite number within the limits that are checked."""
 NUMBERS = SYMBOLIC | {int, float, bool}
 
 
@@ -101,6 +103,8 @@ class DerivedNumbers:
             return MISSING if MISSING in named else compare(fn, named)
         if fn in POWERS and type(operands[0]) is torch.SymFloat:
             operands = self.as_symbol(operands[0]), operands[1]
+        if fn in FLOORS:
+            operands = tuple([self.as_symbol(operand) for operand in operands])
         if MISSING in operands or fn not in WRITTEN or not is_safe(fn, operands):
             return MISSING
         return self.number(fn, operands)
@@ -122,7 +126,7 @@ class DerivedNumbers:
             found = self.made[index] = world.inputs.symbolic_number(value, source)
             symbols = world.recorder.builder.symbols
             assert symbols is not None
-            symbols.derive(text or WRITTEN[fn], operands, is_finite=fn in LIMITS or fn in ROUNDING)
+            symbols.derive(text or WRITTEN[fn], operands, is_finite=fn in FINITE)
             self.symbols.add(found.node.expr)
         return found
 
@@ -226,7 +230,9 @@ def is_known(operand: Any) -> bool:
 
 def is_safe(fn: Any, operands: tuple[Any, ...]) -> bool:
     """Whether it never raises, and gives a float; what that relies on is noted."""
-    if fn in QUOTIENTS or fn in FLOORS:
+    if fn in FLOORS:
+        return lies_within(operands[0], ANY) and lies_within(operands[1], POSITIVE)
+    if fn in QUOTIENTS:
         return bool(settled(operands[1] != 0))
     if fn in SHIFTS:
         return lies_within(operands[1], (0, WIDEST - operands[0].bit_length()))

@@ -62,6 +62,8 @@ class Identity(Part):
         if left is right:
             return True
         if type(left) in NUMBERS and type(right) in NUMBERS:
+            if not settled(self.world.operators.apply(operator.eq, left, right)):
+                return False
             return settled(left) is settled(right)
         if type(left) is type(right):
             mine, other = self.source_of(left), self.source_of(right)

@@ -109,14 +109,14 @@ class Materialize(Part):
         passes_numbers = type(seen) is SeenByTorch
         return opening(self.world, value, self.for_torch if passes_numbers else self.for_c)
 
-    def shallow(self, value: Any) -> Any:
+    def shallow(self, value: Any, passes_numbers: bool = False) -> Any:
         """A value that C goes over without looking at its elements."""
         cls = type(value)
         if cls is Pending:
             value = value.open()
             cls = type(value)
         if cls in SYMBOLIC:
-            return settled(value)
+            return value if passes_numbers else settled(value)
         if cls not in ATOMS and cls is not FakeTensor:
             self.guard_special_methods(value, cls)
         return value

@@ -44,6 +44,7 @@ from framelift.trace.callable_rules import (
     server_of,
 )
 from framelift.trace.containers import MAPPINGS
+from framelift.trace.machine import calls_back
 from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
 from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
@@ -198,9 +199,15 @@ class NativeCalls(Part):
         materialize = world.materialize
         if world.recorder.builder.symbols is not None:
             if rule.with_symbols is not None:
-                args = list(args)
-                if (found := rule.with_symbols(world, fn, args, kwargs)) is not MISSING:
+                given = list(args)
+                if (found := rule.with_symbols(world, fn, given, kwargs)) is not MISSING:
                     return found
+                if any(
+                    type(now) is list and hasattr(type(opened(x)), "__next__")
+                    for x, now in zip(args, given, strict=False)
+                ):
+                    return self.permitted_after_draining(fn, rule, given, kwargs)
+                args = given
             elif rule.on_symbols is not None and not kwargs:
                 numbers = materialize.for_torch(args)
                 if fn in CONVERSIONS and config.capture_scalar_outputs and is_number(numbers):
@@ -212,14 +219,25 @@ class NativeCalls(Part):
                     result = rule.on_symbols(numbers)
                 if result is not NotImplemented:
                     return result
+        return self.done_by_c(fn, rule, args, kwargs)
+
+    @calls_back
+    def permitted_after_draining(
+        self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        return self.done_by_c(fn, rule, args, kwargs)
+
+    def done_by_c(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        world = self.world
+        materialize = world.materialize
         looks = rule.looks
         if rule.hands_on and args and type(opened(args[0])) is FunctionType:
             looks = Looks.SHALLOW
         if looks is Looks.MOVES:
             args = self.moved(rule, args)
         elif looks is Looks.SHALLOW:
-            args = [materialize.shallow(x) for x in args]
-            kwargs = {k: materialize.shallow(v) for k, v in kwargs.items()}
+            args = [materialize.shallow(x, rule.passes_numbers) for x in args]
+            kwargs = {k: materialize.shallow(v, rule.passes_numbers) for k, v in kwargs.items()}
         elif looks is Looks.CLASS:
             args = [opened(x) for x in args]
         elif looks is Looks.PAIRS:

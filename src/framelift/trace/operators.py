@@ -112,6 +112,13 @@ class Operators(Part):
             found = self.world.comparisons.call(fn, list(operands))
             if found is not MISSING:
                 return found
+        if fn in JOINING and self.world.recorder.builder.symbols is not None and len(operands) == 2:
+            left, right = operands
+            if fn is operator.iadd and type(left) is list:
+                left.extend(self.world.containers.elements(right))
+                return left
+            if fn is not operator.add and type(left) is int and type(right) in SEQUENCES:
+                return right * left
         shown: list[Seen] = [{} for _ in operands]
         prepared = list(map(self.world.materialize.value, operands, shown))
         if self.world.set_order.sources:

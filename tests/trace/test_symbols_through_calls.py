@@ -1,0 +1,210 @@
+"""Programs in which a size goes through Python's library: one capture for all sizes, results as eager's."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from check import captures
+from sameness import alike
+
+PROGRAMS: dict[str, Callable[..., Any]] = {}
+SIZES = (9, 16, 25, 49)
+
+Extent = collections.namedtuple("Extent", "rows columns")
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    start: int
+    stop: int
+    step: int = 1
+
+    def length(self) -> int:
+        return len(range(3)) + self.stop - self.start
+
+
+def program(fn: Callable[..., Any]) -> Callable[..., Any]:
+    PROGRAMS[fn.__name__] = fn
+    return fn
+
+
+@program
+def mapped(x):
+    rows, columns = map(int, x.shape)
+    doubled = tuple(map(lambda size: size * 2, x.shape))
+    return x.new_zeros(doubled), rows + columns, list(map(operator.neg, x.shape))
+
+
+@program
+def reduced(x):
+    count = functools.reduce(operator.mul, x.shape, 1)
+    return x.reshape(count), math.prod(x.shape[1:]), sum(size + 1 for size in x.shape)
+
+
+@program
+def filtered_and_grouped(x):
+    large = [size for size in filter(lambda size: size > 5, x.shape)]
+    pairs = list(itertools.product(x.shape, (1, 2)))
+    return x.sum(), large, pairs, list(itertools.accumulate(x.shape)), list(itertools.chain(x.shape, [1]))
+
+
+@program
+def roots(x):
+    side = int(math.sqrt(x.shape[0]))
+    same = int(x.shape[0] ** 0.5)
+    return x.view(side, side, 4), x.reshape(same, -1), math.isqrt(x.shape[0]), round(math.log2(x.shape[0]), 3)
+
+
+@program
+def whole_and_rest(x):
+    whole, rest = divmod(x.shape[0], 4)
+    return x[: whole * 4], x.new_zeros(rest + 2), pow(x.shape[0], 2), round(x.shape[0] / 2)
+
+
+@program
+def attributes_of_numbers(x):
+    n = x.shape[0]
+    return x + n.real, n.imag, n.conjugate(), n.bit_length(), hasattr(n, "shape"), (n / 2).real
+
+
+@program
+def named_tuples(x):
+    extent = Extent(*x.shape)
+    wider = extent._replace(columns=extent.columns + 1)
+    return x.new_ones(wider), extent == wider, extent._asdict(), x.sum() * extent.rows
+
+
+@program
+def data_classes(x):
+    window = Window(1, x.shape[0] - 1)
+    later = dataclasses.replace(window, start=window.start + 1)
+    return x[later.start : later.stop], later.length(), window == later, dataclasses.astuple(window)
+
+
+@program
+def sizes_and_slices(x):
+    cut = slice(1, x.shape[0] - 1)
+    size = torch.Size([x.shape[0], 2])
+    return x[cut], x.new_ones(size), x.shape == size, x.shape[0] in size, size.index(2), size.numel()
+
+
+@program
+def compared(x):
+    shape = tuple(x.shape)
+    return (
+        x + 1,
+        shape == (3, 4),
+        shape < (100, 1),
+        list(shape) != [x.shape[0], 4],
+        (x.shape[0],) in [(1,), (2,)],
+    )
+
+
+@program
+def ordered(x):
+    n = x.shape[0]
+    largest = max(((n, "a"), (4, "b")), key=lambda pair: pair[0])
+    values = [100, n, 3]
+    values.sort()
+    return x + largest[0], sorted([n, 4, 200], reverse=True), values, min([n, 3], [n, 4]), max(n, 4)
+
+
+@program
+def found_in_containers(x):
+    n = x.shape[0]
+    values = [1, n, 3, n]
+    return x.sum(), values.index(n), values.count(n), n in values, 200 in values, n in range(1, 1000)
+
+
+@program
+def looked_up(x):
+    n = x.shape[0]
+    known = {(3, 4): "small", (1000, 4): "large"}
+    return x.sum(), known.get((n, 4), "other"), (n, 4) in known, n in {1: 2}, n in {1, 2}
+
+
+@program
+def truth_of_many(x):
+    return x + any(size > 100 for size in x.shape), all(x.shape), all(size < 1000 for size in x.shape)
+
+
+@program
+def memoized(x):
+    return x + halved(x.shape[0])
+
+
+@functools.lru_cache
+def halved(size: int) -> int:
+    return size // 2
+
+
+@program
+def told_apart(x):
+    n = x.shape[0]
+    return x + 1, n is None, n == "a", n != None, type(n) is int, isinstance(n, (int, str))  # noqa: E711
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_third_size_does_not_compile_again(name: str, dynamic: bool | None, backend: str) -> None:
+    fn = PROGRAMS[name]
+    compiled = framelift.compile(
+        fn, backend=backend, dynamic=dynamic, fullgraph=True, isolate_recompiles=True
+    )
+    for n in SIZES:
+        x = torch.arange(n * 4.0).reshape(n, 4)
+        alike(fn(x), compiled(x))
+    assert captures(compiled) <= (1 if dynamic else 2)
+
+
+# ---- what is relied on is checked
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x + 1 if x.shape[0] in (7, 9) else x - 1,
+        lambda x: x + sorted([x.shape[0], 8])[0],
+        lambda x: x + (1 if tuple(x.shape) == (9, 4) else 2),
+        lambda x: x + {9: 1}.get(x.shape[0], 2),
+        lambda x: x + max([x.shape[0], 1], [8, 2])[1],
+        lambda x: x + math.gcd(x.shape[0], 6) if math.gcd(x.shape[0], 6) > 1 else x,
+        lambda x: x + [7, 8, x.shape[0]].index(x.shape[0]),
+        lambda x: x * (math.factorial(x.shape[0]) % 7),
+        lambda x: x * (2 ** x.shape[0] % 1000),
+        lambda x: x[: round(x.shape[0] * 0.5)],
+        lambda x: x + 1 if x.shape[0] in range(3, 20, 3) else x - 1,
+        lambda x: x + 1 if any(size == 9 for size in x.shape) else x - 1,
+        lambda x: x + (x.shape[0] // 2.5) + divmod(x.shape[0], 2.0)[1],
+    ],
+)
+def test_every_size_gives_what_it_gives_eagerly(fn: Any) -> None:
+    compiled = framelift.compile(fn, backend="eager", dynamic=True, isolate_recompiles=True)
+    for n in (5, 6, 7, 8, 9, 10, 12, 15, 30, 65):
+        x = torch.ones(n, 4)
+        alike(fn(x), compiled(x))
+
+
+def test_an_iterator_is_drained_once() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        seen = []
+        total = sum(seen.append(size) or size for size in x.shape)
+        print("a break")
+        least = min((size for size in x.shape), key=lambda size: print("key") or -size)
+        return x + total, seen, least
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=True, isolate_recompiles=True)
+    for n in SIZES:
+        alike(fn(torch.ones(n, 4)), compiled(torch.ones(n, 4)))
