@@ -47,7 +47,9 @@ functions_of(
     why="a torch operator",
 )
 FUNCTIONAL = "torch's functional API, or a question; the recorder sees what it does"
-python_functions_of("torch.functional", "torch.nn.functional", passes_numbers=True, why=FUNCTIONAL)
+python_functions_of(
+    *("torch.functional", "torch.nn.functional"), classes=True, passes_numbers=True, why=FUNCTIONAL
+)
 python_functions_of(
     *("torch._tensor", "torch._VF", "torch.return_types"),
     *("torch._lowrank", "torch._linalg_utils", "torch.nn._reduction", "torch.nn.grad", "torch.nn.parameter"),
