@@ -20,7 +20,7 @@ from program_writer import Writer
 TESTED = {
     **{"language": 20, "classes": 60, "modules": 12, "nested": 8, "failures": 40, "numbers": 45},
     **{"identity": 60, "interrupts": 30, "interrupted modules": 10, "arrays": 60, "subclasses": 30},
-    **{"switches": 30, "structures": 20, "optimizers": 8, "training": 4},
+    **{"switches": 30, "structures": 20, "optimizers": 8, "training": 4, "repeated": 10, "hooks": 10},
 }
 """Areas that show no difference in so many programs: about a minute and a half together."""
 
