@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 import operator
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -137,6 +138,12 @@ def looked_up(x):
 @program
 def truth_of_many(x):
     return x + any(size > 100 for size in x.shape), all(x.shape), all(size < 1000 for size in x.shape)
+
+
+@program
+def classes_as_data(x):
+    kinds = functools.reduce(lambda found, size: type(size), x.shape, float)
+    return x + 1, kinds, statistics.mean([1, 2]), list(map(int, x.shape)), list(map(type, x.shape))
 
 
 @program

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import operator
 import re
 import types
@@ -56,6 +57,9 @@ native = _frame.native
 
 PASSING = frozenset({Looks.MOVES, Looks.SHALLOW})
 """How functions look at their arguments that do not look at numbers which they get in other ways."""
+
+CALLED_AT = {itertools.accumulate: 2, itertools.groupby: 2}
+"""Function that calls back -> among how many first arguments is what it calls; of others it is the first."""
 
 C_CALLABLES = (*BUILTINS, MethodDescriptorType, WrapperDescriptorType, type)
 
@@ -257,8 +261,8 @@ class NativeCalls(Part):
         if world.set_order.sources:
             world.set_order.check(fn, args)
         if rule.calls_back:
-            args = [self.callback(x) for x in args]
-            kwargs = {k: self.callback(v) for k, v in kwargs.items()}
+            args = [self.callback(x, n < CALLED_AT.get(fn, 1)) for n, x in enumerate(args)]
+            kwargs = {k: self.callback(v, k in ("key", "func")) for k, v in kwargs.items()}
         if fn is issubclass and len(args) == 2 and issubclass(type(args[0]), type):
             world.classes.guard_bases(args[0])
             world.classes.guard_check(args[1], "__subclasscheck__")
@@ -363,13 +367,15 @@ class NativeCalls(Part):
         for name in list(vars(value)):
             opened(self.world.attributes.own(view, value, name))
 
-    def callback(self, value: Any) -> Any:
-        """Something that C may call: as it is where that can't escape the trace."""
+    def callback(self, value: Any, is_called: bool) -> Any:
+        """Something that C may call: as it is where that can't escape the trace. C's functions know nothing
+        of symbols, so C does not call them; a class that is not called stays what it is."""
         cls = type(value)
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            escapes = self.world.set_order.disordered or self.world.recorder.builder.symbols is not None
+            has_symbols = self.world.recorder.builder.symbols is not None
+            escapes = self.world.set_order.disordered or (is_called and has_symbols)
             if not escapes and self.stays_inside(value, cls):
                 return value
         elif cls not in BY_TYPE and cls not in (functools.partial, MethodWrapperType):
