@@ -106,6 +106,17 @@ def test_a_check_that_only_the_compiled_graph_fails_is_passed() -> None:
     assert torch.equal(compiled(x), fn(x))
 
 
+def test_a_check_fails_under_hooks_that_see_what_is_saved() -> None:
+    def fn(s: State, x: torch.Tensor) -> torch.Tensor:
+        y = (x.detach().requires_grad_() ** 2).sin()
+        by_raise(x)
+        return y.detach()
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        assert_as_eagerly(compiled, fn)
+
+
 # ---- what can't be undone
 
 

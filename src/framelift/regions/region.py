@@ -285,8 +285,9 @@ def running(
     exits = [r.input(exit.source) for exit in world.frame.exits]
     if again:
         # what a compiler rounds otherwise may fail a check that the program passes
-        handles = world.functions.handles_errors or bool(world.raising_branches.made)
-        given = ["error", repr(name), repr(handles), *exits]
+        checks = bool(world.raising_branches.made)
+        handles = world.functions.handles_errors or checks
+        given = ["error", repr(name), repr(handles), repr(checks), *exits]
         if late:
             left_by = f"{r.constant(leave_statements)}({', '.join(['error', *exits])})"
             undo.append(f"if {r.constant(has_written)}(error, versions, {late}):")

@@ -95,13 +95,15 @@ FINAL = (FrameliftError, torch.AcceleratorError)
 """Errors that tell nothing of the program, or after which no operator works."""
 
 
-def run_again(error: BaseException, name: str, handles: bool, *exits: Any) -> _frame.Stop:
+def run_again(error: BaseException, name: str, handles: bool, checks: bool, *exits: Any) -> _frame.Stop:
     """What a region returns whose graph has raised; `exits` are of the `with` statements around it. The error
     is raised where the frame is not to run once more. Whether the program `handles` errors is not known for
-    certain; where it does not, an error that it does not have is the backend's."""
+    certain; where it does not, an error that it does not have is the backend's. If the graph `checks` data,
+    the exception is the program's to raise, whoever has seen what the graph saved."""
     if raised_by_handler(error) and not is_watched():
         return _frame.again(error)  # type: ignore[arg-type]
-    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_watched():
+    is_seen = is_watched() and not checks
+    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_seen:
         leave_statements(error, *exits)
         raise error
     told = name, type(error).__name__, str(error)
