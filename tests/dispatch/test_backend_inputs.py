@@ -273,7 +273,7 @@ def test_examples_are_symbols_and_fakes_with_symbols_where_something_varies() ->
     def fn(x: T, n: int, factor: float) -> T:
         return x.t() * n + factor
 
-    _, _, inputs = given_to(fn, (rand(4, 3), 5, 0.5), (rand(5, 3), 7, 1.5), (rand(6, 3), 9, 2.5))
+    _, inputs = given_to(fn, (rand(4, 3), 5, 0.5), (rand(5, 3), 7, 1.5), (rand(6, 3), 9, 2.5))
     by_kind = {type(each): each for each in inputs}
     tensor = next(each for each in inputs if isinstance(each, torch.Tensor) and each.dim() == 2)
     assert isinstance(by_kind[torch.SymInt], torch.SymInt) and isinstance(tensor, FakeTensor)

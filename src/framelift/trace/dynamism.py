@@ -24,8 +24,6 @@ from framelift.guards.sources import Source
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
 """How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""
 LARGEST = 1 << 62
-CHANGES = {int: 1, float: 2}
-"""How many other values a number must have had before it is taken for a symbol."""
 
 
 class DimRange(NamedTuple):
@@ -72,10 +70,8 @@ class Dynamism:
             return False
         if self.mode and type(value) is int and is_passed(source):
             return str(source) not in self.fixed
-        others = {other for other in self.seen.get(str(source), ()) if other is VARIES or other != value}
-        if not others or str(source) in self.fixed:
-            return False
-        return VARIES in others or len(others) >= CHANGES[type(value)]
+        changed = any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
+        return changed and str(source) not in self.fixed
 
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
