@@ -150,8 +150,12 @@ LOG.setLevel(logging.INFO)
 LOG.handlers = [Recorder()]
 
 
+OUTSIDE = torch.ones(2)
+"""Data that a trace does not know, as it would that of a tensor made inside."""
+
+
 def total(value: Any) -> torch.Tensor:
-    return (value.detach() if isinstance(value, torch.Tensor) else torch.ones(2)).sum()
+    return (value.detach() if isinstance(value, torch.Tensor) else OUTSIDE).sum()
 
 
 def shown(value: Any) -> Any:
