@@ -48,6 +48,12 @@ def assert_as_eagerly(compiled: Any, fn: Callable[..., Any], *given: Any) -> Non
         assert outcome(compiled, *given, x=x) == outcome(fn, *given, x=x)
 
 
+@pytest.fixture(autouse=True)
+def arguments_are_validated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which parts of torch turn off for the whole process."""
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
+
 @pytest.mark.parametrize("place", PLACES, ids=named)
 @pytest.mark.parametrize("check", CHECKS, ids=named)
 def test_a_check_is_an_assertion(check: Any, place: Any) -> None:

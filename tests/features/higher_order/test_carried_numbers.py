@@ -109,4 +109,4 @@ def test_floats_from_around_may_vary(name: str, backend: str) -> None:
     for s in (0.5, 1.5, 2.5, 3.5, 4.5):
         x = torch.arange(6.0).reshape(2, 3).requires_grad_()
         torch.testing.assert_close(compiled(x, s), FLOATS[name](x, s))
-    assert entries(compiled) == 3  # the third time it is known to vary, as anywhere
+    assert entries(compiled) == 2  # the second time it is known to vary, as anywhere
