@@ -434,6 +434,7 @@ def test_an_interrupt_while_torch_puts_back_what_modules_are_called_by() -> None
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         torch.nn.Module.__call__ = lambda self, *args: 1 / 0  # type: ignore[method-assign]
+        torch.fx._symbolic_trace.CURRENT_PATCHER = object()
         signal.raise_signal(signal.SIGALRM)
 
     handler = signal.signal(signal.SIGALRM, raising(Limit))
@@ -441,6 +442,8 @@ def test_an_interrupt_while_torch_puts_back_what_modules_are_called_by() -> None
         with pytest.raises(Limit):
             framelift.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
         assert vars(torch.nn.Module)["__call__"] is before
+        assert torch.fx._symbolic_trace.CURRENT_PATCHER is None
     finally:
+        torch.fx._symbolic_trace.CURRENT_PATCHER = None
         signal.signal(signal.SIGALRM, handler)
         torch.nn.Module.__call__ = before  # type: ignore[method-assign]
