@@ -26,6 +26,7 @@ from framelift.graph import arithmetic
 from framelift.interpreter import coroutines, generators
 from framelift.rules import numbers
 from framelift.trace.callable_rules import Looks, functions_of, methods_of, python_functions_of, rule
+from framelift.trace.comparisons import COMPARING_METHODS, ORDERING
 
 _fn: Any
 _kind: type
@@ -146,19 +147,9 @@ rule(operator.contains, compares=True, orderless=True, with_symbols=numbers.cont
 for _fn in (operator.lt, operator.le, operator.gt, operator.ge):
     rule(_fn, orderless=True, with_symbols=numbers.applies(_fn))
 for _kind in (list, tuple, deque):
-    for _name in (
-        "index",
-        "count",
-        "__contains__",
-        "__eq__",
-        "__ne__",
-        "__lt__",
-        "__le__",
-        "__gt__",
-        "__ge__",
-    ):
+    for _name in ("index", "count", *COMPARING_METHODS):
         _known = _kind is not deque or _name in ("index", "count")
-        _compares = _known and _name not in ("__lt__", "__le__", "__gt__", "__ge__")
+        _compares = _known and _name not in ORDERING
         rule(vars(_kind)[_name], compares=_compares, with_symbols=numbers.compares)
 for _name in ("__eq__", "__ne__"):
     rule(vars(dict)[_name], with_symbols=numbers.compares)

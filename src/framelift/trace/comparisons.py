@@ -27,16 +27,9 @@ if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
 ORDER = (operator.lt, operator.le, operator.gt, operator.ge)
-COMPARISONS_OF_TUPLES = (
-    "__eq__",
-    "__ne__",
-    "__lt__",
-    "__le__",
-    "__gt__",
-    "__ge__",
-    "__contains__",
-    "__iter__",
-)
+ORDERING = ("__lt__", "__le__", "__gt__", "__ge__")
+COMPARING_METHODS = ("__eq__", "__ne__", *ORDERING, "__contains__")
+"""What sequences of the language compare what they hold by."""
 LOOKING_IN = frozenset({operator.contains, range.__contains__})
 COMPARING = frozenset({operator.eq, operator.ne, operator.contains, *ORDER})
 """Operators that compare what containers hold."""
@@ -112,7 +105,8 @@ class Copies:
     def is_compared_as_tuple(self, cls: type) -> bool:
         """Whether it is one in all that C asks: a named tuple."""
         attribute = self.world.classes.attribute
-        return all(attribute(cls, name) is vars(tuple)[name] for name in COMPARISONS_OF_TUPLES)
+        asked = (*COMPARING_METHODS, "__iter__")
+        return all(attribute(cls, name) is vars(tuple)[name] for name in asked)
 
 
 COPIED: dict[type, Callable[[Callable[[Any], Any], Any], Any]] = {
