@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.core.config import config
 from framelift.core.errors import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
 from framelift.dispatch.tracing import EscapedError, Trace
 from framelift.export import assignments
@@ -39,6 +40,10 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
     breaks.OPERATOR_ERROR: TorchRuntimeError,
     breaks.BODIES: UncapturedHigherOrderOpError,
 }
+
+
+FROM_DATA = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+"""An artifact may hold numbers and sizes that only the data decides."""
 
 
 class ProgramInput(NamedTuple):
@@ -86,7 +91,7 @@ def capture_program(call: Call, dynamism: DeclaredDynamism) -> CapturedProgram:
     what the program itself raises."""
     fn = frame_of(call.target)
     try:
-        with flags_lock, exporting():
+        with flags_lock, exporting(), config.patch(**FROM_DATA):
             return run(call, fn, dynamism)
     except Break as found:
         found.let_go()
@@ -161,7 +166,7 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
     inputs = [ProgramInput(node, value, world.inputs.graph_input_source(node, value)) for node, value, _ in entries]
     drawn = next((each for each in inputs if each.source.is_drawn), None)
     if drawn is not None:
-        raise Break(breaks.RANDOM, f"{drawn.source}, which is drawn anew in each call")
+        raise Break(breaks.EFFECT, "a number that Python draws or computes anew in each call")
     made = CapturedProgram(
         graph=builder.body.graph,
         modules=dict(builder.body.modules),
