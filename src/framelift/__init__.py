@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from framelift.core.records import compile_records, compile_times, counters
     from framelift.dispatch.backends import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
-    from framelift.export.program import export
+    from framelift.exporting.program import export
 
 __version__ = "0.1.0"
 
@@ -72,7 +72,7 @@ _NAMES = {
     "framelift.dispatch.frame_hook": ["reset"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
-    "framelift.export.program": ["export"],
+    "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -22,10 +22,10 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.errors import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
 from framelift.dispatch.tracing import EscapedError, Trace
-from framelift.export import assignments
-from framelift.export.assignments import Assignment
-from framelift.export.shapes import DeclaredDynamism
-from framelift.export.signatures import PLAIN, Call
+from framelift.exporting import assignments
+from framelift.exporting.assignments import Assignment
+from framelift.exporting.shapes import DeclaredDynamism
+from framelift.exporting.signatures import PLAIN, Call
 from framelift.features import triton_kernels
 from framelift.graph.body import drop_redundant_setters
 from framelift.graph.symbols import SYMBOLIC, Fact, Read
@@ -119,7 +119,9 @@ def frame_of(target: Callable[..., Any]) -> types.FunctionType:
         return flatten(target(*args, **kwargs))
 
     # no module of Framelift's: it is the program's own frame
-    return types.FunctionType(exported.__code__, {"__name__": "exported"}, "exported", None, exported.__closure__)
+    return types.FunctionType(
+        exported.__code__, {"__name__": "exported"}, "exported", None, exported.__closure__
+    )
 
 
 @contextlib.contextmanager
@@ -152,7 +154,9 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
     recorder.settle()
     assigned, effects = assignments.sorted_out(call, world, writes)
     effects += [f"the setting {setter.__name__}" for setter in switches.changed()]
-    effects += [f"requires_grad of {found_at(world, each.tensor)}" for each in recorder.requires_grad.flagged.values()]
+    effects += [
+        f"requires_grad of {found_at(world, each.tensor)}" for each in recorder.requires_grad.flagged.values()
+    ]
     outputs: dict[Any, Any] = {}
     results = [result_of(call, world, leaf, outputs) for leaf in leaves]
     for each in assigned:
@@ -163,7 +167,9 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
     close(world, list(outputs.values()))
     builder = recorder.builder
     entries = recorder.inputs.entries
-    inputs = [ProgramInput(node, value, world.inputs.graph_input_source(node, value)) for node, value, _ in entries]
+    inputs = [
+        ProgramInput(node, value, world.inputs.graph_input_source(node, value)) for node, value, _ in entries
+    ]
     drawn = next((each for each in inputs if each.source.is_drawn), None)
     if drawn is not None:
         raise Break(breaks.EFFECT, "a number that Python draws or computes anew in each call")

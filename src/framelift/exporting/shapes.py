@@ -15,7 +15,7 @@ from torch.export import dynamic_shapes as torchs
 from torch.utils import _pytree as pytree
 
 from framelift.core.errors import ConstraintViolationError, UserError
-from framelift.export.signatures import Call
+from framelift.exporting.signatures import Call
 from framelift.graph import symbols
 from framelift.guards.sources import Source
 from framelift.trace.dynamism import Dynamism

@@ -17,9 +17,9 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils import _pytree as pytree
 
 from framelift.core.errors import Unsupported
-from framelift.export.capture import CapturedProgram, ProgramInput, Result
-from framelift.export.signatures import Call
-from framelift.export.size_checks import check_sizes, needed
+from framelift.exporting.capture import CapturedProgram, ProgramInput, Result
+from framelift.exporting.signatures import Call
+from framelift.exporting.size_checks import check_sizes, needed
 from framelift.graph.builder import is_converted
 from framelift.graph.op_memory import storage
 
@@ -182,7 +182,11 @@ class ModuleMaker:
         given = []
         for read in program.reads:
             value, source = program.symbol_values[read.input], str(program.symbol_sources[read.input])
-            at = self.leaf_of.get(id(value)) if isinstance(value, torch.Tensor) else self.call.sources.index(source)
+            at = (
+                self.leaf_of.get(id(value))
+                if isinstance(value, torch.Tensor)
+                else self.call.sources.index(source)
+            )
             given.append(self.leaves[at] if at is not None else value)
         reads = [(read.kind, read.dim) for read in program.reads]
         self.graph.call_function(check_sizes, (facts, reads, *given))
@@ -212,7 +216,9 @@ class ModuleMaker:
         if not assigned:
             return results
         latest = {each.name: each for each in assigned}.values()
-        values = [outputs[each.output] if each.output is not None else self.outside(each.value) for each in latest]
+        values = [
+            outputs[each.output] if each.output is not None else self.outside(each.value) for each in latest
+        ]
         targets = [self.attribute(each.name, each.buffer) for each in latest]
         copies: dict[Any, Any] = {}
 
@@ -242,7 +248,9 @@ class ModuleMaker:
 
     def attach(self, module: torch.fx.GraphModule, bodies: dict[str, torch.fx.GraphModule]) -> None:
         places: dict[str, torch.nn.Module] = {"": module}
-        originals = {} if self.state.root is None else dict(self.state.root.named_modules(remove_duplicate=False))
+        originals = (
+            {} if self.state.root is None else dict(self.state.root.named_modules(remove_duplicate=False))
+        )
         made: dict[int, torch.nn.Module] = {}
 
         def place(path: str) -> torch.nn.Module:

@@ -10,10 +10,10 @@ import torch.export
 import torch.export._trace
 
 from framelift.core.errors import Unsupported, UserError
-from framelift.export.capture import CapturedProgram, capture_program
-from framelift.export.graph_modules import program_module
-from framelift.export.shapes import declared, in_short, violation
-from framelift.export.signatures import Call, call_of
+from framelift.exporting.capture import CapturedProgram, capture_program
+from framelift.exporting.graph_modules import program_module
+from framelift.exporting.shapes import declared, in_short, violation
+from framelift.exporting.signatures import Call, call_of
 
 TorchsUserError: type[Exception] = torch.export._trace.UserError
 """What torch.export raises when a declaration of sizes does not fit the program."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift.export.signatures import Call
+from framelift.exporting.signatures import Call
 from framelift.interpreter.pending import Pending
 from framelift.trace.shadows import DELETED, Change
 from framelift.trace.world import TraceWorld
@@ -89,7 +89,11 @@ def assignment(owner: Buffers, method: str, arguments: tuple[Any, ...]) -> Assig
     name = arguments[0] if arguments else ""
     full, before = f"{owner.prefix}{name}", owner.held.get(name) if method == "__setitem__" else None
     if before is None:
-        return f"the buffer {full}, which is not there before" if method == "__setitem__" else f"the buffer {full}"
+        return (
+            f"the buffer {full}, which is not there before"
+            if method == "__setitem__"
+            else f"the buffer {full}"
+        )
     value = arguments[1]
     value = value.value if type(value) is Pending else value
     if not isinstance(value, torch.Tensor):

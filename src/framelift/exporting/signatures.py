@@ -66,7 +66,9 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
         what = f"the class {name}" if isinstance(target, type) else f"a {type(target).__name__}"
         raise UserError(f"export takes a module or a function, not {what}")
     if isinstance(target, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise UserError(f"{name} was compiled by TorchScript: export the module or function that it was made of")
+        raise UserError(
+            f"{name} was compiled by TorchScript: export the module or function that it was made of"
+        )
     if not isinstance(args, tuple):
         raise UserError(f"args must be a tuple of the program's arguments, not a {type(args).__name__}")
     if not isinstance(kwargs, (dict, type(None))):
