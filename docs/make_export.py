@@ -1,8 +1,9 @@
-"""Measures exports of the architectures in `tests/models/zoo` for `docs/export.md`: `make_export.py [name ...]`.
+"""Measures exports of the architectures in `tests/models/zoo` for `docs/export.md`.
 
-Each is exported by Framelift and by `torch.export.export(strict=True)`, in a process of its own; the artifact is
-saved, loaded by another process and run there. With names only those are measured again; of the others the page
-keeps what `build/export.json` says. `--part 2/4` measures the second quarter.
+`make_export.py [name ...]`: each is exported by Framelift and by `torch.export.export(strict=True)`, in a
+process of its own; the artifact is saved, loaded by another process and run there. With names only those are
+measured again; of the others the page keeps what `build/export.json` says. `--part 2/4` measures the second
+quarter, `--missing` what was never measured.
 """
 
 from __future__ import annotations

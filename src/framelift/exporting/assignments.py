@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.exporting.signatures import Call
 from framelift.interpreter.pending import Pending
-from framelift.trace.shadows import DELETED, Change
+from framelift.trace.shadows import Change
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes
 
@@ -52,8 +52,8 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
             else:
                 effects.append(found)
     for view, changes in writes.attributes:
-        effects += [f"{view.source}.{name}" for name, value in changes if value is not DELETED or name]
-    for view, changes in writes.scopes:
+        effects += [f"{view.source}.{name}" for name, _ in changes]
+    for _, changes in writes.scopes:
         effects += [f"the global {name}" for name, _ in changes]
     effects += ["a variable of an enclosing function"] * bool(writes.cells)
     effects += ["the flags of decimal's context"] * bool(writes.signals)

@@ -25,7 +25,7 @@ from framelift.dispatch.tracing import EscapedError, Trace
 from framelift.exporting import assignments
 from framelift.exporting.assignments import Assignment
 from framelift.exporting.shapes import DeclaredDynamism
-from framelift.exporting.signatures import PLAIN, Call
+from framelift.exporting.signatures import PLAIN, REGISTER, Call
 from framelift.features import triton_kernels
 from framelift.graph.body import drop_redundant_setters
 from framelift.graph.symbols import SYMBOLIC, Fact, Read
@@ -195,8 +195,8 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
 
 
 def close(world: TraceWorld, outputs: list[Any]) -> None:
-    """Closes the graph, which gives these tensors and the nodes of these numbers. What may fail or draws, and is
-    used by nothing, stays in it: torch.export takes nothing out."""
+    """Closes the graph, which gives these tensors and the nodes of these numbers. What may fail or draws, and
+    is used by nothing, stays in it: torch.export takes nothing out."""
     recorder = world.recorder
     node_of = recorder.histories.output_node
     recorder.builder.finish(tuple([node_of(out) if type(out) is FakeTensor else out for out in outputs]))
@@ -227,9 +227,8 @@ def result_of(call: Call, world: TraceWorld, leaf: Any, outputs: dict[Any, Any])
         return Result(value=leaf, is_input=isinstance(leaf, torch.Tensor))
     cls = type(leaf).__qualname__
     raise UserError(
-        f"{call.name} gives a {cls}, of which torch does not know what tensors it holds. Give tensors, numbers, "
-        "texts, and containers of these, or register the class: torch.export.register_dataclass for a dataclass, "
-        "torch.utils._pytree.register_pytree_node for any other"
+        f"{call.name} gives a {cls}, of which torch does not know what tensors it holds. Give tensors, "
+        f"numbers, texts, and containers of these, or register the class: {REGISTER}"
     )
 
 

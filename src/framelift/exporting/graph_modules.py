@@ -92,8 +92,8 @@ class ModuleMaker:
             made = new[node] = graph.node_copy(node, new.__getitem__)
             if made.op == "get_attr":
                 made.target = bodies[str(node.target)]
-        given = program.graph.output_node().args[0]
-        outputs = [new[node] if isinstance(node, torch.fx.Node) else node for node in given]  # type: ignore[union-attr, index]
+        given: Any = program.graph.output_node().args[0]
+        outputs = [new[node] if isinstance(node, torch.fx.Node) else node for node in given]
         results = self.assign(outputs, [self.result(result, outputs) for result in program.results])
         graph.output(tuple(results))
         for node in graph.nodes:
@@ -120,7 +120,8 @@ class ModuleMaker:
         if id(value) in self.leaf_of:
             node = self.leaves[self.leaf_of[id(value)]]
             if is_converted(value):
-                return self.graph.call_method("as_subclass", (node, torch.Tensor))
+                plain: Any = torch.Tensor
+                return self.graph.call_method("as_subclass", (node, plain))
             return node
         name = self.state.names.get(id(value)) or self.constant_name(each)
         node = self.attribute(name, value, each.node in self.program.written)
@@ -150,8 +151,9 @@ class ModuleMaker:
                 self.state.non_persistent |= set() if isinstance(value, torch.nn.Parameter) else {name}
             elif is_written:
                 raise Unsupported(
-                    f"{self.call.name} can't be exported: it changes the tensor {name}, which is neither an argument "
-                    "nor a part of the module.\n  Hint: pass it as an argument, or make it a buffer of the module."
+                    f"{self.call.name} can't be exported: it changes the tensor {name}, which is neither an "
+                    "argument nor a part of the module.\n"
+                    "  Hint: pass it as an argument, or make it a buffer of the module."
                 )
             else:
                 self.constants[name] = value

@@ -28,17 +28,18 @@ def export(
     strict: bool = True,
     preserve_module_call_signature: tuple[str, ...] = (),
 ) -> torch.export.ExportedProgram:
-    """Exports a module or a function, captured whole with these arguments, as a `torch.export.ExportedProgram`.
+    """Exports a module or a function, captured whole with these arguments, for torch's own tools.
 
     `dynamic_shapes` says which sizes may vary, in any form that `torch.export.export` takes: all others are
-    what they are in the arguments. A program that can't be captured whole is an error that says where and why,
-    and so is one that changes something outside that no artifact has, such as a counter or a list; with
-    `strict=False` such changes are left out, with a warning. Buffers that are assigned or changed in place are
-    part of the artifact.
+    what they are in the arguments. A program that can't be captured whole is an error that says where and
+    why, and so is one that changes something outside that no artifact has, such as a counter or a list; with
+    `strict=False` such changes are left out, with a warning. Buffers that are assigned or changed in place
+    are part of the artifact.
 
     >>> import torch, framelift
     >>> from torch.export import Dim
-    >>> program = framelift.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("batch")},))
+    >>> sizes = ({0: Dim("batch")},)
+    >>> program = framelift.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=sizes)
     >>> program.module()(torch.ones(7, 3)).shape
     torch.Size([7, 2])
     """
@@ -66,7 +67,7 @@ def lowered(
     call: Call, module: torch.fx.GraphModule, spec: Any, dynamic_shapes: Any, preserved: tuple[str, ...]
 ) -> torch.export.ExportedProgram:
     """What `torch.export` makes of the module: the same with torch's operators, and with its signature."""
-    shapes = dynamic_shapes if isinstance(dynamic_shapes, torch.export.AdditionalInputs) else spec
+    shapes: Any = dynamic_shapes if isinstance(dynamic_shapes, torch.export.AdditionalInputs) else spec
     if preserved:
         raise UserError("preserve_module_call_signature is not known to framelift.export")
     try:

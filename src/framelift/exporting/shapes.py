@@ -87,8 +87,9 @@ def as_tree(call: Call, dynamic_shapes: Any) -> Any:
     if not isinstance(dynamic_shapes, (AdditionalInputs, ShapesCollection)):
         if not isinstance(dynamic_shapes, (dict, tuple, list)):
             raise UserError(
-                f"{call.name}: dynamic_shapes must be a dictionary by argument, a tuple or list of one entry for "
-                f"each argument, a ShapesCollection or AdditionalInputs, not a {type(dynamic_shapes).__name__}"
+                f"{call.name}: dynamic_shapes must be a dictionary by argument, a tuple or list of one entry "
+                "for each argument, a ShapesCollection or AdditionalInputs, "
+                f"not a {type(dynamic_shapes).__name__}"
             )
         return dynamic_shapes
 

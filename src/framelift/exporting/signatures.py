@@ -16,6 +16,9 @@ from framelift.core.errors import UserError
 PLAIN = (int, float, complex, str, bool, type(None), torch.dtype, torch.device, torch.layout)
 """Types of leaves that an artifact takes beside tensors: it checks that they are what they were."""
 
+REGISTER = (
+    "torch.export.register_dataclass for a dataclass, torch.utils._pytree.register_pytree_node for any other"
+)
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -66,9 +69,7 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
         what = f"the class {name}" if isinstance(target, type) else f"a {type(target).__name__}"
         raise UserError(f"export takes a module or a function, not {what}")
     if isinstance(target, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise UserError(
-            f"{name} was compiled by TorchScript: export the module or function that it was made of"
-        )
+        raise UserError(f"{name} was compiled by TorchScript: export what it was made of")
     if not isinstance(args, tuple):
         raise UserError(f"args must be a tuple of the program's arguments, not a {type(args).__name__}")
     if not isinstance(kwargs, (dict, type(None))):
@@ -80,6 +81,7 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
     except TypeError as error:
         raise UserError(f"{name}{signature} can't be called with these arguments: {error}") from None
     args, kwargs = apart(args, kwargs, target)
+    found: list[tuple[Any, Any]]
     found, spec = pytree.tree_flatten_with_path((args, kwargs))
     made = Call(target, name, signature, args, kwargs, [leaf for _, leaf in found], [], [], spec)
     made.paths = [path_text(path, made.argument_names) for path, _ in found]
@@ -132,8 +134,7 @@ def check_leaf(name: str, path: str, leaf: Any) -> None:
     cls = type(leaf)
     raise UserError(
         f"{name}: {path} is a {cls.__qualname__}, of which torch does not know what tensors it holds. "
-        "Pass them on their own, or register the class: torch.export.register_dataclass for a dataclass, "
-        "torch.utils._pytree.register_pytree_node for any other"
+        f"Pass them on their own, or register the class: {REGISTER}"
     )
 
 

@@ -24,8 +24,8 @@ READERS = {
 
 
 def check_sizes(facts: list[str], reads: list[tuple[str, int]], *inputs: Any) -> None:
-    """Raises where a fact does not hold. `reads` are what the names `r0`, `r1` ... of the facts stand for, each
-    of the input at the same place."""
+    """Raises where a fact does not hold. `reads` are what the names `r0`, `r1` ... of the facts stand for,
+    each of the input at the same place."""
     with disable_proxy_modes_tracing():  # which would have the artifact compute it all
         values: dict[str, Any] = {
             f"r{n}": READERS[kind](value, dim)
