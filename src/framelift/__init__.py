@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from framelift.core.records import compile_records, compile_times, counters
     from framelift.dispatch.backends import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
+    from framelift.exporting.graphs import export_graph
     from framelift.exporting.program import export
 
 __version__ = "0.1.0"
@@ -72,6 +73,7 @@ _NAMES = {
     "framelift.dispatch.frame_hook": ["reset"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
+    "framelift.exporting.graphs": ["export_graph"],
     "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
 }
@@ -96,6 +98,7 @@ __all__ = [
     "exc",
     "explain",
     "export",
+    "export_graph",
     "forbid_in_graph",
     "graph_break",
     "install",

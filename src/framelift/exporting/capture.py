@@ -17,7 +17,8 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from framelift.core import breaks
+from framelift import _frame
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.errors import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
@@ -114,6 +115,10 @@ def refusal(call: Call, found: Break) -> Unsupported:
 def frame_of(target: Callable[..., Any]) -> types.FunctionType:
     """The function whose frame is captured."""
     flatten = pytree.tree_flatten
+    for registered in pytree.SUPPORTED_NODES.values():
+        take_apart = registered.flatten_fn
+        if isinstance(take_apart, types.FunctionType) and policy.is_leaf(policy.module_name(take_apart)):
+            _frame.set_decision(take_apart.__code__, _frame.SKIP, _frame.INTERPRET)  # those of torch's own
 
     def exported(*args: Any, **kwargs: Any) -> Any:
         return flatten(target(*args, **kwargs))

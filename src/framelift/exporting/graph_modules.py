@@ -6,6 +6,7 @@ they have in the program's module, all of them, and so are other tensors that th
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from dataclasses import dataclass, field
@@ -307,6 +308,22 @@ def set_signature(module: torch.fx.GraphModule, signature: inspect.Signature) ->
         this = this.replace(name="_self")
     forward: Any = type(module).forward
     forward.__signature__ = inspect.Signature([this, *plain])
+
+
+def sizes_module(call: Call, program: CapturedProgram) -> torch.fx.GraphModule:
+    """A module that is called as the program is, and only checks what that relies on of sizes."""
+    leaf = pytree.treespec_leaf()
+    nothing = dataclasses.replace(
+        program,
+        graph=torch.fx.Graph(),
+        modules={},
+        inputs=[],
+        results=[Result(value=None)],
+        out_spec=leaf,
+        assignments=[],
+    )
+    nothing.graph.output(())
+    return ModuleMaker(call, nothing, checks_sizes=True).make()
 
 
 def program_module(call: Call, program: CapturedProgram, checks_sizes: bool = True) -> torch.fx.GraphModule:

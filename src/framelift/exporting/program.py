@@ -11,7 +11,7 @@ import torch.export._trace
 
 from framelift.core.errors import Unsupported, UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
-from framelift.exporting.graph_modules import program_module
+from framelift.exporting.graph_modules import program_module, sizes_module
 from framelift.exporting.shapes import declared, in_short, violation
 from framelift.exporting.signatures import Call, call_of
 
@@ -61,6 +61,12 @@ def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
             "  Hint: return it, keep it in a buffer of the module, or leave the change out with strict=False."
         )
     warnings.warn(f"{call.name} is exported without what it changes outside:\n{listed}", stacklevel=4)
+
+
+def check_shapes(call: Call, program: CapturedProgram, spec: Any) -> None:
+    """Raises where the program does not work for all the sizes that are declared: asked of torch.export, by a
+    module that does nothing but rely on what the program relies on."""
+    lowered(call, sizes_module(call, program), spec, None, ())
 
 
 def lowered(

@@ -19,6 +19,8 @@ PLAIN = (int, float, complex, str, bool, type(None), torch.dtype, torch.device, 
 REGISTER = (
     "torch.export.register_dataclass for a dataclass, torch.utils._pytree.register_pytree_node for any other"
 )
+FRAME_NAMES = ("args", "kwargs")
+"""What the frame that is captured calls the two parts of a call."""
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -81,14 +83,18 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
     except TypeError as error:
         raise UserError(f"{name}{signature} can't be called with these arguments: {error}") from None
     args, kwargs = apart(args, kwargs, target)
-    found: list[tuple[Any, Any]]
-    found, spec = pytree.tree_flatten_with_path((args, kwargs))
+    found, spec = flat_with_paths((args, kwargs))
     made = Call(target, name, signature, args, kwargs, [leaf for _, leaf in found], [], [], spec)
     made.paths = [path_text(path, made.argument_names) for path, _ in found]
-    made.sources = [("args", "kwargs")[path[0].idx] + pytree.keystr(path[1:]) for path, _ in found]
+    made.sources = [FRAME_NAMES[path[0].idx] + pytree.keystr(path[1:]) for path, _ in found]
     for path, leaf in zip(made.paths, made.leaves, strict=True):
         check_leaf(name, path, leaf)
     return made
+
+
+def flat_with_paths(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    found, spec = pytree.tree_flatten_with_path(tree)
+    return list(found), spec
 
 
 def signature_of(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.Signature:
