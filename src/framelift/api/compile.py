@@ -175,15 +175,20 @@ _torchs: Any = None
 """What `torch.compile` was before."""
 
 
+_leave_exports: Callable[[], None] | None = None
+"""What takes Framelift's exports from behind torch's names again."""
+
+
 class Installed:
     """Undoes it: as a context manager at the end of the block, or by `undo()`."""
 
-    def __init__(self, before: Any) -> None:
-        self.before = before
+    def __init__(self, before: Any, leave_exports: Callable[[], None]) -> None:
+        self.before, self.leave_exports = before, leave_exports
 
     def undo(self) -> None:
-        """`torch.compile` is what it was when this was installed."""
+        """`torch.compile`, and torch's exports, are what they were when this was installed."""
         torch.compile = self.before
+        self.leave_exports()
 
     def __enter__(self) -> Installed:
         return self
@@ -194,8 +199,9 @@ class Installed:
 
 def install(*, backend: str | None = None) -> Installed:
     """From now on `torch.compile`, and `Module.compile` which calls it, compile with Framelift; libraries
-    that call them use it unchanged. What has been compiled before stays as it is. With `backend` everything
-    is compiled with that one, whatever the caller says.
+    that call them use it unchanged. `torch.export.export(strict=True)` has Framelift capture the program, and
+    `torch._dynamo.export` is `export_graph`. What has been compiled before stays as it is. With `backend`
+    everything is compiled with that one, whatever the caller says.
 
     >>> import torch, framelift
     >>> with framelift.install(backend="eager"):
@@ -203,7 +209,8 @@ def install(*, backend: str | None = None) -> Installed:
     >>> double(torch.ones(1)), len(framelift.entries(double))
     (tensor([2.]), 1)
     """
-    global _torchs
+    global _torchs, _leave_exports
+    from framelift.exporting import torch_entrances  # which needs torch.export, with all that comes with it
 
     def installed(model: Any = None, **settings: Any) -> Any:
         if backend is not None:
@@ -216,13 +223,17 @@ def install(*, backend: str | None = None) -> Installed:
         before = torch.compile
         _torchs = _torchs or before
         torch.compile = installed
-    return Installed(before)
+        leave_exports = torch_entrances.enter()
+        _leave_exports = _leave_exports or leave_exports
+    return Installed(before, leave_exports)
 
 
 def uninstall() -> None:
-    """`torch.compile` is torch's again, however often something was installed."""
-    global _torchs
+    """`torch.compile`, and torch's exports, are torch's again, however often something was installed."""
+    global _torchs, _leave_exports
     with _lock:
         if _torchs is not None:
             torch.compile = _torchs
-        _torchs = None
+        if _leave_exports is not None:
+            _leave_exports()
+        _torchs = _leave_exports = None

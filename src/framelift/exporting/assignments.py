@@ -13,6 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.exporting.signatures import Call
+from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.shadows import Change
 from framelift.trace.world import TraceWorld
@@ -43,7 +44,8 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
         owner = owners.get(id(change.shadow.outside))
         if owner is None:
             if changes_anything(change):
-                effects.append(f"{source} ({', '.join(dict.fromkeys(name for name, _ in change.calls))})")
+                methods = dict.fromkeys(name for name, _ in change.calls)
+                effects.append(f"{shown(call, source)} ({', '.join(methods)})")
             continue
         for method, arguments in change.calls:
             found = assignment(owner, method, arguments)
@@ -52,12 +54,21 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
             else:
                 effects.append(found)
     for view, changes in writes.attributes:
-        effects += [f"{view.source}.{name}" for name, _ in changes]
+        effects += [f"{shown(call, view.source)}.{name}" for name, _ in changes]
     for _, changes in writes.scopes:
         effects += [f"the global {name}" for name, _ in changes]
     effects += ["a variable of an enclosing function"] * bool(writes.cells)
     effects += ["the flags of decimal's context"] * bool(writes.signals)
     return assigned, effects
+
+
+def shown(call: Call, source: Source) -> str:
+    """A source as the program writes it: the frame that was captured has names of its own."""
+    text = str(source)
+    for own, path in (*zip(call.sources, call.paths, strict=True), ("target", "self")):
+        if text == own or text.startswith((f"{own}.", f"{own}[")):
+            return path + text.removeprefix(own)
+    return text
 
 
 @dataclass

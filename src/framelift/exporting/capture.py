@@ -107,6 +107,9 @@ def capture_program(call: Call, dynamism: DeclaredDynamism) -> CapturedProgram:
 
 def refusal(call: Call, found: Break) -> Unsupported:
     """A break as the error that it is here."""
+    found.stack = [place for place in found.stack if place.key[0] != __file__]
+    if found.reason is breaks.DATA_DEPENDENT_VALUE and "__bool__" in found.context:
+        found.reason, found.context = breaks.DATA_DEPENDENT_BRANCH, "a truth value of a tensor"
     where = f" {found.stack[0]}" if found.stack else ""
     text = f"{call.name} can't be exported.{where}\n{found.describe()}"
     return ERRORS.get(found.reason, Unsupported)(text)

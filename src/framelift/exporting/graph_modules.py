@@ -106,7 +106,8 @@ class ModuleMaker:
         module = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph(), class_name=class_name(call))
         self.attach(module, {bodies[name]: body for name, body in program.modules.items()})
         module.graph = graph
-        set_signature(module, call.signature)
+        if self.checks_sizes:  # for torch.export, which matches arguments by name
+            set_signature(module, call.signature)
         module.train(call.root.training if call.root is not None else True)
         return module
 

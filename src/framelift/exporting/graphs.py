@@ -3,7 +3,7 @@ that relies on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -12,14 +12,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils import _pytree as pytree
 
+from framelift.core.breaks import Place
 from framelift.core.errors import UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
-from framelift.exporting.graph_modules import program_module, set_signature
+from framelift.exporting.graph_modules import program_module
 from framelift.exporting.program import check_effects, check_shapes
 from framelift.exporting.shapes import DeclaredDynamism, declared
 from framelift.exporting.signatures import Call, call_of
 from framelift.graph import symbols
 from framelift.guards.guard import Guard
+from framelift.guards.program import in_words
 
 MODES = ("real", "fake", "symbolic")
 
@@ -28,7 +30,25 @@ class ExportedGraph(NamedTuple):
     """A program as a graph, and what it relies on of its arguments and of all that it has read elsewhere."""
 
     graph_module: torch.fx.GraphModule
-    guards: list[Guard]
+    guards: list[Guard | SizeGuard]
+
+
+class SizeGuard(NamedTuple):
+    """What must hold of sizes and numbers of the arguments, as the program would write it, and where it
+    relies on that."""
+
+    text: str
+    place: Place | None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def size_guards(call: Call, program: CapturedProgram) -> Iterator[SizeGuard]:
+    names = dict(zip(call.sources, call.paths, strict=True))
+    sources: Any = [names.get(str(source), str(source)) for source in program.symbol_sources]
+    for fact in program.facts:
+        yield SizeGuard(in_words(fact.text, sources, program.reads), fact.place)
 
 
 def export_graph(
@@ -54,9 +74,10 @@ def export_graph(
     program does not work for all of them.
 
     >>> import torch, framelift
-    >>> module, guards = framelift.export_graph(lambda pair: pair["a"] + pair["b"])({"a": torch.ones(2), "b": 1})
-    >>> module({"a": torch.zeros(2), "b": 1})
-    tensor([1., 1.])
+    >>> pair = {"a": torch.ones(2), "b": torch.ones(2)}
+    >>> module, guards = framelift.export_graph(lambda pair: pair["a"] - pair["b"])(pair)
+    >>> module(pair)
+    tensor([0., 0.])
     """
     if pre_dispatch and not aten_graph:
         raise UserError("pre_dispatch=True is about torch's operators: give aten_graph=True as well")
@@ -81,7 +102,7 @@ def export_graph(
         if not same_signature:
             module.graph.set_codegen(torch.fx.graph.CodeGen())
             module.recompile()
-        return ExportedGraph(module, program.guards)
+        return ExportedGraph(module, [*program.guards, *size_guards(call, program)])
 
     if extra_args or extra_kwargs:
         return exported(*extra_args, **extra_kwargs)
@@ -111,7 +132,7 @@ def with_operators(
     call: Call,
     module: torch.fx.GraphModule,
     decompositions: dict[Any, Callable[..., Any]] | None,
-    tracing_mode: str,
+    mode: Any,
     pre_dispatch: bool,
 ) -> torch.fx.GraphModule:
     """The same module with torch's operators."""
@@ -126,13 +147,14 @@ def with_operators(
     traced = make_fx(
         run,
         decomposition_table=decompositions,
-        tracing_mode=tracing_mode,
+        tracing_mode=mode,
         pre_dispatch=pre_dispatch,
         _allow_non_fake_inputs=True,
     )(*call.leaves)
     made = torch.fx.GraphModule(traced, traced.graph, class_name=type(module).__name__)
     spec = pytree.tree_flatten((*call.args, *call.kwargs.values()))[1]
-    made.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(call.argument_names, spec, codegen.pytree_info.out_spec)))
+    made.graph.set_codegen(
+        _PyTreeCodeGen(_PyTreeInfo(call.argument_names, spec, codegen.pytree_info.out_spec))
+    )
     made.recompile()
-    set_signature(made, call.signature)
     return made

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.export import AdditionalInputs, Dim, ShapesCollection
 from torch.export import dynamic_shapes as torchs
+from torch.fx.experimental import symbolic_shapes
 from torch.utils import _pytree as pytree
 
 from framelift.core.errors import ConstraintViolationError, UserError
@@ -24,8 +25,16 @@ INTEGER = getattr(torchs, "_IntWrapper", None)
 """What torch puts a number into, to say of it that it varies."""
 
 
-MORE = ("\nFor more information", "\nThe error above occurred when calling torch.export")
+MORE = (
+    "\nFor more information",
+    " For more information about this error",
+    "\nThe error above occurred when calling torch.export",
+)
 """Where torch's messages go over to what to read or run next."""
+
+
+class DeclaredSizesError(ConstraintViolationError, symbolic_shapes.ConstraintViolationError):
+    """The program does not work for all the sizes that `dynamic_shapes` declares."""
 
 
 class FreeDim(symbols.Dim):
@@ -69,7 +78,11 @@ def declared(call: Call, dynamic_shapes: Any) -> tuple[Any, DeclaredDynamism]:
     def note(path: Any, value: Any, shape: Any) -> None:
         if isinstance(value, torch.Tensor):
             dims = shape if isinstance(shape, dict) else dict(enumerate(shape or ()))
-            varying = {dim % value.dim(): FREE for dim, size in dims.items() if may_vary(size)}
+            for dim in dims:
+                if type(dim) is not int or not 0 <= dim < value.dim():
+                    sizes = tuple(value.shape)
+                    raise UserError(f"a tensor of shape {sizes} has no dimension {dim!r} that could vary")
+            varying = {dim: FREE for dim, size in dims.items() if may_vary(size)}
             found.of_tensors.setdefault(id(value), {}).update(varying)
         elif INTEGER is not None and isinstance(value, INTEGER) and may_vary(shape):
             number = next(n for n, leaf in enumerate(leaves) if leaf is value)
@@ -118,14 +131,14 @@ def in_short(error: BaseException) -> str:
 # ---- violations
 
 
-def violation(call: Call, error: BaseException, dynamic_shapes: Any) -> ConstraintViolationError:
+def violation(call: Call, error: BaseException, dynamic_shapes: Any) -> DeclaredSizesError:
     """What the program needs of its sizes, all of it, and a declaration that says so."""
     text = in_short(error)
     lines = [f"{call.name} does not work for all the sizes that dynamic_shapes declares.", text]
     corrected = corrected_spec(text, dynamic_shapes)
     if corrected is not None:
         lines += ["", "With this declaration it does:", *corrected]
-    return ConstraintViolationError("\n".join(lines))
+    return DeclaredSizesError("\n".join(lines))
 
 
 def corrected_spec(text: str, dynamic_shapes: Any) -> list[str] | None:

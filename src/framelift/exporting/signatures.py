@@ -83,7 +83,10 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
     except TypeError as error:
         raise UserError(f"{name}{signature} can't be called with these arguments: {error}") from None
     args, kwargs = apart(args, kwargs, target)
-    found, spec = flat_with_paths((args, kwargs))
+    try:
+        found, spec = flat_with_paths((args, kwargs))
+    except ValueError as error:  # of a class that was registered without the names of its parts
+        raise UserError(f"{name}: {error}") from None
     made = Call(target, name, signature, args, kwargs, [leaf for _, leaf in found], [], [], spec)
     made.paths = [path_text(path, made.argument_names) for path, _ in found]
     made.sources = [FRAME_NAMES[path[0].idx] + pytree.keystr(path[1:]) for path, _ in found]

@@ -16,7 +16,10 @@ from framelift.exporting.program import check_effects
 from framelift.exporting.shapes import declared
 from framelift.exporting.signatures import call_of
 
-NAMES = (("torch._dynamo", "export"), ("torch._dynamo.eval_frame", "export"), ("torch.export._trace", "_strict_export"))
+NAMES = (
+    *(("torch._dynamo", "export"), ("torch._dynamo.eval_frame", "export")),
+    ("torch.export._trace", "_strict_export"),
+)
 """Modules of torch's, and what is put there. Not `import`: nothing else of them is used."""
 
 UNKNOWN = (
@@ -43,7 +46,8 @@ def enter() -> Callable[[], None]:
 
 def export(f: Callable[..., Any], *extra_args: Any, **options: Any) -> Any:
     """`framelift.export_graph`, with the options that `torch._dynamo.export` takes."""
-    return export_graph(f, *extra_args, **{k: v for k, v in options.items() if k not in UNKNOWN})
+    known = {name: value for name, value in options.items() if name not in UNKNOWN}
+    return export_graph(f, *extra_args, strict=False, **known)
 
 
 def strict_export(lower: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +59,7 @@ def strict_export(lower: Callable[..., Any]) -> Callable[..., Any]:
         preserve_module_call_signature: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        """Captures the module, and has torch bring the graph to its operators as it does in the other mode."""
+        """Captures the module, and has torch bring the graph to its operators as in its other mode."""
         call = call_of(mod, args, kwargs)
         spec, dynamism = declared(call, dynamic_shapes)
         program = capture_program(call, dynamism)
