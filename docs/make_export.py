@@ -59,9 +59,9 @@ SYSTEMS: dict[str, Callable[..., torch.export.ExportedProgram]] = {
 def build(architecture: Architecture) -> Case:
     """Without a cache in what the model gives: torch does not know what such an object holds."""
     case = architecture.build()
-    for config in (case.model.config, getattr(case.model.config, "text_config", None)):
-        if hasattr(config, "use_cache"):
-            config.use_cache = False
+    for module in case.model.modules():
+        if hasattr(getattr(module, "config", None), "use_cache"):
+            module.config.use_cache = False
     return case
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from typing import Any
 
@@ -15,6 +16,8 @@ from exporting.check_export import same
 from framelift.exc import ConstraintViolationError, Unsupported, UserError
 
 FOUR = torch.randn(4, 3)
+TORCHS = "torch._dynamo"
+"""By its name: nothing else here has to do with it."""
 
 
 def program(x: Any, pair: Any, *more: Any, scale: Any = 2.0) -> Any:
@@ -97,45 +100,41 @@ def test_options_that_make_no_sense_get_a_sentence(options: dict[str, Any], said
 
 def test_a_graph_can_be_exported_again() -> None:
     module, _ = framelift.export_graph(program)(*GIVEN)
-    again, _ = framelift.export_graph(module)(*GIVEN, 2.0)
-    same(program(*GIVEN), again(*GIVEN, 2.0))
-    artifact = framelift.export(module, (*GIVEN, 2.0))
-    same(program(*GIVEN), artifact.module()(*GIVEN, 2.0))
+    again, _ = framelift.export_graph(module)(*GIVEN)
+    same(program(*GIVEN), again(*GIVEN))
+    same(program(*GIVEN), framelift.export(module, GIVEN).module()(*GIVEN))
 
 
 # ---- under torch's names
 
 
 class Unusual(nn.Module):
-    """Which TorchDynamo does not capture."""
+    """It looks up whose code captures it, which no other capture does for it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(3, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        order = sorted([2, 1], key=lambda n: -n)
-        return self.layer(x) * order[0]
+        return self.layer(x) * (2 if framelift.is_compiling() else 1)
 
 
 def test_torchs_strict_export_has_framelift_capture_the_program() -> None:
-    captured: list[str] = []
     model = Unusual()
     with framelift.install():
-        before = torch.compiler.is_exporting()
         program = torch.export.export(model, (FOUR,), dynamic_shapes=({0: Dim("n")},), strict=True)
-        module, _ = torch._dynamo.export(model)(FOUR)
-    same(model(torch.ones(6, 3)), program.module()(torch.ones(6, 3)))
-    same(model(FOUR), module(FOUR))
-    assert not before and not captured
+        module, _ = importlib.import_module(TORCHS).export(model)(FOUR)
+    same(model(torch.ones(6, 3)) * 2, program.module()(torch.ones(6, 3)))
+    same(model(FOUR) * 2, module(FOUR))
     assert list(program.state_dict) == ["layer.weight", "layer.bias"]
 
 
 def test_torchs_exports_are_torchs_again_afterwards() -> None:
-    before = torch._dynamo.export, torch.export._trace._strict_export
+    torchs = importlib.import_module(TORCHS)
+    before = torchs.export, torch.export._trace._strict_export
     with framelift.install():
-        assert torch._dynamo.export is not before[0]
-    assert (torch._dynamo.export, torch.export._trace._strict_export) == before
+        assert torchs.export is not before[0]
+    assert (torchs.export, torch.export._trace._strict_export) == before
 
 
 def test_what_can_not_be_captured_is_an_error() -> None:

@@ -120,13 +120,13 @@ VIOLATED = {
         sliced,
         (rows(5), rows(4)),
         ({0: Dim("n")}, {0: Dim("m")}),
-        "dynamic_shapes = ({0: _n + 1}, {0: _n})",
+        "dynamic_shapes = ({0: m + 1}, {0: m})",
     ),
     "two ranges": (
         branching,
         (rows(5), rows(6)),
         ({0: Dim("n")}, {0: Dim("m")}),
-        "m = Dim('m', max=20)\nn = Dim('n', min=4)\ndynamic_shapes = ({0: n}, {0: m})",
+        "m = Dim('m', min=4, max=20)\nn = Dim('n', min=4)\ndynamic_shapes = ({0: n}, {0: m})",
     ),
 }
 
