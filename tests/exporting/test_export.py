@@ -311,6 +311,18 @@ def test_changes_outside_are_left_out_if_that_is_asked_for() -> None:
     assert torch.equal(program.module()(FOUR), FOUR) and not hasattr(model, "count")
 
 
+def test_what_is_set_back_is_no_change() -> None:
+    def sets(self: Any, x: torch.Tensor) -> torch.Tensor:
+        before, self.flag = self.flag, True
+        result = x * 2 if self.flag else x
+        self.flag = before
+        return result
+
+    model = Program(sets)
+    model.flag = False
+    check_export(model, (FOUR,))
+
+
 def test_what_the_program_raises_is_raised() -> None:
     def fails(self: Any, x: torch.Tensor) -> torch.Tensor:
         raise KeyError("none of these")

@@ -12,7 +12,7 @@ import framelift
 from exporting.check_export import run, same, saved_and_loaded
 
 EXPORTED = [
-    *("DistilBERT", "DeBERTa v2", "FNet", "GPT-2", "Llama", "Gemma 3", "Mamba 2", "ConvNeXT", "Swin"),
+    *("DistilBERT", "DeBERTa v2", "FNet", "GPT-2", "Llama", "Gemma 3", "Mamba 2", "ResNet", "Swin"),
     *("wav2vec 2", "CLIP", "T5"),
 ]
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift.exporting.signatures import Call
+from framelift.exporting.signatures import PLAIN, Call
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
-from framelift.trace.shadows import Change
+from framelift.trace.shadows import DELETED, Change
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes
 
@@ -54,12 +54,23 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
             else:
                 effects.append(found)
     for view, changes in writes.attributes:
-        effects += [f"{shown(call, view.source)}.{name}" for name, _ in changes]
-    for _, changes in writes.scopes:
-        effects += [f"the global {name}" for name, _ in changes]
+        for name, value in changes:
+            if not stays(view.outside, name, value):
+                effects.append(f"{shown(call, view.source)}.{name}")
+    for view, changes in writes.scopes:
+        effects += [f"the global {name}" for name, value in changes if not stays(view.outside, name, value)]
     effects += ["a variable of an enclosing function"] * bool(writes.cells)
     effects += ["the flags of decimal's context"] * bool(writes.signals)
     return assigned, effects
+
+
+def stays(outside: Any, name: str, value: Any) -> bool:
+    """Whether a name has the value that it had before: many a program sets something for as long as it runs."""
+    held = outside if type(outside) is dict else getattr(outside, "__dict__", {})
+    if name not in held:
+        return value is DELETED
+    before, now = held[name], value.value if type(value) is Pending else value
+    return now is before or (type(now) is type(before) and isinstance(now, PLAIN) and now == before)
 
 
 def shown(call: Call, source: Source) -> str:
