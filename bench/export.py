@@ -1,4 +1,4 @@
-"""Exports: the time until a `torch.export.ExportedProgram` is there, beside `torch.export.export(strict=True)`.
+"""Exports: the time until a program is there, beside `torch.export.export(strict=True)`.
 
 Both begin with a module and its arguments, and end with a program that torch's verifier has passed. The part
 that brings a graph to torch's operators is torch's own in both.

@@ -77,7 +77,10 @@ _NAMES = {
     "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
 }
-_TOOLS = {"framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"}
+_TOOLS = {
+    *("framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"),
+    *("framelift.exporting.graphs", "framelift.exporting.program"),
+}
 """Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""

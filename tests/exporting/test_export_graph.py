@@ -120,10 +120,10 @@ class Unusual(nn.Module):
 
 
 def test_torchs_strict_export_has_framelift_capture_the_program() -> None:
-    model = Unusual()
+    model, torchs = Unusual(), importlib.import_module(TORCHS)
     with framelift.install():
         program = torch.export.export(model, (FOUR,), dynamic_shapes=({0: Dim("n")},), strict=True)
-        module, _ = importlib.import_module(TORCHS).export(model)(FOUR)
+        module, _ = torchs.export(model)(FOUR)
     same(model(torch.ones(6, 3)) * 2, program.module()(torch.ones(6, 3)))
     same(model(FOUR) * 2, module(FOUR))
     assert list(program.state_dict) == ["layer.weight", "layer.bias"]
@@ -131,10 +131,14 @@ def test_torchs_strict_export_has_framelift_capture_the_program() -> None:
 
 def test_torchs_exports_are_torchs_again_afterwards() -> None:
     torchs = importlib.import_module(TORCHS)
-    before = torchs.export, torch.export._trace._strict_export
+    before = torchs.export, torch.export.export
     with framelift.install():
-        assert torchs.export is not before[0]
-    assert (torchs.export, torch.export._trace._strict_export) == before
+        assert torchs.export is not before[0] and torch.export.export is not before[1]
+        framelift.install()
+    assert (torchs.export, torch.export.export) == before
+    framelift.install()
+    framelift.uninstall()
+    assert (torchs.export, torch.export.export) == before
 
 
 def test_what_can_not_be_captured_is_an_error() -> None:

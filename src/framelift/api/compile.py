@@ -22,6 +22,7 @@ from framelift.dispatch.backends import backend_name, comes_with_framelift, look
 from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.dispatch.shared_contexts import shared_context
+from framelift.exporting import torch_entrances
 from framelift.guards.guard import GuardFilter
 
 MODES = {
@@ -200,8 +201,8 @@ class Installed:
 def install(*, backend: str | None = None) -> Installed:
     """From now on `torch.compile`, and `Module.compile` which calls it, compile with Framelift; libraries
     that call them use it unchanged. `torch.export.export(strict=True)` has Framelift capture the program, and
-    `torch._dynamo.export` is `export_graph`. What has been compiled before stays as it is. With `backend`
-    everything is compiled with that one, whatever the caller says.
+    `torch._dynamo.export`, where that is loaded, is `export_graph`. What has been compiled before stays as it
+    is. With `backend` everything is compiled with that one, whatever the caller says.
 
     >>> import torch, framelift
     >>> with framelift.install(backend="eager"):
@@ -210,7 +211,6 @@ def install(*, backend: str | None = None) -> Installed:
     (tensor([2.]), 1)
     """
     global _torchs, _leave_exports
-    from framelift.exporting import torch_entrances  # which needs torch.export, with all that comes with it
 
     def installed(model: Any = None, **settings: Any) -> Any:
         if backend is not None:

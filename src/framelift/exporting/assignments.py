@@ -65,7 +65,7 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
 
 
 def stays(outside: Any, name: str, value: Any) -> bool:
-    """Whether a name has the value that it had before: many a program sets something for as long as it runs."""
+    """Whether a name has the value that it had before: many programs set something while they run."""
     held = outside if type(outside) is dict else getattr(outside, "__dict__", {})
     if name not in held:
         return value is DELETED

@@ -1,26 +1,20 @@
-"""Puts Framelift's exports behind torch's own names: `torch._dynamo.export`, and the strict mode of
-`torch.export.export`, which otherwise has TorchDynamo capture the program. `install()` does this."""
+"""Puts Framelift's exports behind torch's own names: the strict mode of `torch.export.export`, which
+otherwise has TorchDynamo capture the program, and `torch._dynamo.export`. `install()` does this.
+
+Neither needs to be loaded for it, nor what exports programs here: that comes with the first call.
+"""
 
 from __future__ import annotations
 
-import importlib
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
-import torch
+import torch.export
 
-from framelift.exporting.capture import capture_program
-from framelift.exporting.graph_modules import program_module
-from framelift.exporting.graphs import export_graph
-from framelift.exporting.program import check_effects
-from framelift.exporting.shapes import declared
-from framelift.exporting.signatures import call_of
-
-NAMES = (
-    *(("torch._dynamo", "export"), ("torch._dynamo.eval_frame", "export")),
-    ("torch.export._trace", "_strict_export"),
-)
-"""Modules of torch's, and what is put there. Not `import`: nothing else of them is used."""
+FRONT_END = ("torch._dynamo", "torch._dynamo.eval_frame")
+"""Modules that have `export`, where they are loaded."""
 
 UNKNOWN = (
     *("specialize_float", "disable_constraint_solver", "prefer_deferred_runtime_asserts_over_guards"),
@@ -31,41 +25,34 @@ UNKNOWN = (
 
 def enter() -> Callable[[], None]:
     """Puts them there; gives what undoes it."""
-    modules = [(importlib.import_module(module), name) for module, name in NAMES]
-    before = [(module, name, getattr(module, name)) for module, name in modules]
-    made = {"export": export, "_strict_export": strict_export(vars(modules[-1][0])["_non_strict_export"])}
-    for module, name in modules:
-        setattr(module, name, made[name])
+    loaded = [torch.export, *(sys.modules[name] for name in FRONT_END if name in sys.modules)]
+    before = [(module, vars(module)["export"]) for module in loaded]
+    for module, was in before:
+        vars(module)["export"] = program_exporter(was) if module is torch.export else export_graph
 
     def undo() -> None:
-        for module, name, was in before:
-            setattr(module, name, was)
+        for module, was in before:
+            vars(module)["export"] = was
 
     return undo
 
 
-def export(f: Callable[..., Any], *extra_args: Any, **options: Any) -> Any:
+def export_graph(f: Callable[..., Any], *extra_args: Any, **options: Any) -> Any:
     """`framelift.export_graph`, with the options that `torch._dynamo.export` takes."""
+    from framelift.exporting import graphs
+
     known = {name: value for name, value in options.items() if name not in UNKNOWN}
-    return export_graph(f, *extra_args, strict=False, **known)
+    return graphs.export_graph(f, *extra_args, strict=False, **known)
 
 
-def strict_export(lower: Callable[..., Any]) -> Callable[..., Any]:
-    def exported(
-        mod: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        dynamic_shapes: Any,
-        preserve_module_call_signature: tuple[str, ...],
-        **others: Any,
-    ) -> Any:
-        """Captures the module, and has torch bring the graph to its operators as in its other mode."""
-        call = call_of(mod, args, kwargs)
-        spec, dynamism = declared(call, dynamic_shapes)
-        program = capture_program(call, dynamism)
-        check_effects(call, program, strict=False)
-        module = program_module(call, program)
-        given = {"args": call.args, "kwargs": call.kwargs, "dynamic_shapes": spec}
-        return lower(mod=module, preserve_module_call_signature=(), **given, **others)
+def program_exporter(torchs: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(torchs)
+    def export(mod: Any, args: Any, kwargs: Any = None, *, strict: bool = False, **options: Any) -> Any:
+        if not strict:
+            return torchs(mod, args, kwargs, strict=False, **options)
+        from framelift.exporting import program
 
-    return exported
+        known = {name: value for name, value in options.items() if name not in UNKNOWN}
+        return program.export(mod, args, kwargs, strict=False, **known)
+
+    return export
