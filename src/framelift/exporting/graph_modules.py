@@ -27,6 +27,9 @@ from framelift.graph.op_memory import storage
 ROOT_STACK = "L__self__"
 """torch's name for the module that is exported, in the stacks of modules that nodes have."""
 
+ROOT_PATH = re.compile(r"^(?:[LG]\[['\"]\w+['\"]\]|self|target)\.?")
+"""How the path of a module begins, whichever variable the module that is exported was found in."""
+
 
 @dataclass
 class State:
@@ -242,13 +245,14 @@ class ModuleMaker:
 
     def stack_of(self, node: torch.fx.Node) -> dict[str, tuple[str, str]]:
         """The modules that a node comes from, outermost first, as torch.export writes them."""
-        found = node.meta.get("nn_module_stack") or {}
         inner = {
-            key: (str(path), cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}")
-            for key, (path, cls) in found.items()
-            if path not in ("", "L['self']")
+            key: (
+                ROOT_PATH.sub("", str(path)),
+                cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}",
+            )
+            for key, (path, cls) in (node.meta.get("nn_module_stack") or {}).items()
         }
-        return {**self.stack, **inner}
+        return {**self.stack, **{key: found for key, found in inner.items() if found[0]}}
 
     def attach(self, module: torch.fx.GraphModule, bodies: dict[str, torch.fx.GraphModule]) -> None:
         places: dict[str, torch.nn.Module] = {"": module}
