@@ -179,9 +179,9 @@ class Trace:
             called = None if self.disturbed else frames[-1].called_at
             at = self.machine.stopped_at if called is None else Position(*called)
             return Ending(at, Break(DISABLED, self.ended_by.context))
-        while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
+        while len(frames) > 1 and policy.is_library(frames[-1].func):
             at = Position(*frames.pop().called_at)
-            if not policy.is_library(policy.module_name(frames[-1].func)):
+            if not policy.is_library(frames[-1].func):
                 return Ending(at, self.ended_by)
         return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
 

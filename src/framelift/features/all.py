@@ -1,6 +1,13 @@
 """Every feature, in one list: importing this module registers them with the trace."""
 
-from framelift.features import distributions, optimizers, subclasses, torch_contexts, triton_kernels
+from framelift.features import (
+    distributions,
+    optimizers,
+    pytrees,
+    subclasses,
+    torch_contexts,
+    triton_kernels,
+)
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
@@ -36,15 +43,16 @@ from framelift.rules import (
     symbolic_shapes,
     tensors,
     torch_functions,
+    torch_python,
     torch_state,
 )
 
 FEATURES = (
-    *(natives, builtins, classes, standard_library, torch_functions, torch_state),
+    *(natives, builtins, classes, standard_library, torch_functions, torch_python, torch_state),
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
-    *(torch_contexts, distributions, optimizers, subclasses, triton_kernels),
+    *(torch_contexts, distributions, optimizers, pytrees, subclasses, triton_kernels),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),
 )

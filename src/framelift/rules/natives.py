@@ -214,6 +214,7 @@ methods_of(
     *(decimal.Decimal, decimal.Context, types.MappingProxyType, types.FunctionType, types.MethodType),
     *(types.CodeType, types.GenericAlias, types.SimpleNamespace, types.ModuleType),
     *(type({}.keys()), type({}.values()), type({}.items()), torch.Size, torch.device),
+    torch.dtype,
     *(BaseExceptionGroup, OSError, ImportError, SyntaxError, UnicodeError, StopIteration, SystemExit),
     *(enumerate, zip, map, filter, reversed, itertools.chain, operator.itemgetter),
     *(type(iter(cls())) for cls in (list, tuple, dict, str, bytes, bytearray, set)),

@@ -74,7 +74,7 @@ SAID = ("name", "__str__", "__repr__", "__hash__", "__deepcopy__", "overloads", 
 for _operators in (OperatorBase, OpOverload, OpOverloadPacket, HigherOrderOperator):
     for _name in vars(_operators).keys() & set(SAID):
         rule(vars(_operators)[_name], looks=Looks.DEEP, why="what an operator says of itself")
-DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
+DEVICES = "torch.cuda", "torch.xpu", "torch.mps", "torch.mtia"
 python_functions_of(*DEVICES, refused=breaks.EFFECT)
 python_functions_of(
     "torch.nn.parallel.distributed", refused=breaks.EFFECT, why="makes ready for the reduction of gradients"

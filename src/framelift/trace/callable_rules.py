@@ -110,6 +110,13 @@ def rule(*callables: Any, **facets: Any) -> None:
         assert fn not in _entries, f"{describe(fn)} has two entries"
         _entries[fn] = facets
         KINDS.add(type(fn))
+        if type(fn) is types.FunctionType and is_complete(facets):
+            policy.keep(fn)
+
+
+def is_complete(facets: Facets) -> bool:
+    """Whether they say what is done with a call, without what is known of its kind."""
+    return "looks" in facets or "refused" in facets
 
 
 def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -160,6 +167,7 @@ def functions_of(*modules: str, **facets: Any) -> None:
 
 def python_functions_of(*modules: str, classes: bool = False, **facets: Any) -> None:
     PYTHON_MODULES.append((modules, facets))
+    policy.keep_whole(*modules)
     if classes:
         PYTHON_CLASSES.update(modules)
 
@@ -232,8 +240,7 @@ def judge(fn: Any) -> CallableRule:
     entry = _entries.get(fn) if type(fn) in KINDS else None
     if entry is None:
         return judge_by_kind(fn)
-    complete = "looks" in entry or "refused" in entry
-    return CallableRule(**entry) if complete else replace(judge_by_kind(fn), **entry)
+    return CallableRule(**entry) if is_complete(entry) else replace(judge_by_kind(fn), **entry)
 
 
 def refusal(fn: Any, reason: Reason = breaks.UNKNOWN_NATIVE, does: str = "") -> CallableRule:
@@ -307,6 +314,8 @@ def judge_class(cls: type) -> CallableRule:
             facets = {name: inherited[name] for name in INHERITED if name in inherited}
             new: Any = cls.__new__
             return CallableRule(**facets, passes_numbers=type(new) is types.FunctionType)
+    if may_run(cls.__module__) and "looks" in MODULE_RULES[cls.__module__]:
+        return CallableRule(**MODULE_RULES[cls.__module__])
     if may_run(cls.__module__) or any(base in METHOD_RULES for base in (cls, *cls.__mro__[:-1])):
         return CallableRule(looks=Looks.SHALLOW, why="a builtin type")
     if in_python and init is object.__init__ and made_without_a_look(cls):

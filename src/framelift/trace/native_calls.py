@@ -446,11 +446,14 @@ def call_torchs_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict
 
 
 def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The function that TorchScript compiled. One that it traced goes the way that was seen."""
+    """The function that TorchScript compiled. One that it traced goes the way that was seen: the graph has
+    it as it is."""
     function = vars(scripted).get("_torchdynamo_inline")
     compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
     if compiled is None or compiled.qualified_name != scripted.qualified_name:
-        refuse(breaks.UNKNOWN_NATIVE, "a function of TorchScript's whose source is not known")
+        for_torch = world.materialize.for_torch
+        named = {name: for_torch(value) for name, value in kwargs.items()}
+        return world.recorder.call_opaque(scripted, tuple(map(for_torch, args)), named)
     target = Pending(world.inputs, world.inputs.root.constant(function, function.__name__), function)
     return world.calls.invoke(target, *args, **kwargs)
 
