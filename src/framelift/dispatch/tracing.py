@@ -38,6 +38,7 @@ from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.collectives.groups import know_tensors
 from framelift.features.numpy.arrays import Arrays
+from framelift.features.warning_filters import ALWAYS
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
@@ -297,9 +298,6 @@ def quiet_fakes() -> Iterator[None]:
     finally:
         log.disabled = before
 
-
-ALWAYS: Any = ("always", None, Warning, None, 0)
-"""A filter that lets each warning through, and makes no note of it."""
 
 # C makes one before it has it shown, which is where the trace ends
 _frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _frame.LEAF)

@@ -7,6 +7,7 @@ from framelift.features import (
     subclasses,
     torch_contexts,
     triton_kernels,
+    warning_filters,
 )
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
@@ -52,7 +53,7 @@ FEATURES = (
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
-    *(torch_contexts, distributions, optimizers, pytrees, subclasses, triton_kernels),
+    *(torch_contexts, distributions, optimizers, pytrees, subclasses, triton_kernels, warning_filters),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),
 )
