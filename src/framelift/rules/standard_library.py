@@ -15,18 +15,23 @@ import inspect
 import logging
 import re
 import string
+import sys
 import types
+import typing
 import weakref
 from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.constants import guard_local_time
+from framelift.rules.torch_state import asked
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
@@ -134,6 +139,25 @@ def serve_signature(f: TraceFrame, obj: Any, /, **options: Any) -> Any:
     if not plain or type(fn) is not types.FunctionType or not f.world.functions.fixed_signature(fn):
         return interpreted(f, SIGNATURE, [obj], options)
     return SIGNATURE(target, **given)
+
+
+@serve(typing.get_type_hints)
+def serve_type_hints(
+    f: TraceFrame, /, obj: Any, globalns: Any = None, localns: Any = None, include_extras: Any = False
+) -> Any:
+    """The hints of an ordinary outside function are a fact about it, where none is a text."""
+    fn: Any = opened(obj)
+    given = [opened(value) for value in (globalns, localns)]
+    is_fact = type(fn) is types.FunctionType and f.world.functions.fixed_signature(fn)
+    hints = getattr(fn, "__annotations__", {})
+    if not is_fact or given != [None, None] or any(isinstance(hint, str) for hint in hints.values()):
+        raise Break(breaks.UNKNOWN_NATIVE, "typing.get_type_hints of texts, or of no ordinary function")
+    return typing.get_type_hints(fn, include_extras=opened(include_extras))
+
+
+@serve(sys.getrecursionlimit)
+def serve_recursion_limit(f: TraceFrame, /) -> Any:
+    return asked(f, sys.getrecursionlimit, [])
 
 
 @serve(inspect.unwrap)
