@@ -60,6 +60,8 @@ def serve_named_tuple(
     if module is None:
         module = f.globals.get("__name__")
     made = NAMED_TUPLE(typename, field_names, rename=rename, defaults=defaults, module=module)
+    options = {"defaults": tuple(made._field_defaults.values()), "module": module}
+    f.world.created.recipes[made] = NAMED_TUPLE, (typename, " ".join(made._fields)), options
     return f.world.created.add_written_class(made)
 
 
