@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import immutable_collections
 from torch.fx.node import Node, map_aggregate, map_arg
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.utils import _pytree as pytree
 from torch.utils.hooks import RemovableHandle
 
 from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.interpreter.pending import opened
 from framelift.rules.torch_state import asked
 from framelift.trace.callable_rules import Looks, functions_of, rule, serve
@@ -111,6 +117,31 @@ def serve_map_arg(f: TraceFrame, /, a: Any, fn: Any) -> Any:
 @serve(vars(torch.fx._symbolic_trace)["is_fx_tracing_warning"].__wrapped__)
 def serve_tracing_warning(f: TraceFrame, /) -> Any:
     """It tells torch's users, once, of a better question."""
+
+
+# ---- lazy modules
+
+
+def initialise_before(f: TraceFrame, module: LazyModuleMixin, args: Any, kwargs: dict[str, Any]) -> None:
+    """Ends the trace, to begin once more when the module has its parameters: it makes them, for real, of the
+    shapes that its first input has. Nothing that the program does may come before that."""
+    world = f.world
+    drawn = world.recorder.random_numbers.drawn or world.runtime_calls.made
+    if world.recorder.builder.in_body or drawn or world.writes.any_so_far():
+        return
+    given = pytree.tree_map_only(FakeTensor, as_meta, world.materialize.for_torch((args, kwargs)))
+    world.frame.preparation = functools.partial(initialise, module, *given)
+    raise Break(breaks.TENSOR_KIND, "the parameters of a lazy module")
+
+
+def as_meta(fake: FakeTensor) -> torch.Tensor:
+    return torch.empty_strided(
+        tuple(map(int, fake.shape)), tuple(map(int, fake.stride())), dtype=fake.dtype, device="meta"
+    )
+
+
+def initialise(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    module._infer_parameters(module, tuple(args), dict(kwargs))
 
 
 # ---- questions that C answers

@@ -228,9 +228,9 @@ class Arrays(Part):
             if any(dummy is not expected and np.may_share_memory(dummy, expected) for _, dummy in dummies):
                 refuse(f"{name}, which gives an array without dimensions that is a view")
             found = self.without_dimensions(self.world.recorder.call(torch.Tensor.clone, (found.tensor,), {}))
-        elif isinstance(expected, np.ndarray) and expected.flags.c_contiguous and expected.base is None:
-            if not found.tensor.is_contiguous():  # torch leaves results of LAPACK in columns
-                found = Array(self.world.recorder.call(torch.Tensor.contiguous, (found.tensor,), {}))
+        elif is_fresh_in_rows(expected) and not found.tensor.is_contiguous():
+            # torch leaves results of LAPACK in columns
+            found = Array(self.world.recorder.call(torch.Tensor.contiguous, (found.tensor,), {}))
         if describe(found) != describe_real(expected):
             refuse(f"{name}, of which torch gives {describe(found)}, and NumPy {describe_real(expected)}")
         if isinstance(expected, np.ndarray) and not expected.flags.writeable:
@@ -424,6 +424,10 @@ class Typed:
 
     def __init__(self, number: Any) -> None:
         self.number = number
+
+
+def is_fresh_in_rows(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.flags.c_contiguous and array.base is None
 
 
 def is_inexact(value: Any) -> bool:
