@@ -4,6 +4,8 @@ a frame, a lock or a thread that a trace has not. C, when it copies, would read 
 from __future__ import annotations
 
 import _thread
+import ast
+import builtins
 import collections
 import contextlib
 import copy
@@ -147,14 +149,27 @@ def serve_signature(f: TraceFrame, obj: Any, /, **options: Any) -> Any:
 def serve_type_hints(
     f: TraceFrame, /, obj: Any, globalns: Any = None, localns: Any = None, include_extras: Any = False
 ) -> Any:
-    """The hints of an ordinary outside function are a fact about it, where none is a text."""
+    """The hints of an ordinary outside function are a fact about it; texts among them name other facts."""
     fn: Any = opened(obj)
     given = [opened(value) for value in (globalns, localns)]
     is_fact = type(fn) is types.FunctionType and f.world.functions.fixed_signature(fn)
-    hints = getattr(fn, "__annotations__", {})
-    if not is_fact or given != [None, None] or any(isinstance(hint, str) for hint in hints.values()):
-        raise Break(breaks.UNKNOWN_NATIVE, "typing.get_type_hints of texts, or of no ordinary function")
+    if not is_fact or given != [None, None]:
+        raise Break(breaks.UNKNOWN_NATIVE, "typing.get_type_hints of no ordinary function")
+    for hint in fn.__annotations__.values():
+        if isinstance(hint, str):
+            guard_names(f, fn, ast.parse(hint, mode="eval"))
     return typing.get_type_hints(fn, include_extras=opened(include_extras))
+
+
+def guard_names(f: TraceFrame, fn: types.FunctionType, hint: ast.AST) -> None:
+    """What the names in a hint stand for."""
+    for part in ast.walk(hint):
+        if isinstance(part, ast.Name) and part.id in fn.__globals__:
+            opened(f.world.scopes.load(fn.__globals__, part.id))
+        elif isinstance(part, ast.Name) and part.id not in vars(builtins):
+            raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {part.id}, which is unknown")
+        elif isinstance(part, (ast.Attribute, ast.Call)):
+            raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {ast.unparse(part)}")
 
 
 @serve(sys.getrecursionlimit)

@@ -11,7 +11,6 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
 from torch.nn import functional
-from torch.nn.modules.lazy import LazyModuleMixin
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
@@ -191,7 +190,7 @@ def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) 
     """`module(...)` without hooks is `module.forward(...)`; with hooks torch's own code is interpreted."""
     module, world = opened(called), f.world
     view = world.attributes.views.get(id(module))
-    if view is not None and isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+    if view is not None:
         initialise_before(f, module, list(args), kwargs)
     by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, [called, *args], kwargs)
     if view is None or not world.identity.same(world.attributes.load(module, "_compiled_call_impl"), None):

@@ -75,7 +75,7 @@ def mapped(a: Any, fn: Callable[[Any], Any]) -> Any:
     if isinstance(a, list):
         return immutable_collections.immutable_list(mapped_items(a, fn))
     if isinstance(a, dict):
-        made = immutable_collections.immutable_dict()
+        made: dict[Any, Any] = immutable_collections.immutable_dict()
         for key, item in a.items():
             dict.__setitem__(made, key, mapped(item, fn))
         return made
@@ -100,7 +100,7 @@ def only_nodes(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda item: fn(item) if isinstance(item, Node) else item
 
 
-for _fn in (mapped, mapped_items, mapped_nodes, only_nodes, only_nodes(map_arg)):
+for _fn in (mapped, mapped_items, mapped_nodes, only_nodes, only_nodes(id)):
     _frame.set_decision(_fn.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
@@ -122,10 +122,14 @@ def serve_tracing_warning(f: TraceFrame, /) -> Any:
 # ---- lazy modules
 
 
-def initialise_before(f: TraceFrame, module: LazyModuleMixin, args: Any, kwargs: dict[str, Any]) -> None:
+def initialise_before(f: TraceFrame, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
     """Ends the trace, to begin once more when the module has its parameters: it makes them, for real, of the
     shapes that its first input has. Nothing that the program does may come before that."""
     world = f.world
+    if not isinstance(module, LazyModuleMixin) or not module.has_uninitialized_params():  # type: ignore[misc]
+        return
+    if module in FAILED:
+        return
     drawn = world.recorder.random_numbers.drawn or world.runtime_calls.made
     if world.recorder.builder.in_body or drawn or world.writes.any_so_far():
         return
@@ -141,7 +145,14 @@ def as_meta(fake: FakeTensor) -> torch.Tensor:
 
 
 def initialise(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
-    module._infer_parameters(module, tuple(args), dict(kwargs))
+    try:
+        module._infer_parameters(module, tuple(args), dict(kwargs))
+    except Exception:  # which the program is to see where it calls the module
+        FAILED.add(module)
+
+
+FAILED: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Lazy modules that can't make their parameters of the shapes of their inputs alone."""
 
 
 # ---- questions that C answers

@@ -29,6 +29,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
+from framelift.core.weakly import PerCode
 from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
@@ -445,6 +446,23 @@ def call_torchs_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict
     return world.calls.by_policy(cls, args, kwargs)
 
 
+_named: PerCode[Any] = PerCode()
+
+
+def named_function(scripted: Any) -> Any:
+    """What stands in graphs for a function of TorchScript's, which has no name of Python's."""
+    found = _named.get(scripted)
+    if found is None:
+        alive = weakref.ref(scripted)
+
+        def traced_function(*args: Any, **kwargs: Any) -> Any:
+            return alive()(*args, **kwargs)
+
+        _frame.set_decision(traced_function.__code__, _frame.SKIP, _frame.LEAF)
+        found = _named.set(scripted, traced_function)
+    return found
+
+
 def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The function that TorchScript compiled. One that it traced goes the way that was seen: the graph has
     it as it is."""
@@ -453,7 +471,7 @@ def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dic
     if compiled is None or compiled.qualified_name != scripted.qualified_name:
         for_torch = world.materialize.for_torch
         named = {name: for_torch(value) for name, value in kwargs.items()}
-        return world.recorder.call_opaque(scripted, tuple(map(for_torch, args)), named)
+        return world.recorder.call_opaque(named_function(scripted), tuple(map(for_torch, args)), named)
     target = Pending(world.inputs, world.inputs.root.constant(function, function.__name__), function)
     return world.calls.invoke(target, *args, **kwargs)
 
