@@ -151,6 +151,9 @@ def initialise(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
         FAILED.add(module)
 
 
+# where it is called outside of all traces: parameters are made once, and nothing of that is worth a graph
+_frame.set_decision(LazyModuleMixin._infer_parameters.__code__, _frame.SKIP_ALL, _frame.INTERPRET)
+
 FAILED: weakref.WeakSet[Any] = weakref.WeakSet()
 """Lazy modules that can't make their parameters of the shapes of their inputs alone."""
 
