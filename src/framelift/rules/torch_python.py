@@ -126,9 +126,7 @@ def initialise_before(f: TraceFrame, module: Any, args: Any, kwargs: dict[str, A
     """Ends the trace, to begin once more when the module has its parameters: it makes them, for real, of the
     shapes that its first input has. Nothing that the program does may come before that."""
     world = f.world
-    if not isinstance(module, LazyModuleMixin) or not module.has_uninitialized_params():  # type: ignore[misc]
-        return
-    if module in FAILED:
+    if not isinstance(module, LazyModuleMixin) or "_initialize_hook" not in vars(module) or module in FAILED:
         return
     drawn = world.recorder.random_numbers.drawn or world.runtime_calls.made
     if world.recorder.builder.in_body or drawn or world.writes.any_so_far():

@@ -453,7 +453,7 @@ def named_function(scripted: Any) -> Any:
     """What stands in graphs for a function of TorchScript's, which has no name of Python's."""
     found = _named.get(scripted)
     if found is None:
-        alive = weakref.ref(scripted)
+        alive: Any = weakref.ref(scripted)
 
         def traced_function(*args: Any, **kwargs: Any) -> Any:
             return alive()(*args, **kwargs)

@@ -53,6 +53,8 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
     name = fn.__name__
+    if fn in LIKE and given and type(given[0]) is FakeTensor:
+        given[0] = world.feature(Arrays).of_tensor(given[0])
     if id(fn) in TYPE_QUESTIONS:
         return asked_of_types(fn, given, keywords)
     if id(fn) in ABOUT and len(given) == 1 and not keywords and is_array(given[0]):
@@ -150,6 +152,9 @@ COPYING = {"astype": astype, "flatten": flatten}
 TYPE_QUESTIONS: frozenset[int] = frozenset()
 """ids of functions that ask about types of elements, or make one."""
 
+LIKE: tuple[Any, ...] = ()
+"""Functions that make an array like what they are given, which may be a tensor."""
+
 REDUCTIONS: tuple[Any, ...] = ()
 """Functions that make one number of a list of numbers."""
 
@@ -161,6 +166,7 @@ if np is not None:
     _makers += (np.linspace, np.identity, np.tri, np.logspace, np.geomspace, np.indices, np.fft.fftfreq)
     _makers += (np.fft.rfftfreq, np.bartlett, np.blackman, np.hamming, np.hanning, np.kaiser)
     MAKERS = frozenset(map(id, _makers))
+    LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
     REDUCTIONS = (np.prod, np.sum, np.max, np.min, np.mean, np.any, np.all)
     BY_TYPE[np.ufunc] = call_numpy
     BY_TYPE[type(np.sum)] = call_numpy
