@@ -1,4 +1,12 @@
-"""Every feature, in one list: importing this module registers them with the trace."""
+"""Every feature, in one list: importing this module registers them with the trace.
+
+Those that are about a module which takes long to import are registered once the program has imported that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
 
 from framelift.features import (
     distributions,
@@ -6,7 +14,6 @@ from framelift.features import (
     pytrees,
     subclasses,
     torch_contexts,
-    triton_kernels,
     warning_filters,
 )
 from framelift.features.autograd import function as autograd_function
@@ -53,7 +60,15 @@ FEATURES = (
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
-    *(torch_contexts, distributions, optimizers, pytrees, subclasses, triton_kernels, warning_filters),
+    *(torch_contexts, distributions, optimizers, pytrees, subclasses, warning_filters),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),
 )
+
+
+def know_imported() -> None:
+    """Called before a frame is traced."""
+    groups.know_tensors()
+    symbolic_shapes.know_questions()
+    if "triton.runtime.autotuner" in sys.modules:
+        importlib.import_module("framelift.features.triton_kernels").prepare()
