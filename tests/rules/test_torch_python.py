@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+import threading
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -307,3 +308,28 @@ def test_a_named_tuple_of_a_local_class_lives_on() -> None:
         value, cls, others = compiled(torch.ones(2))
         assert type(value) is cls and type(others[0]) is cls and cls._field_defaults == {"b": 3}
         assert torch.equal(value.a, torch.full((2,), 2.0)) and cls.__module__ == __name__
+
+
+# ---- what each thread has of its own
+
+SETTINGS = threading.local()
+
+
+def test_a_thread_sees_what_it_has_of_a_threading_local() -> None:
+    def fn(x):
+        if not hasattr(SETTINGS, "scale"):
+            SETTINGS.scale = 5
+        SETTINGS.calls = getattr(SETTINGS, "calls", 0) + 1
+        return x * SETTINGS.scale
+
+    SETTINGS.scale = 3
+    compiled = capture(fn)
+    x, seen = torch.ones(2), []
+    assert torch.equal(compiled(x), x * 3) and SETTINGS.calls == 1
+    thread = threading.Thread(target=lambda: seen.append((compiled(x), SETTINGS.scale, SETTINGS.calls)))
+    thread.start()
+    thread.join()
+    assert torch.equal(seen[0][0], x * 5) and seen[0][1:] == (5, 1)
+    SETTINGS.scale = 4
+    assert torch.equal(compiled(x), x * 4) and SETTINGS.calls == 2
+    del SETTINGS.scale, SETTINGS.calls
