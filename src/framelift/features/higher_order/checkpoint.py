@@ -98,7 +98,7 @@ def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any]
             out = world.calls.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_of(world.materialize.for_torch(out))}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
-        if calls_operators(made.graph, made.modules):
+        if calls_operators(made.graph, made.bodies):
             raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
         recorder.higher_order.close(made, outputs, grad=True)
     module = made.module()
