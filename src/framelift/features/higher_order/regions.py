@@ -1,8 +1,8 @@
 """A function that an operator is given only to be called: its graph is a region of the graph around it.
 
-A region may do anything that a function may. Where what it does is no body - it changes something, or gives
-back what it is given, draws numbers, where the operator can't have that - the graph around it does it instead,
-as without the operator.
+A region may do anything that a function may. Where what it does is no body - it changes something, gives back
+what it is given, draws numbers, and the operator can't have that - the graph around it does it instead, as
+without the operator.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def call_region(
     """What a call of the function gives. `record` adds the operator to the graph, whose results are those of
     the function; it is told whether gradients are on, as `grad` says or as they are around. Regions
     `for_compilers` are none within other bodies, since transforms have no rule for them. An operator that
-    does nothing but call the function is `plain`: results may share memory, and numbers may be drawn."""
+    does nothing but call the function is `plain`: results may share memory, and numbers may be drawn, but
+    what changes something outside is refused, since the program has asked for the operator."""
     recorder = world.recorder
     builder, state = recorder.builder, recorder.flags.state
     grad = torch.is_grad_enabled() if grad is None else grad
@@ -46,7 +47,10 @@ def call_region(
         out = world.calls.invoke(func, *args, **kwargs)
         region = Traced(name, "fn", made, *pytree.tree_flatten(out))
         outputs = builder.argument(func, tuple(region.tensors))
-        is_body = holds(unchanged.check) and holds(refuse_writes, made, name)
+        if plain:
+            unchanged.check()
+            refuse_writes(made, name)
+        is_body = plain or (holds(unchanged.check) and holds(refuse_writes, made, name))
         is_body = is_body and (plain or holds(refuse_aliases, region))
         is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
         is_body &= recorder.flags.state == state and (plain or not made.draws)
