@@ -155,6 +155,7 @@ def effects(world: TraceWorld) -> list[Any]:
     views = (*world.attributes.views.values(), *world.scopes.views.values())
     found += [(id(view), named(written)) for view in views if (written := view.changes())]
     found += [(id(cell), id(now)) for cell, now in world.functions.changed_cells()]
+    found += [(id(call), tuple(call.then)) for call in world.writes.calls]
     return found
 
 
