@@ -229,9 +229,7 @@ class HigherOrder:
         self.builder.failing.refuse_unused(body, outputs)
         body.close(outputs, self.builder.impure, prune)
 
-    def call(
-        self, func: Any, bodies: dict[str, Any], args: Any, settings: dict[str, Any]
-    ) -> Any:
+    def call(self, func: Any, bodies: dict[str, Any], args: Any, settings: dict[str, Any]) -> Any:
         """The result of an operator that is given bodies, which are somewhere in its arguments; recorded.
         Other objects among these are attributes of the graph too."""
         recorder, builder, fakes = self.recorder, self.builder, self.recorder.fakes

@@ -181,7 +181,9 @@ def differentiated(x: Any) -> Any:
 
 
 def in_a_body(x: Any) -> Any:
-    return torch.cond(x.sum() > 0, lambda y: (x.register_hook(lambda grad: grad * 2), y * 2)[1], torch.sin, (x,))
+    return torch.cond(
+        x.sum() > 0, lambda y: (x.register_hook(lambda grad: grad * 2), y * 2)[1], torch.sin, (x,)
+    )
 
 
 REFUSED = {

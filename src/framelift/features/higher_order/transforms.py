@@ -245,7 +245,9 @@ def serve_linearize(world: TraceWorld, func: Any, *primals: Any) -> Any:
     """torch runs the function again for the tangents, and takes all but these for constants."""
     made = differentiable(world, LINEARIZE, func, primals, None, False, None)
     if made.body.body.draws or differentiated(made.body.body):
-        raise Break(breaks.BODIES, f"{made.body.name}: it draws numbers, or is differentiated by autograd too")
+        raise Break(
+            breaks.BODIES, f"{made.body.name}: it draws numbers, or is differentiated by autograd too"
+        )
     output, _ = made.results(made.call(apply), False)
     return output, world.calls.invoke(pushing, made)
 
