@@ -1,4 +1,4 @@
-"""Tensors of a subclass that a captured function makes, and `__torch_function__` of objects that are no tensors."""
+"""Tensors of subclasses that a captured function makes, and `__torch_function__` of objects of any class."""
 
 from __future__ import annotations
 

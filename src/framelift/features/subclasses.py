@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
@@ -75,7 +76,7 @@ def make_tensor(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict[str, 
     world.calls.creating(cls)
     made = opened(world.calls.invoke(cls.__new__, cls, *args, **kwargs))
     subclasses = world.recorder.subclasses
-    is_one = isinstance(made, torch.Tensor) and issubclass(subclasses.class_of(made), cls)
+    is_one = type(made) is FakeTensor and issubclass(subclasses.class_of(made), cls)
     init: Any = cls.__init__
     if is_one and type(init) is FunctionType:
         world.calls.invoke(init, made, *args, **kwargs)
@@ -93,7 +94,7 @@ def serve_new(f: TraceFrame, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     given = [f.world.materialize.for_torch(arg) for arg in args]
     if kwargs or not is_made_here(cls):
         raise Break(breaks.TENSOR_KIND, f"{cls.__name__}.__new__")
-    if len(given) == 1 and isinstance(given[0], torch.Tensor):
+    if len(given) == 1 and type(given[0]) is FakeTensor:
         return recorder.subclasses.as_subclass(given[0], cls)
     if not all(type(arg) in (int, torch.SymInt, list, tuple) for arg in given):
         raise Break(breaks.TENSOR_KIND, f"{cls.__name__}.__new__ of something else than a tensor or sizes")

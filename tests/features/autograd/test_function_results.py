@@ -1,4 +1,4 @@
-"""`torch.autograd.Function`: what forward may be given and give beside tensors, and what backward may give."""
+"""`torch.autograd.Function`: what forward is given and gives beside tensors, and what backward gives."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Operators that call a function and say something about it, and operators that nobody has listed: the function
-is a body, and the operator is in the graph."""
+"""Operators that call a function and say something about it, and operators that nobody has listed: the
+function is a body, and the operator is in the graph."""
 
 from __future__ import annotations
 

@@ -128,8 +128,8 @@ class Application:
             while len(found) > len(self.args) and found[-1] is None:
                 found.pop()  # as torch does
             if len(found) != len(self.args):  # which autograd says in the backward pass
-                given = (f"{self.cls.__name__}Backward", len(self.args), len(found))
-                recorder.builder.add_call(refuse_gradients, given, None, pure=False)
+                told = (f"{self.cls.__name__}Backward", len(self.args), len(found))
+                recorder.builder.add_call(refuse_gradients, told, None, pure=False)
                 found = [None] * len(self.args)
             grads: dict[int, Any] = {}
             for arg, grad in zip(self.args, found, strict=True):

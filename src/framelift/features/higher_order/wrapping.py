@@ -1,5 +1,6 @@
 """Operators that call a function and say something about it: `wrap`, `wrap_with_set_grad_enabled`,
-`wrap_with_autocast`, `dynamo_bypassing_wrapper`, `strict_mode`, `hints_wrapper`, `InvokeQuant`, `foreach_map`.
+`wrap_with_autocast`, `dynamo_bypassing_wrapper`, `strict_mode`, `hints_wrapper`, `InvokeQuant`,
+`foreach_map`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Tensor.register_hook` on tensors of the trace: the hook becomes a body that gradients go through.
 
-A hook that gives nothing back, and does nothing else that could be seen, leaves no trace in the graph. One on a
-tensor from outside is registered by the region, when the graph has run: it is called as it is, by autograd, in
-backward passes that come later.
+A hook that gives nothing back, and does nothing else that could be seen, leaves no trace in the graph. One on
+a tensor from outside is registered by the region, when the graph has run: it is called as it is, by autograd,
+in backward passes that come later.
 """
 
 from __future__ import annotations
