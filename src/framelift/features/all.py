@@ -22,6 +22,7 @@ from framelift.features.collectives import groups
 from framelift.features.collectives import handlers as collectives
 from framelift.features.collectives import values as collective_values
 from framelift.features.higher_order import (
+    any_operator,
     checkpoint,
     control_flow,
     flex_attention,
@@ -61,7 +62,8 @@ FEATURES = (
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
     *(torch_contexts, distributions, optimizers, pytrees, subclasses, warning_filters),
-    *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
+    *(any_operator, checkpoint, control_flow, flex_attention, nested_regions, operators),
+    *(transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),
 )
 

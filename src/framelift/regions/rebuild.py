@@ -243,6 +243,15 @@ class Rebuild:
                 return Cyclic(step)
         return Break(breaks.UNREBUILDABLE, "a cycle of immutable objects")
 
+    def result(self, called: str, args: Iterable[Any], value: Any) -> str:
+        """A statement that calls something, which gives the value. The arguments may refer to it."""
+        self.making[id(value)] = value
+        name = self.variable(f"{called}({self.listed(args)})", value)
+        del self.making[id(value)]
+        while self.to_fill:
+            self.to_fill.pop(0)()
+        return name
+
     # ---- draws
 
     def draws(self, late: bool) -> list[str]:

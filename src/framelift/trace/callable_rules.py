@@ -28,6 +28,7 @@ from framelift.core.breaks import Reason
 from framelift.core.weakly import PerCode
 from framelift.graph.functions import LEGACY
 from framelift.graph.subclasses import is_wrapper_class
+from framelift.interpreter.pending import opened
 from framelift.interpreter.served import SERVED, Handler, by_signature
 
 if TYPE_CHECKING:
@@ -181,6 +182,9 @@ BY_TYPE: dict[type, Server] = {}
 """Type of a callable -> what is done instead of calling it."""
 BY_CODE: dict[int, Server] = {}
 """id of a code object -> what is done instead of interpreting a function that has it."""
+BY_BASE: dict[type, Server] = {}
+"""Class -> what is done instead of calling an instance of it, where a `__call__` that is not interpreted
+would be called."""
 BY_MARK: dict[str, Server] = {}
 """Attribute that torch or Framelift sets on a function -> what is done instead of calling it."""
 BY_NAME: dict[tuple[str, str], Server] = {}
@@ -206,10 +210,13 @@ def control_of(fn: Any) -> Server | None:
     return found
 
 
-def server_of(fn: Any) -> Server | None:
+def server_of(fn: Any, args: list[Any]) -> Server | None:
     found = BY_TYPE.get(type(fn))
     if found is None and type(fn) is types.FunctionType:
-        return BY_CODE.get(id(fn.__code__))
+        found = BY_CODE.get(id(fn.__code__))
+        if found is None and fn.__name__ == "__call__" and args:
+            bases = type(opened(args[0])).__mro__
+            return next((BY_BASE[base] for base in bases if base in BY_BASE), None)
     return found
 
 

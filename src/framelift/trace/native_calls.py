@@ -134,7 +134,7 @@ class NativeCalls(Part):
             return controlled(world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
             return self.invoke(original, *args, **(kwargs or {}))
-        served = server_of(fn)
+        served = server_of(fn, args)
         if served is not None:
             return served(world, fn, args, kwargs or {})
         unbound = unbind(fn)
