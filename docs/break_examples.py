@@ -240,12 +240,12 @@ def in_sorted_order(x, names):
 
 
 def of_numpy(x):
-    return x - float(np.quantile(x.numpy(), 0.9))
+    return x - float(np.nanquantile(x.numpy(), 0.9))
 
 
 @instead_of(of_numpy, breaks.NUMPY)
 def of_torch(x):
-    return x - torch.quantile(x, 0.9)
+    return x - torch.nanquantile(x, 0.9)
 
 
 def generator(x):

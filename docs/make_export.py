@@ -14,6 +14,7 @@ import json
 import logging
 import multiprocessing
 import platform
+import re
 import sys
 import tempfile
 import time
@@ -138,7 +139,8 @@ def grown(leaf: Any) -> Any:
 
 
 def said_by(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    text = re.sub(r'File "[^"]*/', 'File "', " ".join(str(error).split()))
+    return f"{type(error).__name__}: {text[:400]}"
 
 
 def child(pipe: Any, work: Callable[..., Row], *given: Any) -> None:

@@ -63,10 +63,10 @@ FIXES = (
     ),
     Fix(
         "NumPy",
-        "np.quantile(h.detach().numpy(), 0.9)",
+        "np.nanquantile(h.detach().numpy(), 0.9)",
         "NumPy's function works on numbers, not on graphs. The hint: *use the function of torch on tensors*.",
         (
-            ("limit = np.quantile(h.detach().numpy(), 0.9)", "limit = torch.quantile(h.detach(), 0.9)"),
+            ("limit = np.nanquantile(h.detach().numpy(), 0.9)", "limit = torch.nanquantile(h.detach(), 0.9)"),
             ("h.clamp(max=float(limit))", "h.clamp(max=limit)"),
             ("import numpy as np\n", ""),
         ),

@@ -24,7 +24,7 @@ class Denoiser(nn.Module):
         print("largest activation", h.max())
         scale = h.mean().item()
         h = h / (scale + 1e-6)
-        limit = np.quantile(h.detach().numpy(), 0.9)
+        limit = np.nanquantile(h.detach().numpy(), 0.9)
         h = h.clamp(max=float(limit))
         if h.std() > 0.5:
             h = h - h.mean()

@@ -245,7 +245,7 @@ GRADIENTS = reason(
 AUTOGRAD_FUNCTION = reason(
     "autograd function",
     "The forward or backward of a torch.autograd.Function does what a graph can't hold.",
-    "Take and return tensors only, one gradient for each argument, and leave materialize_grads on.",
+    "Return tensors and constants only, and leave materialize_grads on where there are several tensors.",
 )
 CHECKPOINT = reason(
     "activation checkpoint",
@@ -264,8 +264,9 @@ OPTIMIZER = reason(
 )
 OPERATOR_KIND = reason(
     "operator without a body",
-    "The operator runs something that was made for another runtime, or in C++, and no graph holds that.",
-    "Call it outside the compiled function.",
+    "The operator runs something that was made for another runtime, or in C++, or nothing is known of what "
+    "it does with its function.",
+    "Call it outside the compiled function; or register how it is captured (docs/higher_order.md).",
 )
 UNSTABLE_VALUE = reason(
     "value that changes by itself",

@@ -22,7 +22,6 @@ OWN_FILES = str(Path(__file__).parents[1])
 
 LEAVES = {
     "framelift": "the interpreter must not interpret itself",
-    "torch": "the functional and tensor API is what graphs are made of",
     "numpy": "its arrays are looked at in C; what is captured of it is served by torch",
     "triton": "compiles and launches kernels; a trace writes launches down",
     "sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
@@ -55,6 +54,68 @@ EFFECTS = {
 """Modules whose functions are called as they are, each time the program runs."""
 LEAVES |= EFFECTS
 
+TORCH_LEAVES = {
+    "torch._C": "what C has in Python",
+    "torch._dynamo": "torch's own compiler",
+    "torch._inductor": "a compiler",
+    "torch._functorch": "transforms, and the compiler's tracer; what is captured of them is served",
+    "torch._higher_order_ops": "operators that take functions: what is captured of them is served",
+    "torch._export": "a tracer",
+    "torch.export": "a tracer",
+    "torch.fx.experimental": "symbols and the tracer of operators, run by torch on our behalf",
+    "torch.fx.passes": "changes graphs",
+    "torch.fx.proxy": "a tracer",
+    "torch.fx.graph": "what is recorded here is made of it",
+    "torch.fx.traceback": "what is recorded here is told by it",
+    "torch.fx.interpreter": "runs graphs that are being compiled",
+    "torch._subclasses": "fakes, which stand for tensors here",
+    "torch._prims": "operators",
+    "torch._refs": "operators",
+    "torch._decomp": "operators",
+    "torch._meta_registrations": "operators",
+    "torch._ops": "the registry of operators",
+    "torch.library": "the same",
+    "torch._guards": "what torch's compiler knows while it works",
+    "torch._logging": "writes records",
+    "torch._classes": "classes that C loads",
+    "torch.classes": "the same",
+    "torch._numpy": "stands for NumPy here",
+    "torch._weights_only_unpickler": "reads files",
+    "torch.ao": "observers and the tracers of quantization",
+    "torch.multiprocessing": "runs processes",
+    "torch.package": "reads files",
+    "torch.onnx._internal": "a tracer",
+    "torch.profiler": "watches the program",
+    "torch.serialization": "reads and writes files",
+    "torch.sparse": "the functional API of sparse tensors",
+    "torch.storage": "memory, which fakes have none of",
+    "torch._storage_docs": "the same",
+    "torch._tensor_str": "shows values, which fakes have none of",
+    "torch.utils._python_dispatch": "dispatch modes: torch's, and those that make fakes",
+    "torch.utils._stats": "the same",
+    "torch.utils._sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
+    "torch.utils._traceback": "looks at real frames",
+    "torch.utils._triton": "asks about a compiler",
+    "torch.utils.cpp_extension": "runs a compiler",
+    "torch.utils.data.dataloader": "runs processes, and draws numbers",
+    "torch.utils.data.sampler": "draws numbers",
+    "torch.utils.data.datapipes": "draws numbers",
+    "torch.utils.dlpack": "hands memory on",
+    "torch.utils.model_zoo": "loads files",
+    "torch.utils.tensorboard": "writes files",
+    "torch.hub": "loads files",
+    "torch.random": "sets generators; what is captured of it is served",
+    "torch.autograd": "autograd's engine; what is captured of it is served",
+    "torch.amp": "what is not a context of it scales gradients",
+    "torch.func": "transforms",
+    "torch.vmap": "the same",
+    "torch.compile": "compiles",
+    "torch._compile": "the same",
+    "torch.utils.checkpoint": "what is captured of it is served",
+}
+"""Parts of torch -> why their functions are never interpreted. `rules/` has more of them: those that run as
+they are (`keep_whole`). All other Python of torch's is interpreted like a user's."""
+
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 """The flags of code that is neither the body of a class nor that of a module."""
 
@@ -75,11 +136,14 @@ INLINED = (
     *("torch.distributed.tensor.parallel", "torch.__future__", "torch._higher_order_ops.associative_scan"),
     *("torch._higher_order_ops.cond", "torch._higher_order_ops.map", "torch._higher_order_ops.scan"),
     *("torch._higher_order_ops.while_loop", "torch.nn.parameter._ParameterMeta"),
+    *("torch._jit_internal.ignore", "torch._jit_internal.unused", "torch._jit_internal.export"),
+    *("torch.onnx._internal.torchscript_exporter._globals", "torch.autograd._is_checkpoint_valid"),
     *("torch.nn.parameter._BufferMeta", "torch.nn.parameter.Buffer", "torch.utils.weak"),
     "torch._dynamo.external_utils",  # what a captured backward pass calls
     "torch._dynamo._trace_wrapped_higher_order_op",  # what flex_attention's functions look elements up with
 )
-"""Parts of leaves that are ordinary Python over the functional API: interpreted after all."""
+"""Parts of torch that are ordinary Python over the functional API: a trace may end within them. In all other
+Python of torch's nothing is left half done: its caller breaks at the call."""
 
 
 MARKS = (
@@ -98,19 +162,49 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
+_kept_whole: set[str] = set(TORCH_LEAVES)
+
+
+def keep_whole(*names: str) -> None:
+    """Functions of these parts of torch run as they are, or not at all."""
+    _kept_whole.update(names)
+
+
+def keep(fn: FunctionType) -> None:
+    """The same of one function."""
+    if within(module_name(fn), ("torch",)):
+        _frame.set_decision(fn.__code__, _frame.SKIP, _frame.LEAF)
+
+
+def is_kept_whole(name: str) -> bool:
+    while name not in _kept_whole:
+        name, dot, _ = name.rpartition(".")
+        if not dot:
+            return False
+    return True
+
+
 def is_leaf(name: str) -> bool:
     """Whether what has this name, a module or something in one, is left as it is."""
-    return name.partition(".")[0] in LEAVES and not within(name, INLINED)
+    top = name.partition(".")[0]
+    if top == "torch":
+        return is_kept_whole(name) and not within(name, INLINED)
+    return top in LEAVES
 
 
 def is_user_code(name: str) -> bool:
     top = name.partition(".")[0]
-    return name == "__main__" or not (top in LEAVES or top in sys.stdlib_module_names)
+    return name == "__main__" or not (top in LEAVES or top == "torch" or top in sys.stdlib_module_names)
 
 
-def is_library(name: str) -> bool:
-    """A module of the standard library: what can't be captured in there is the business of its caller."""
-    return name.partition(".")[0] in sys.stdlib_module_names and name != "__main__"
+def is_library(fn: FunctionType) -> bool:
+    """Whether what can't be captured in it is the business of its caller: the standard library, and torch
+    but for what is written like a program."""
+    name = module_name(fn)
+    top = name.partition(".")[0]
+    if top == "torch":
+        return not within(f"{name}.{fn.__qualname__}", INLINED)
+    return top in sys.stdlib_module_names and name != "__main__"
 
 
 def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:

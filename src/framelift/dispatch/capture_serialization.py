@@ -129,6 +129,8 @@ def graph_data(module: torch.fx.GraphModule) -> tuple[Any, ...]:
     bodies = dict(module.named_children())
     if not all(isinstance(body, torch.fx.GraphModule) for body in bodies.values()):
         raise NotPortableError("a module within the graph")
+    if any(node.op == "get_attr" and node.target not in bodies for node in module.graph.nodes):
+        raise NotPortableError("an object within the graph")
     return nodes, bodies, dict(module.meta)
 
 

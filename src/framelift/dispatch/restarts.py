@@ -8,6 +8,8 @@ A run is repeated when
   front of that, so that it is made for real (`CaptureRuns.birth_of`);
 - the program looks at the error of an operator that failed on fakes. In the next run such an error ends
   the trace, and the operator fails for real;
+- something has to be there that the program makes on its first call: the parameters of a lazy module. It is
+  made for real (`TracedFrame.preparation`), as the first thing that the program would change;
 - the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
   the program checks data.
 """
@@ -47,6 +49,8 @@ class Restart(NamedTuple):
     """Whether the program may handle errors of operators."""
     asserts: bool = True
     """Whether checks of the program's are assertions in the graph."""
+    preparation: Callable[[], Any] | None = None
+    """What is done before it."""
     problem: Break | None = None
     """What is raised when there have been too many runs."""
 
@@ -87,6 +91,9 @@ class CaptureRuns:
             found = self.run_once(end, catches, asserts)
             if isinstance(found, Capture):
                 break
+            if found.preparation is not None:
+                found.preparation()
+                continue
             if len(reasons) == RESTART_LIMIT:
                 last = f"after {RESTART_LIMIT} traces, the last ended by: {found.reason.reason.name}"
                 raise found.problem or Break(UNRESUMABLE, last)
@@ -102,6 +109,8 @@ class CaptureRuns:
             trace.world.raising_branches.enabled = asserts
             trace.run()
             self.ran = time.perf_counter()
+            if trace.ended_by is not None and trace.world.frame.preparation is not None:
+                return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
             if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
                 raise trace.ended_by
             if trace.world.raising_branches.are_lost and not self.whole:

@@ -37,6 +37,7 @@ from framelift.core.breaks import (
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.numpy.arrays import Arrays
+from framelift.features.warning_filters import ALWAYS
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
@@ -177,9 +178,9 @@ class Trace:
             called = None if self.disturbed else frames[-1].called_at
             at = self.machine.stopped_at if called is None else Position(*called)
             return Ending(at, Break(DISABLED, self.ended_by.context))
-        while len(frames) > 1 and policy.is_library(policy.module_name(frames[-1].func)):
+        while len(frames) > 1 and policy.is_library(frames[-1].func):
             at = Position(*frames.pop().called_at)
-            if not policy.is_library(policy.module_name(frames[-1].func)):
+            if not policy.is_library(frames[-1].func):
                 return Ending(at, self.ended_by)
         return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
 
@@ -295,9 +296,6 @@ def quiet_fakes() -> Iterator[None]:
     finally:
         log.disabled = before
 
-
-ALWAYS: Any = ("always", None, Warning, None, 0)
-"""A filter that lets each warning through, and makes no note of it."""
 
 # C makes one before it has it shown, which is where the trace ends
 _frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _frame.LEAF)

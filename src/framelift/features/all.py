@@ -8,13 +8,21 @@ from __future__ import annotations
 import importlib
 import sys
 
-from framelift.features import distributions, optimizers, subclasses, torch_contexts
+from framelift.features import (
+    distributions,
+    optimizers,
+    pytrees,
+    subclasses,
+    torch_contexts,
+    warning_filters,
+)
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
 from framelift.features.collectives import handlers as collectives
 from framelift.features.collectives import values as collective_values
 from framelift.features.higher_order import (
+    any_operator,
     checkpoint,
     control_flow,
     flex_attention,
@@ -44,16 +52,18 @@ from framelift.rules import (
     symbolic_shapes,
     tensors,
     torch_functions,
+    torch_python,
     torch_state,
 )
 
 FEATURES = (
-    *(natives, builtins, classes, standard_library, torch_functions, torch_state),
+    *(natives, builtins, classes, standard_library, torch_functions, torch_python, torch_state),
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
-    *(torch_contexts, distributions, optimizers, subclasses),
-    *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
+    *(torch_contexts, distributions, optimizers, pytrees, subclasses, warning_filters),
+    *(any_operator, checkpoint, control_flow, flex_attention, nested_regions, operators),
+    *(transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),
 )
 

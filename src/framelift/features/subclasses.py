@@ -1,17 +1,23 @@
-"""What a `__torch_function__` calls: the default one, the context that turns them off, `as_subclass`."""
+"""What a `__torch_function__` calls: the default one, the context that turns them off, `as_subclass`; and how
+tensors of a subclass are made.
+"""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.subclasses import DEFAULT_TORCH_FUNCTION, is_known_kind
+from framelift.graph.functions import LEGACY
+from framelift.graph.subclasses import DEFAULT_TORCH_FUNCTION, is_known_kind, is_wrapper_class
 from framelift.interpreter.pending import opened
-from framelift.trace.callable_rules import Looks, serve
-from framelift.trace.machine import TraceFrame
+from framelift.trace.callable_rules import BY_TYPE, Looks, serve
+from framelift.trace.machine import TraceFrame, calls_back
+from framelift.trace.world import TraceWorld
 
 DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 
@@ -50,3 +56,61 @@ def serve_enter(f: TraceFrame, context: Any, /) -> Any:
 def serve_exit(f: TraceFrame, context: Any, /, *raised: Any) -> Any:
     f.world.recorder.contexts.exit(opened(context))
     f.world.recorder.subclasses.enable()
+
+
+# ---- tensors of a subclass that are made
+
+
+def is_made_here(cls: Any) -> bool:
+    """Whether it is a program's class of plain tensors with methods of their own."""
+    others = cls in LEGACY or cls is torch.nn.Parameter or is_wrapper_class(cls)
+    return not others and issubclass(cls, torch.Tensor) and is_known_kind(cls)
+
+
+@calls_back
+def make_tensor(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`Subclass(...)`, as `type.__call__` does it. What `__new__` gives is a fake, of which only the recorder
+    knows that it is one of the class."""
+    if not is_made_here(cls):
+        return world.calls.by_policy(cls, args, kwargs)
+    world.calls.creating(cls)
+    made = opened(world.calls.invoke(cls.__new__, cls, *args, **kwargs))
+    subclasses = world.recorder.subclasses
+    is_one = type(made) is FakeTensor and issubclass(subclasses.class_of(made), cls)
+    init: Any = cls.__init__
+    if is_one and type(init) is FunctionType:
+        world.calls.invoke(init, made, *args, **kwargs)
+    return made
+
+
+BY_TYPE[type(torch.Tensor)] = make_tensor
+
+
+@serve(torch.Tensor.__new__)
+def serve_new(f: TraceFrame, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A tensor is given another class, anything else is made by `torch.Tensor(...)`. Arguments that only
+    `__init__` knows are an error, as they are to torch."""
+    recorder, cls = f.world.recorder, opened(cls)
+    given = [f.world.materialize.for_torch(arg) for arg in args]
+    if kwargs or not is_made_here(cls):
+        raise Break(breaks.TENSOR_KIND, f"{cls.__name__}.__new__")
+    if len(given) == 1 and type(given[0]) is FakeTensor:
+        return recorder.subclasses.as_subclass(given[0], cls)
+    if not all(type(arg) in (int, torch.SymInt, list, tuple) for arg in given):
+        raise Break(breaks.TENSOR_KIND, f"{cls.__name__}.__new__ of something else than a tensor or sizes")
+    with recorder.subclasses.not_asked():
+        made = recorder.call(torch.Tensor, tuple(given), {})
+    return recorder.subclasses.set_class(made, cls)
+
+
+@serve(torch.Tensor._make_subclass)
+def serve_make_subclass(f: TraceFrame, cls: Any, data: Any, require_grad: Any = False, **kwargs: Any) -> Any:
+    recorder = f.world.recorder
+    cls, data, require_grad = map(f.world.materialize.for_torch, (cls, data, require_grad))
+    if kwargs or not is_made_here(cls):
+        raise Break(breaks.TENSOR_KIND, f"_make_subclass of {getattr(cls, '__name__', cls)}")
+    with recorder.subclasses.not_asked():
+        made = recorder.call(torch.Tensor.detach, (data,), {})
+        if require_grad:
+            recorder.call(torch.Tensor.requires_grad_, (made,), {})
+    return recorder.subclasses.set_class(made, cls)

@@ -52,8 +52,8 @@ class GraphBody:
     """id of a fake -> its node here."""
     terms: dict[Any, torch.fx.Node] = field(default_factory=dict)
     """Symbolic expression -> its node here."""
-    modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
-    """The bodies within, by the names under which nodes refer to them."""
+    modules: dict[str, Any] = field(default_factory=dict)
+    """The bodies within, and other objects that are held, by the names under which nodes refer to them."""
     operands: list[BodyOperand] = field(default_factory=list)
     operator_inputs: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself gives to the body."""
@@ -63,6 +63,11 @@ class GraphBody:
     """Whether an operator in it draws random numbers, or may."""
     changed: dict[int, Place | None] = field(default_factory=dict)
     """id of a fake that was written to in here -> where last."""
+
+    @property
+    def bodies(self) -> dict[str, torch.fx.GraphModule]:
+        found = self.modules.items()
+        return {name: module for name, module in found if isinstance(module, torch.fx.GraphModule)}
 
     @property
     def given(self) -> list[Any]:
@@ -102,8 +107,8 @@ class GraphBody:
             node.kwargs = kwargs
         return node
 
-    def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
-        """A body within, as an argument of a call."""
+    def add_module(self, name: str, module: Any) -> torch.fx.Node:
+        """A body within, or another object that is held, as an argument of a call."""
         name = f"{name}_{len(self.modules)}"
         self.modules[name] = module
         return self.graph.create_node("get_attr", name)
@@ -224,10 +229,9 @@ class HigherOrder:
         self.builder.failing.refuse_unused(body, outputs)
         body.close(outputs, self.builder.impure, prune)
 
-    def call(
-        self, func: Any, bodies: dict[str, torch.fx.GraphModule], args: Any, settings: dict[str, Any]
-    ) -> Any:
-        """The result of an operator that is given bodies, which are somewhere in its arguments; recorded."""
+    def call(self, func: Any, bodies: dict[str, Any], args: Any, settings: dict[str, Any]) -> Any:
+        """The result of an operator that is given bodies, which are somewhere in its arguments; recorded.
+        Other objects among these are attributes of the graph too."""
         recorder, builder, fakes = self.recorder, self.builder, self.recorder.fakes
         if recorder.flags.operator_flags_set:
             recorder.flags.check_operator_flags(func)
@@ -243,11 +247,13 @@ class HigherOrder:
             recorder.random_numbers.note(func)
         modules = {id(body): builder.body.add_module(name, body) for name, body in bodies.items()}
         given = tuple([self.argument(func, value, modules) for value in args])
+        named = {name: self.argument(func, value, modules) for name, value in settings.items()}
         failing = builder.failing
-        fails = fakes.may_fail or any(failing.has(body.graph) for body in bodies.values())
+        graphs = [body.graph for body in bodies.values() if isinstance(body, torch.fx.GraphModule)]
+        fails = fakes.may_fail or any(map(failing.has, graphs))
         if fails:
             failing.check(func)
-        node = builder.add_call(func, given, out, settings, pure=not changed and not fakes.drew_random)
+        node = builder.add_call(func, given, out, named, pure=not changed and not fakes.drew_random)
         if fails:
             failing.add(node)
         if fakes.drew_random:

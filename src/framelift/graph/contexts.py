@@ -138,7 +138,7 @@ class Contexts:
     def sets_flags(self) -> bool:
         """Whether the graph, or a body in it, sets a flag of torch's on its way."""
         whole = self.builder.body
-        graphs = [whole.graph, *(module.graph for module in whole.modules.values())]
+        graphs = [whole.graph, *(body.graph for body in whole.bodies.values())]
         return any(node.target in SETTERS or node.target in CONTEXTS for g in graphs for node in g.nodes)
 
 

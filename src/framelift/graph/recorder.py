@@ -200,7 +200,7 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         subclasses = self.subclasses
-        classes = subclasses.overloaded(args, kwargs or {}) if subclasses.overriding else []
+        classes = subclasses.overloaded(args, kwargs or {}) if subclasses.are_there else None
         if classes:
             return subclasses.call(classes, func, args, kwargs or {})
         return self.record_call(func, args, kwargs or {})
@@ -209,7 +209,7 @@ class Recorder(TorchFunctionMode):
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         subclasses = self.subclasses
-        if subclasses.overriding and subclasses.overloaded(args, kwargs):
+        if subclasses.are_there and subclasses.overloaded(args, kwargs):
             return func(*args, **kwargs)  # torch says by which name it goes
         if self.modes.active:
             return func(*args, **kwargs)  # which comes first

@@ -74,12 +74,14 @@ class Subclasses:
         """id of a fake -> its class, where that is known."""
         self.overriding: dict[int, type] = {}
         """id of a fake -> its class, if that has a `__torch_function__`."""
+        self.others: set[type] = set()
+        """Classes of objects that are no tensors, and have a `__torch_function__`."""
         self.attributes: dict[int, dict[str, Any]] = {}
         """id of a fake that the trace has made -> attributes that the program has set on it."""
         self.disabled = 0
         """How many contexts are open in which the classes are not asked (`DisableTorchFunctionSubclass`)."""
-        self.ask: Callable[..., Any] = lambda cls, *args: NotImplemented
-        """Calls the `__torch_function__` of a class, as the program would."""
+        self.ask: Callable[..., Any] = lambda owner, *args: NotImplemented
+        """Calls the `__torch_function__` of a tensor's class, or of an object, as the program would."""
 
     # ---- classes and attributes
 
@@ -106,29 +108,41 @@ class Subclasses:
 
     # ---- calls that a class answers
 
-    def overloaded(self, args: Any, kwargs: Any) -> list[type]:
-        """The classes that are asked, in torch's order: subclasses before what they derive from."""
+    @property
+    def are_there(self) -> bool:
+        """Whether anything that has a `__torch_function__` was met."""
+        return bool(self.overriding or self.others)
+
+    def overloaded(self, args: Any, kwargs: Any) -> dict[type, Any]:
+        """The classes that are asked, in torch's order: subclasses before what they derive from. Each with
+        whose `__torch_function__` it is: the class of a tensor, or the first object of any other class."""
         found: list[type] = []
+        owners: dict[type, Any] = {}
         if self.disabled:
-            return found
+            return owners
         pending = [*args, *kwargs.values()]
         while pending:
             value = pending.pop(0)
             if isinstance(value, (tuple, list)):
                 pending[:0] = value
-            cls = self.overriding.get(id(value)) if type(value) is FakeTensor else None
+            own = type(value)
+            if own is FakeTensor:
+                cls = owner = self.overriding.get(id(value))
+            else:
+                cls, owner = (own, value) if own in self.others else (None, None)
             if cls is not None and cls not in found:
+                owners[cls] = owner
                 at = next((n for n, other in enumerate(found) if issubclass(cls, other)), len(found))
                 found.insert(at, cls)
-        return found
+        return {cls: owners[cls] for cls in found}
 
     @acts_for_program
-    def call(self, classes: list[type], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def call(self, classes: dict[type, Any], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What the classes make of a call. torch has put the recorder's mode aside to call it."""
         _push_mode(self.recorder)
         try:
-            for cls in classes:
-                result = self.ask(cls, func, tuple(classes), args, kwargs)
+            for owner in classes.values():
+                result = self.ask(owner, func, tuple(classes), args, kwargs)
                 if result is not NotImplemented:
                     return result
         finally:

@@ -177,6 +177,44 @@ PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
   return walk.keep(value);
 }
 
+// What the calling thread has of a `threading.local`. Where a class of the program's has an `__init__` for it,
+// that would have to run for a new thread.
+PyObject* access_thread_dict(Operand&, Walk& walk, PyObject* parent) {
+  if (Py_TYPE(parent)->tp_init != PyBaseObject_Type.tp_init) {
+    return nullptr;
+  }
+  PyObject* value = PyObject_GetAttrString(parent, "__dict__");
+  if (value == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(value);
+}
+
+// The classes that derive from one directly, in the order in which they were made.
+PyObject* access_subclasses(Operand&, Walk& walk, PyObject* parent) {
+  if (!PyType_Check(parent)) {
+    return nullptr;
+  }
+  PyObject* method = PyDict_GetItemString(PyType_Type.tp_dict, "__subclasses__");
+  PyObject* value = method == nullptr ? nullptr : PyObject_CallOneArg(method, parent);
+  if (value == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(value);
+}
+
+// Where an iterator of C's stands, as it says itself: what makes one like it, with what, and its state.
+PyObject* access_reduced(Operand&, Walk& walk, PyObject* parent) {
+  if (PyType_HasFeature(Py_TYPE(parent), Py_TPFLAGS_HEAPTYPE) || Py_TYPE(parent)->tp_iternext == nullptr) {
+    return nullptr;
+  }
+  PyObject* value = PyObject_CallMethod(parent, "__reduce__", nullptr);
+  if (value == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(value);
+}
+
 // What a dictionary's view or a mapping proxy is of: the first field of both.
 PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
   if (Py_IS_TYPE(parent, &PyDictProxy_Type)) {
@@ -251,6 +289,9 @@ const AccessKind ACCESSES[] = {
     {"METHOD_FUNC", access_method_func, OperandKind::NOTHING, false},
     {"GRAD", access_grad, OperandKind::NOTHING, true},
     {"NATIVE_ATTR", access_native_attr, OperandKind::NAME, true},
+    {"THREAD_DICT", access_thread_dict, OperandKind::NOTHING, true},
+    {"SUBCLASSES", access_subclasses, OperandKind::NOTHING, true},
+    {"REDUCED", access_reduced, OperandKind::NOTHING, true},
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
     {"REFERENT", access_referent, OperandKind::NOTHING, false},
     {"BYTES", access_bytes, OperandKind::NOTHING, true},

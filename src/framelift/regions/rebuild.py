@@ -98,6 +98,8 @@ class Rebuild:
         """A function, a class, a constant of the program: the region gets it, and does not keep it alive."""
         if stays(value):
             return self.own(value)
+        if issubclass(type(value), type) and value in self.world.created.recipes:
+            return self.expression(value)
         return self.input(self.world.inputs.root.constant(value, written(value)))
 
     def own(self, value: Any) -> str:
@@ -213,8 +215,11 @@ class Rebuild:
     def make(self, value: Any, cls: type) -> str:
         if cls is Address:
             raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
+        recipes = self.world.created.recipes
+        if issubclass(cls, type) and value in recipes:
+            return self.made_class(value, *recipes[value])
         rebuild = rule_of_type(cls).rebuild
-        if rebuild is None or self.world.created.has(cls):
+        if rebuild is None or (self.world.created.has(cls) and cls not in recipes):
             raise unrebuildable(value, f"a {cls.__module__}.{cls.__qualname__}")
         self.kept.append(value)
         self.making[id(value)] = value
@@ -222,6 +227,11 @@ class Rebuild:
         self.made[id(value)] = name
         del self.making[id(value)]
         return name
+
+    def made_class(self, cls: type, maker: Any, args: tuple[Any, ...], options: dict[str, Any]) -> str:
+        given = [self.expression(value) for value in args]
+        given += [f"{name}={self.expression(value)}" for name, value in options.items()]
+        return self.variable(f"{self.own(maker)}({', '.join(given)})", cls)
 
     def cyclic(self, at: int) -> Cyclic | Break:
         """What to do about an object that is needed before it is there."""
@@ -232,6 +242,15 @@ class Rebuild:
             ):
                 return Cyclic(step)
         return Break(breaks.UNREBUILDABLE, "a cycle of immutable objects")
+
+    def result(self, called: str, args: Iterable[Any], value: Any) -> str:
+        """A statement that calls something, which gives the value. The arguments may refer to it."""
+        self.making[id(value)] = value
+        name = self.variable(f"{called}({self.listed(args)})", value)
+        del self.making[id(value)]
+        while self.to_fill:
+            self.to_fill.pop(0)()
+        return name
 
     # ---- draws
 

@@ -308,6 +308,11 @@ def running(
 def replay(world: TraceWorld, writes: Writes, r: Rebuild) -> None:
     """Statements that write to the outside. All new values are made before the first is written."""
     statements: list[str] = []
+    for call in writes.calls:
+        if call.before_writes and id(call.tensor) in world.recorder.builder.body.changed:
+            raise Break(breaks.EFFECT, f"Tensor.{call.method} on a tensor that is written to")
+        name = r.result(f"{r.tensor(call.tensor)}.{call.method}", call.args, call.result)
+        statements += [f"{name}.{method}()" for method in call.then]
     for change in writes.containers:
         statements += container_statements(change, r)
     for view, changes in writes.attributes:

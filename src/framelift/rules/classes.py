@@ -10,8 +10,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import maker_of_class
+from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import opened
+from framelift.rules.families import is_told_apart_oddly
 from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame
 from framelift.trace.type_rules import IMMUTABLE_TYPE
@@ -79,6 +82,22 @@ def serve_subclass_check(f: TraceFrame, cls: Any, subclass: Any, /) -> Any:
     if isinstance(opened(subclass), type):
         f.world.classes.guard_bases(opened(subclass))
     return f.world.calls.native(f, type.__subclasscheck__, [cls, subclass], None)
+
+
+@serve(type.__subclasses__)
+def serve_subclasses(f: TraceFrame, cls: Any, /) -> Any:
+    """Those of a class from outside are guarded; what the trace has made is among them, as it would be."""
+    cls, world = opened(cls), f.world
+    found: list[type] = type.__subclasses__(cls)
+    if cls.__flags__ & IMMUTABLE_TYPE or any(is_told_apart_oddly(one) for one in found):
+        raise Break(breaks.UNKNOWN_NATIVE, f"the subclasses of {cls.__qualname__}")
+    if not world.created.has(cls):
+        outside = [one for one in found if not world.created.has(one) and not is_ours(one)]
+        source = world.inputs.root.constant(cls, cls.__qualname__).child(Access.SUBCLASSES)
+        world.guards.add(source, Check.LEN, len(outside))
+        for place, one in enumerate(outside):
+            world.guards.add(source.child(Access.ITEM, place), Check.IS, one)
+    return [one for one in found if not is_ours(one)]
 
 
 @serve(type.__setattr__)

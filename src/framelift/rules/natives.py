@@ -198,8 +198,6 @@ for _name in ("NamedTuple", "TypedDict"):
 
 for _fn in (print, input, open, breakpoint):
     rule(_fn, refused=breaks.EFFECT, why=_fn.__name__)
-rule(type.__subclasses__, refused=breaks.UNKNOWN_NATIVE, why="type.__subclasses__")
-rule(typing.get_type_hints, refused=breaks.UNKNOWN_NATIVE, why="typing.get_type_hints")
 for _fn in (typing.overload, typing.get_overloads, typing.clear_overloads, typing.reveal_type):
     rule(_fn, refused=breaks.EFFECT, why=f"typing.{_fn.__name__}")
 for _fn in (typing.final, typing.runtime_checkable, typing.no_type_check):
@@ -214,6 +212,7 @@ methods_of(
     *(decimal.Decimal, decimal.Context, types.MappingProxyType, types.FunctionType, types.MethodType),
     *(types.CodeType, types.GenericAlias, types.SimpleNamespace, types.ModuleType),
     *(type({}.keys()), type({}.values()), type({}.items()), torch.Size, torch.device),
+    torch.dtype,
     *(BaseExceptionGroup, OSError, ImportError, SyntaxError, UnicodeError, StopIteration, SystemExit),
     *(enumerate, zip, map, filter, reversed, itertools.chain, operator.itemgetter),
     *(type(iter(cls())) for cls in (list, tuple, dict, str, bytes, bytearray, set)),

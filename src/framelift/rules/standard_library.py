@@ -4,6 +4,8 @@ a frame, a lock or a thread that a trace has not. C, when it copies, would read 
 from __future__ import annotations
 
 import _thread
+import ast
+import builtins
 import collections
 import contextlib
 import copy
@@ -15,18 +17,23 @@ import inspect
 import logging
 import re
 import string
+import sys
 import types
+import typing
 import weakref
 from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.constants import guard_local_time
+from framelift.rules.torch_state import asked
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
@@ -55,6 +62,8 @@ def serve_named_tuple(
     if module is None:
         module = f.globals.get("__name__")
     made = NAMED_TUPLE(typename, field_names, rename=rename, defaults=defaults, module=module)
+    options = {"defaults": tuple(made._field_defaults.values()), "module": module}
+    f.world.created.recipes[made] = NAMED_TUPLE, (typename, " ".join(made._fields)), options
     return f.world.created.add_written_class(made)
 
 
@@ -134,6 +143,38 @@ def serve_signature(f: TraceFrame, obj: Any, /, **options: Any) -> Any:
     if not plain or type(fn) is not types.FunctionType or not f.world.functions.fixed_signature(fn):
         return interpreted(f, SIGNATURE, [obj], options)
     return SIGNATURE(target, **given)
+
+
+@serve(typing.get_type_hints)
+def serve_type_hints(
+    f: TraceFrame, /, obj: Any, globalns: Any = None, localns: Any = None, include_extras: Any = False
+) -> Any:
+    """The hints of an ordinary outside function are a fact about it; texts among them name other facts."""
+    fn: Any = opened(obj)
+    given = [opened(value) for value in (globalns, localns)]
+    is_fact = type(fn) is types.FunctionType and f.world.functions.fixed_signature(fn)
+    if not is_fact or given != [None, None]:
+        raise Break(breaks.UNKNOWN_NATIVE, "typing.get_type_hints of no ordinary function")
+    for hint in fn.__annotations__.values():
+        if isinstance(hint, str):
+            guard_names(f, fn, ast.parse(hint, mode="eval"))
+    return typing.get_type_hints(fn, include_extras=opened(include_extras))
+
+
+def guard_names(f: TraceFrame, fn: types.FunctionType, hint: ast.AST) -> None:
+    """What the names in a hint stand for."""
+    for part in ast.walk(hint):
+        if isinstance(part, ast.Name) and part.id in fn.__globals__:
+            opened(f.world.scopes.load(fn.__globals__, part.id))
+        elif isinstance(part, ast.Name) and part.id not in vars(builtins):
+            raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {part.id}, which is unknown")
+        elif isinstance(part, (ast.Attribute, ast.Call)):
+            raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {ast.unparse(part)}")
+
+
+@serve(sys.getrecursionlimit)
+def serve_recursion_limit(f: TraceFrame, /) -> Any:
+    return asked(f, sys.getrecursionlimit, [])
 
 
 @serve(inspect.unwrap)

@@ -22,6 +22,7 @@ from framelift.graph import arithmetic
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.symbolic_shapes import CONSTRAINTS
+from framelift.rules.torch_python import initialise_before
 from framelift.rules.torch_state import QUESTION
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
 from framelift.trace.machine import TraceFrame, interpreted
@@ -74,7 +75,7 @@ SAID = ("name", "__str__", "__repr__", "__hash__", "__deepcopy__", "overloads", 
 for _operators in (OperatorBase, OpOverload, OpOverloadPacket, HigherOrderOperator):
     for _name in vars(_operators).keys() & set(SAID):
         rule(vars(_operators)[_name], looks=Looks.DEEP, why="what an operator says of itself")
-DEVICES = "torch.cuda", "torch.accelerator", "torch.xpu", "torch.mps", "torch.mtia"
+DEVICES = "torch.cuda", "torch.xpu", "torch.mps", "torch.mtia"
 python_functions_of(*DEVICES, refused=breaks.EFFECT)
 python_functions_of(
     "torch.nn.parallel.distributed", refused=breaks.EFFECT, why="makes ready for the reduction of gradients"
@@ -194,6 +195,8 @@ def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) 
     """`module(...)` without hooks is `module.forward(...)`; with hooks torch's own code is interpreted."""
     module, world = opened(called), f.world
     view = world.attributes.views.get(id(module))
+    if view is not None:
+        initialise_before(f, module, list(args), kwargs)
     by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, [called, *args], kwargs)
     if view is None or not world.identity.same(world.attributes.load(module, "_compiled_call_impl"), None):
         return by_torch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import threading
 import types
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
@@ -37,6 +38,8 @@ class AttributeWrites(Part):
             if isinstance(obj, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
             return native(setattr, obj, name, value)
+        if view is None and isinstance(obj, threading.local):
+            return self.world.containers.store(self.world.attributes.of_thread(obj), name, value)
         if view is None:
             return self.store_fixed(obj, name, value)
         if issubclass(type(obj), (type, types.ModuleType)):
@@ -98,6 +101,12 @@ class AttributeWrites(Part):
         deleter = world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
         if type(deleter) is FunctionType:
             world.calls.invoke(deleter, obj, name)
+            return
+        if view is None and isinstance(obj, threading.local):
+            own = world.attributes.of_thread(obj)
+            if not world.containers.contains(own, name):
+                raise AttributeError(name)  # which is all that C says
+            world.containers.delete(own, name)
             return
         if view is None or issubclass(type(obj), (type, types.ModuleType)):
             if self.takes_no_attribute(obj, name):

@@ -410,8 +410,12 @@ class Attributes(Part):
     def of_opaque(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.world.classes.attribute(cls, name)
-        if found is MISSING and isinstance(obj, threading.local):
-            refuse(breaks.OPAQUE_OBJECT, f"{name} of a threading.local, which each thread has its own of")
+        if isinstance(obj, threading.local) and not hasattr(type(found), "__set__"):
+            own = self.of_thread(obj)
+            if self.world.containers.contains(own, name):
+                return self.world.containers.load(own, name)
+            if found is MISSING:
+                return self.absent(obj, cls, name, False)
         own, source, guards = own_dictionary(obj), self.world.inputs.known[id(obj)].source, self.world.guards
         if found is MISSING and own is not None and id(obj) not in self.world.runtime_calls.twins:
             if name in own:
@@ -428,6 +432,14 @@ class Attributes(Part):
         if type(found) in UNGUARDED_STATE:
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
         return native(getattr, obj, name)
+
+    def of_thread(self, obj: Any) -> Any:
+        """What the thread has of a `threading.local`: each has its own dictionary."""
+        known = self.world.inputs.known.get(id(obj))
+        if known is None or class_attribute(type(obj), "__init__") is not object.__init__:
+            refuse(breaks.OPAQUE_OBJECT, "a threading.local that is made in each thread anew")
+        source = known.source.child(Access.THREAD_DICT)
+        return opened(Pending(self.world.inputs, source, obj.__dict__))
 
     def answers_in_c(self, obj: Any, name: str) -> bool:
         """Whether code of C's has something for a name that the class does not show."""

@@ -46,17 +46,20 @@ def body(
     grad: bool | None = None,
     floats: bool = False,
     in_backward: bool = False,
+    effects: bool = False,
 ) -> Iterator[GraphBody]:
     """Calls within are recorded in a body, which is to be closed; the operator gives it the `inputs`. It runs
     later, or never, or more than once: so it must change nothing from outside, nor what was made in the trace
-    and can be reached from the `callee`, nor, unless it `may_write` to them, the tensors that it is given."""
-    around = Unchanged(world, what, callee)
+    and can be reached from the `callee`, nor, unless it `may_write` to them, the tensors that it is given.
+    One that plain Python would run here and just once may have `effects`: the trace has run it once too."""
+    around = None if effects else Unchanged(world, what, callee)
     recorder = world.recorder
     with recorder.higher_order.body(grad, takes_floats=floats, in_backward=in_backward) as made:
         for value in inputs:
             recorder.builder.operator_input(value)
         yield made
-        around.check()
+        if around is not None:
+            around.check()
         if not may_write:
             refuse_writes(made, what)
 
@@ -152,6 +155,7 @@ def effects(world: TraceWorld) -> list[Any]:
     views = (*world.attributes.views.values(), *world.scopes.views.values())
     found += [(id(view), named(written)) for view in views if (written := view.changes())]
     found += [(id(cell), id(now)) for cell, now in world.functions.changed_cells()]
+    found += [(id(call), tuple(call.then)) for call in world.writes.calls]
     return found
 
 
@@ -245,15 +249,18 @@ def traced(
     floats: bool = False,
     once: bool = False,
     in_backward: bool = False,
+    effects: bool = False,
 ) -> Traced:
     """Calls `fn(*args)` as a body that gives the tensors of its result; the operator gives it the `inputs`,
     and all others that it uses are operands. It may not change anything that it is given. The graph of a
     `bare` one gives the one tensor, and not a tuple of it; with `numbers` it gives these too. What an
     operator of our own runs may use `floats` from around it that vary; what is run `once`, gradients or not,
-    may draw random numbers; what runs `in_backward` runs when gradients are computed."""
+    may draw random numbers; what runs `in_backward` runs when gradients are computed; what is called just
+    once, and here, may have `effects`."""
     recorder, what = world.recorder, f"{role} of {operator}"
     grad = torch.is_grad_enabled() if grad is None else grad
     settings: dict[str, Any] = {"grad": grad, "floats": floats, "in_backward": in_backward}
+    settings["effects"] = effects
     with body(world, what, inputs, callee=(fn, args), **settings) as made:
         with breaks_named(what):
             out = world.materialize.for_torch(world.calls.invoke(fn, *args))

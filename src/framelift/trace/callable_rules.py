@@ -28,6 +28,7 @@ from framelift.core.breaks import Reason
 from framelift.core.weakly import PerCode
 from framelift.graph.functions import LEGACY
 from framelift.graph.subclasses import is_wrapper_class
+from framelift.interpreter.pending import opened
 from framelift.interpreter.served import SERVED, Handler, by_signature
 
 if TYPE_CHECKING:
@@ -110,6 +111,13 @@ def rule(*callables: Any, **facets: Any) -> None:
         assert fn not in _entries, f"{describe(fn)} has two entries"
         _entries[fn] = facets
         KINDS.add(type(fn))
+        if type(fn) is types.FunctionType and is_complete(facets):
+            policy.keep(fn)
+
+
+def is_complete(facets: Facets) -> bool:
+    """Whether they say what is done with a call, without what is known of its kind."""
+    return "looks" in facets or "refused" in facets
 
 
 def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -160,6 +168,7 @@ def functions_of(*modules: str, **facets: Any) -> None:
 
 def python_functions_of(*modules: str, classes: bool = False, **facets: Any) -> None:
     PYTHON_MODULES.append((modules, facets))
+    policy.keep_whole(*modules)
     if classes:
         PYTHON_CLASSES.update(modules)
 
@@ -173,6 +182,9 @@ BY_TYPE: dict[type, Server] = {}
 """Type of a callable -> what is done instead of calling it."""
 BY_CODE: dict[int, Server] = {}
 """id of a code object -> what is done instead of interpreting a function that has it."""
+BY_BASE: dict[type, Server] = {}
+"""Class -> what is done instead of calling an instance of it, where a `__call__` that is not interpreted
+would be called."""
 BY_MARK: dict[str, Server] = {}
 """Attribute that torch or Framelift sets on a function -> what is done instead of calling it."""
 BY_NAME: dict[tuple[str, str], Server] = {}
@@ -198,10 +210,13 @@ def control_of(fn: Any) -> Server | None:
     return found
 
 
-def server_of(fn: Any) -> Server | None:
+def server_of(fn: Any, args: list[Any]) -> Server | None:
     found = BY_TYPE.get(type(fn))
     if found is None and type(fn) is types.FunctionType:
-        return BY_CODE.get(id(fn.__code__))
+        found = BY_CODE.get(id(fn.__code__))
+        if found is None and fn.__name__ == "__call__" and args:
+            bases = type(opened(args[0])).__mro__
+            return next((BY_BASE[base] for base in bases if base in BY_BASE), None)
     return found
 
 
@@ -232,8 +247,7 @@ def judge(fn: Any) -> CallableRule:
     entry = _entries.get(fn) if type(fn) in KINDS else None
     if entry is None:
         return judge_by_kind(fn)
-    complete = "looks" in entry or "refused" in entry
-    return CallableRule(**entry) if complete else replace(judge_by_kind(fn), **entry)
+    return CallableRule(**entry) if is_complete(entry) else replace(judge_by_kind(fn), **entry)
 
 
 def refusal(fn: Any, reason: Reason = breaks.UNKNOWN_NATIVE, does: str = "") -> CallableRule:
@@ -307,6 +321,8 @@ def judge_class(cls: type) -> CallableRule:
             facets = {name: inherited[name] for name in INHERITED if name in inherited}
             new: Any = cls.__new__
             return CallableRule(**facets, passes_numbers=type(new) is types.FunctionType)
+    if may_run(cls.__module__) and "looks" in MODULE_RULES[cls.__module__]:
+        return CallableRule(**MODULE_RULES[cls.__module__])
     if may_run(cls.__module__) or any(base in METHOD_RULES for base in (cls, *cls.__mro__[:-1])):
         return CallableRule(looks=Looks.SHALLOW, why="a builtin type")
     if in_python and init is object.__init__ and made_without_a_look(cls):

@@ -152,6 +152,8 @@ class Created(Part):
 
     def start(self) -> None:
         self.classes: set[type] = set()
+        self.recipes: dict[type, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+        """Classes that a call makes again: the function, and its arguments."""
         self.objects: dict[int, Any] = {}
 
     def has(self, value: Any) -> bool:

@@ -33,7 +33,7 @@ SPECIAL_NAMES_OF_C = """
     index int float complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul
     rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod
     rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand
-    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath
+    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath torch_function
 """
 
 SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
@@ -132,6 +132,8 @@ class Materialize(Part):
             self.exposed.add(cls)
             for name in SPECIALS:
                 self.world.classes.special_of_c(cls, name)
+            if getattr(cls, "__torch_function__", None) is not None and not issubclass(cls, torch.Tensor):
+                self.world.recorder.subclasses.others.add(cls)
 
 
 def opening(world: TraceWorld, iterator: Any, show: Callable[[Any], Any]) -> Iterator[Any]:

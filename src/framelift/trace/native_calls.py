@@ -29,6 +29,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
+from framelift.core.weakly import PerCode
 from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
@@ -133,7 +134,7 @@ class NativeCalls(Part):
             return controlled(world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
             return self.invoke(original, *args, **(kwargs or {}))
-        served = server_of(fn)
+        served = server_of(fn, args)
         if served is not None:
             return served(world, fn, args, kwargs or {})
         unbound = unbind(fn)
@@ -445,12 +446,32 @@ def call_torchs_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict
     return world.calls.by_policy(cls, args, kwargs)
 
 
+_named: PerCode[Any] = PerCode()
+
+
+def named_function(scripted: Any) -> Any:
+    """What stands in graphs for a function of TorchScript's, which has no name of Python's."""
+    found = _named.get(scripted)
+    if found is None:
+        alive: Any = weakref.ref(scripted)
+
+        def traced_function(*args: Any, **kwargs: Any) -> Any:
+            return alive()(*args, **kwargs)
+
+        _frame.set_decision(traced_function.__code__, _frame.SKIP, _frame.LEAF)
+        found = _named.set(scripted, traced_function)
+    return found
+
+
 def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The function that TorchScript compiled. One that it traced goes the way that was seen."""
+    """The function that TorchScript compiled. One that it traced goes the way that was seen: the graph has
+    it as it is."""
     function = vars(scripted).get("_torchdynamo_inline")
     compiled = torch.jit._state._try_get_jit_cached_function(function) if function is not None else None
     if compiled is None or compiled.qualified_name != scripted.qualified_name:
-        refuse(breaks.UNKNOWN_NATIVE, "a function of TorchScript's whose source is not known")
+        for_torch = world.materialize.for_torch
+        named = {name: for_torch(value) for name, value in kwargs.items()}
+        return world.recorder.call_opaque(named_function(scripted), tuple(map(for_torch, args)), named)
     target = Pending(world.inputs, world.inputs.root.constant(function, function.__name__), function)
     return world.calls.invoke(target, *args, **kwargs)
 

@@ -15,9 +15,9 @@ from framelift.trace.part import Part
 class Overrides(Part):
     """Calls the handlers that torch would call."""
 
-    def ask_class(self, cls: type, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
-        """Calls the `__torch_function__` of a tensor's class."""
-        handler = self.world.attributes.load(cls, "__torch_function__")
+    def ask_class(self, owner: Any, func: Any, classes: tuple[type, ...], args: Any, kwargs: Any) -> Any:
+        """Calls the `__torch_function__` of a tensor's class, or of an object."""
+        handler = self.world.attributes.load(owner, "__torch_function__")
         return self.world.materialize.for_torch(self.world.calls.invoke(handler, func, classes, args, kwargs))
 
     def meet_mode(self, number: int, mode: Any) -> None:

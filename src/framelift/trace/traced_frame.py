@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
@@ -32,6 +33,9 @@ class TracedFrame(Part):
         """Whether it is the rest of a frame, behind a break."""
         self.skips = False
         """Whether it asks not to be captured (`skip_frame`)."""
+
+        self.preparation: Callable[[], Any] | None = None
+        """What is to be done, for real, before the frame is traced once more."""
 
     def open_statements(self, code: CodeType, handed: list[Pending]) -> None:
         """Notes what the `with` statements around a resume point call at their end, outermost first."""

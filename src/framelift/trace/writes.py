@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import decimal
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CellType
 from typing import Any
 
@@ -59,6 +59,21 @@ class DecimalFlags:
             self.context.flags[signal] = True
 
 
+@dataclass(eq=False)
+class LateCall:
+    """A call of a method of a tensor from outside that does nothing to its values: the region makes it."""
+
+    tensor: Any
+    method: str
+    args: tuple[Any, ...]
+    result: Any
+    """What stands for the result in the trace."""
+    before_writes: bool
+    """Whether it is another call once the tensor has been written to."""
+    then: list[str] = field(default_factory=list)
+    """Methods that are called on the result."""
+
+
 @dataclass
 class Writes:
     """What a region replays after its graph has run."""
@@ -68,14 +83,16 @@ class Writes:
     scopes: list[tuple[View, list[tuple[str, Any]]]]
     cells: list[tuple[CellType, Any]]
     signals: tuple[Signal, ...]
+    calls: list[LateCall]
 
     def count(self) -> int:
         """How many things are written to, and how often."""
-        calls = sum(len(change.calls) for change in self.containers)
+        calls = sum(len(change.calls) for change in self.containers) + len(self.calls)
         return calls + sum(len(changes) for _, changes in (*self.attributes, *self.scopes)) + len(self.cells)
 
     def __bool__(self) -> bool:
-        return bool(self.containers or self.attributes or self.scopes or self.cells or self.signals)
+        written = self.containers or self.attributes or self.scopes or self.cells
+        return bool(written or self.signals or self.calls)
 
 
 class WrittenState(Part):
@@ -83,6 +100,7 @@ class WrittenState(Part):
 
     def start(self) -> None:
         self.decimal_flags = DecimalFlags()
+        self.calls: list[LateCall] = []
 
     def collect(self) -> Writes:
         world = self.world
@@ -98,7 +116,8 @@ class WrittenState(Part):
         signals = self.decimal_flags.raised
         if signals:  # the context says which of them are errors
             world.guards.add(world.inputs.root.decimal_context(), Check.EQUAL, context_text())
-        written = Writes(containers, attributes, scopes, world.functions.changed_cells(), signals)
+        cells = world.functions.changed_cells()
+        written = Writes(containers, attributes, scopes, cells, signals, self.calls)
         self.refuse_two_faces(written)
         self.world.lifetimes.refuse_finalisers(written)
         self.guard_apart(written)
@@ -109,7 +128,8 @@ class WrittenState(Part):
         views = (*self.world.attributes.views.values(), *self.world.scopes.views.values())
         cells = ((shadow, before) for _, shadow, before in self.world.functions.shadow_cells.values())
         return (
-            any(view.changes() for view in views)
+            bool(self.calls)
+            or any(view.changes() for view in views)
             or any(map(change_of, self.world.containers.shadows.values()))
             or any(not unchanged(contents_of(shadow), before) for shadow, before in cells)
         )

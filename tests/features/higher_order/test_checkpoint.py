@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._higher_order_ops.wrap import wrap
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import framelift
@@ -58,10 +59,23 @@ def by_a_closure(x: Any) -> Any:
     return checkpoint(body, x, use_reentrant=False, context_fn=decided)
 
 
+def by_a_set(x: Any) -> Any:
+    def decide(kept: Any, ctx: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        return CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    chosen = functools.partial(create_selective_checkpoint_contexts, functools.partial(decide, {MM}))
+    return checkpoint(body, x, use_reentrant=False, context_fn=chosen)
+
+
+def of_a_wrapped_function(x: Any) -> Any:
+    return checkpoint(lambda y: wrap(body, y), x, use_reentrant=False)
+
+
+WAYS = [by_a_function, by_a_partial, by_a_list, by_a_closure, by_a_set, of_a_wrapped_function]
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize(
-    "fn", [by_a_function, by_a_partial, by_a_list, by_a_closure], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("fn", WAYS, ids=lambda f: f.__name__)
 def test_it_changes_nothing_about_results(fn: Callable[..., Any], backend: str) -> None:
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
     for n in range(2):
@@ -88,3 +102,27 @@ def test_tensors_of_the_function_have_no_say() -> None:
 
     with pytest.raises(Unsupported, match="context_fn that refers to a FakeTensor"):
         framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3, requires_grad=True))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_reentrant_checkpoint_has_the_same_gradients(backend: str) -> None:
+    def fn(x: Any) -> Any:
+        return checkpoint(body, x, use_reentrant=True)
+
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    grads = []
+    for call in (compiled, fn):
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        WEIGHT.grad = None
+        call(x).sum().backward()
+        grads.append((x.grad, WEIGHT.grad))
+    WEIGHT.grad = None
+    torch.testing.assert_close(*grads)
+
+
+def test_a_reentrant_checkpoint_without_gradients_is_refused() -> None:
+    def fn(x: Any) -> Any:
+        return checkpoint(body, x, use_reentrant=True)
+
+    with pytest.raises(Unsupported, match="no argument that requires grad"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3))

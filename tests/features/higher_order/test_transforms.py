@@ -303,11 +303,38 @@ def test_a_change_of_what_the_function_reads_is_noticed() -> None:
     assert entries(compiled) == 2  # two powers
 
 
+# ---- effects, and linear approximations
+
+
+def counts(x: torch.Tensor) -> Any:
+    calls: list[str] = []
+    settings = {"n": 0}
+
+    def cubed(y: torch.Tensor) -> torch.Tensor:
+        calls.append("cubed")
+        settings["n"] += 1
+        return (y**3).sum() * settings["n"]
+
+    mapped = torch.vmap(lambda row: (calls.append("row"), row * 2)[1])(x)
+    return grad(cubed)(x), jvp(cubed, (x,), (x,)), vjp(cubed, x)[0], mapped, calls, settings
+
+
+def approximated(x: torch.Tensor) -> Any:
+    value, push = torch.func.linearize(lambda y, z: {"a": y["y"].sin() * z, "b": z.exp()}, {"y": x}, x + 1)
+    return value, push({"y": x}, x), push({"y": x + 1}, x * 2), torch.vmap(push)({"y": x[None]}, x[None])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [counts, approximated], ids=lambda fn: fn.__name__)
+def test_effects_happen_once_and_approximations_are_linear(fn: Any, backend: str) -> None:
+    check(fn, rows(), backend=backend)
+
+
 # ---- what can't be
 
 
 TOTAL = torch.zeros(3)
-SEEN: list[int] = []
+SEEN: list[Any] = []
 
 
 def draws(x: torch.Tensor) -> Any:
@@ -323,12 +350,20 @@ ERRORS: dict[str, tuple[Any, str]] = {
     "no argument": (lambda x: grad(lambda y: y.sum(), argnums=4)(x), "torch.func.grad: Got argnum=4"),
     "changes what it is given": (lambda x: grad(lambda y: y.mul_(2).sum())(x), "a change to a tensor"),
     "changes a tensor": (lambda x: grad(lambda y: (y * TOTAL.add_(1)).sum())(x), "a change to a tensor"),
-    "remembers": (lambda x: grad(lambda y: (SEEN.append(1), y.sum())[1])(x), "something from outside"),
+    "leaves something behind": (lambda x: grad(lambda y: (SEEN.append(y), y.sum())[1])(x), "unknown tensor"),
     "draws": (draws, "func of torch.func.vjp, which is differentiated"),
     "cotangents": (lambda x: vjp(torch.sin, x)[1]((x, x)), "instead of gradients for *"),
     "tangents": (lambda x: jvp(torch.sin, (x,), (x, x)), "tangents that do not fit"),
-    "linearize": (lambda x: torch.func.linearize(torch.sin, x)[0], "torch.func.linearize"),
+    "linearize": (lambda x: torch.func.linearize(torch.sin, x)[1](x[0]), "tangents that do not fit"),
+    "linearized effect": (
+        lambda x: torch.func.linearize(lambda y: (SEEN.append(1), y)[1], x)[0],
+        "a change to something from outside in func of torch.func.linearize",
+    ),
 }
+
+
+KEEPING = ("leaves something behind", "linearized effect", "changes a tensor")
+"""Those that change something that the next test sees."""
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -340,7 +375,7 @@ def test_the_error_says_what_is_wrong(name: str) -> None:
     assert message in str(raised.value) and __file__ in str(raised.value)
 
 
-@pytest.mark.parametrize("name", [name for name in ERRORS if name not in ("remembers", "changes a tensor")])
+@pytest.mark.parametrize("name", [name for name in ERRORS if name not in KEEPING])
 def test_what_is_not_captured_does_as_eager_does(name: str) -> None:
     check(ERRORS[name][0], rows(), fullgraph=False)
 

@@ -259,14 +259,34 @@ def branch(a, x):
     return a + 1 if a.sum() > 3 else a - 1
 
 
-@program(NUMPY)
+@program()
 def without_dimensions(a, x):
-    return np.array(3.0) + a
+    made = np.array(3.0)
+    return made + a, made, np.asarray(a.sum()), torch.from_numpy(np.asarray(a.sum()))
+
+
+@program()
+def read_only_results(a, x):
+    wide = np.broadcast_to(a, (2, 2, 3))
+    return wide + 1, wide, np.diag(a), a.imag
+
+
+@program()
+def types_of_elements(a, x):
+    kind = np.dtype("float32")
+    wider = np.result_type(a.dtype, kind)
+    both = np.issubdtype(a.dtype, np.floating), np.can_cast(kind, a.dtype), np.promote_types("f4", "f8")
+    return a.astype(kind), np.ones_like(a, dtype=wider), both
+
+
+@program()
+def questions_about_arrays(a, x):
+    return a + np.ndim(a), np.shape(a), np.size(a), np.iscomplexobj(a), np.isrealobj(a)
 
 
 @program(NUMPY)
 def not_trusted(a, x):
-    return np.median(a), a + 1
+    return np.histogram(a, bins=2), a + 1
 
 
 @program(NUMPY)
@@ -478,3 +498,43 @@ def check_calls(name: str, fn: Program, trusted: set[str]) -> None:
                 same(expected, compiled(*given), f"{name} of {given}", exact=False)
     if name in trusted and worked:
         assert entries(compiled), f"{name} is never captured"
+
+
+# ---- linear algebra, Fourier transforms, statistics
+
+MATRIX = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
+OF_MATRICES: dict[str, Program] = {
+    **{
+        f"linalg.{name}": getattr(np.linalg, name)
+        for name in "inv det cholesky eigvalsh pinv slogdet".split()
+    },
+    **{f"fft.{name}": getattr(np.fft, name) for name in "fft ifft rfft fft2 fftn fftshift ifftshift".split()},
+    "linalg.solve": lambda a: np.linalg.solve(a, np.ones(3)),
+    "linalg.matrix_power": lambda a: np.linalg.matrix_power(a, 3),
+    "linalg.norm": lambda a: np.linalg.norm(a, axis=1),
+    "linalg.eigh": lambda a: np.linalg.eigh(a)[0],
+    "linalg.svd": lambda a: np.linalg.svd(a)[1],
+    "linalg.qr": lambda a: np.abs(np.linalg.qr(a)[1]),
+    "fft.fftfreq": lambda a: a[0, 0] + np.fft.fftfreq(5),
+    "clip": lambda a: (np.clip(a, 1, 3), a.clip(0.5, 2.5), np.clip(a, a.min(), a.max())),
+    "argsort": lambda a: (np.argsort(a), a.argsort(0), np.take_along_axis(a, np.argsort(a, axis=1), axis=1)),
+    "percentile": lambda a: (np.percentile(a, 30), np.percentile(a, [20, 50], axis=0), np.quantile(a, 0.3)),
+    "median": lambda a: (np.median(a), np.median(a, axis=1)),
+    "meshgrid": lambda a: (np.meshgrid(a[0], a[1]), np.meshgrid(a[0], a[1], indexing="ij")),
+    "splits": lambda a: (np.array_split(a, 2), np.hsplit(a, 3), np.vsplit(a, 3)),
+    "take": lambda a: (np.take(a, [0, 2], axis=1), a.take([0, -1], 0), np.take(a, [4])),
+    "gradient": lambda a: np.gradient(a[0]),
+    "shifts": lambda a: (a.astype(int) << 1, np.right_shift(a.astype(int), 1)),
+    "sums": lambda a: (np.nansum(a), np.nanmean(a), np.trapezoid(a[0]), np.polyval([1, 2], a)),
+    "places": lambda a: (np.searchsorted(np.sort(a[0]), 1.5), np.digitize(a[0], [1, 2]), np.isin(a, [1, 2])),
+    "fill": lambda a: (a.copy().fill(2.0), a + 1),
+}
+
+
+@pytest.mark.parametrize("name", OF_MATRICES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_function_of_matrices_is_captured_whole(name: str, backend: str) -> None:
+    fn = OF_MATRICES[name]
+    compiled = framelift.compile(lambda a: fn(a), backend=backend, fullgraph=True)
+    for given in (MATRIX, MATRIX + np.eye(3)):
+        same(fn(given.copy()), compiled(given.copy()), exact=False)

@@ -17,9 +17,10 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.body import GraphBody
+from framelift.graph.op_memory import ATOMS
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import body
-from framelift.trace.callable_rules import serve
+from framelift.trace.bodies import body, interpret
+from framelift.trace.callable_rules import BY_TYPE, serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
@@ -67,7 +68,8 @@ class Application:
             with self.recorder.flags.grad_mode(False):
                 out = self.forward()
                 backward = self.backward(forward, as_tuple(out))
-            outputs = (builder.argument(self.cls, out), backward.outer_nodes)
+            given = out if is_tensor(out) else tensors_in(out)
+            outputs = (builder.argument(self.cls, given), backward.outer_nodes)
             self.recorder.higher_order.close(forward, outputs, grad=False, prune=False)
         return self.call(forward, backward, out)
 
@@ -82,11 +84,15 @@ class Application:
         return self.checked(out)
 
     def checked(self, out: Any) -> Any:
+        """Results may be tensors and constants. Where gradients are not to be filled up with zeros, which of
+        several tensors get one is known in the backward pass only; a single one does, or there is none."""
         out = self.world.materialize.for_torch(out)
-        if not all(map(is_tensor, as_tuple(out))):
-            raise Break(breaks.AUTOGRAD_FUNCTION, f"{self.cls.__qualname__}.forward gives more than tensors")
-        if not getattr(self.ctx, "materialize_grads", True):
-            raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False)")
+        found = as_tuple(out)
+        if not all(is_tensor(one) or type(one) in ATOMS for one in found):
+            what = "forward gives more than tensors and constants"
+            raise Break(breaks.AUTOGRAD_FUNCTION, f"{self.cls.__qualname__}.{what}")
+        if not getattr(self.ctx, "materialize_grads", True) and len(tensors_in(out)) != 1:
+            raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False) with several results")
         return out
 
     def apart(self, out: Any) -> Any:
@@ -111,15 +117,20 @@ class Application:
         what = f"{self.cls.__qualname__}.backward"
         recorder, world = self.recorder, self.world
         with body(world, what, may_write=True) as made:
-            like = [recorder.call(torch.empty_like, (out,), {}) for out in outputs]
-            given = [recorder.builder.operator_input(grad) for grad in like]
+            given = [
+                recorder.builder.operator_input(recorder.call(torch.empty_like, (out,), {}))
+                if is_tensor(out)
+                else None
+                for out in outputs
+            ]
             found = world.calls.invoke(world.attributes.load(self.cls, "backward"), self.ctx, *given)
             found = list(as_tuple(world.materialize.for_torch(found)))
             while len(found) > len(self.args) and found[-1] is None:
                 found.pop()  # as torch does
-            if len(found) != len(self.args):
-                count = f"{len(found)} gradients for {len(self.args)} arguments"
-                raise Break(breaks.AUTOGRAD_FUNCTION, f"{what} gives {count}")
+            if len(found) != len(self.args):  # which autograd says in the backward pass
+                told = (f"{self.cls.__name__}Backward", len(self.args), len(found))
+                recorder.builder.add_call(refuse_gradients, told, None, pure=False)
+                found = [None] * len(self.args)
             grads: dict[int, Any] = {}
             for arg, grad in zip(self.args, found, strict=True):
                 if grad is not None and is_tensor(arg):
@@ -134,7 +145,7 @@ class Application:
 
     def call(self, forward: GraphBody, backward: GraphBody, out: Any) -> Any:
         indices = lambda values, those: [n for n, v in enumerate(values) if any(v is one for one in those)]
-        outputs = as_tuple(out)
+        outputs = tensors_in(out)
         settings = {
             "non_differentiable_idx": indices(outputs, getattr(self.ctx, "non_differentiable", None) or ()),
             "saved_for_backward_idx": indices(backward.operand_values, self.ctx.to_save),
@@ -142,7 +153,17 @@ class Application:
         }
         bodies = {"forward": forward.module(), "backward": backward.module()}
         args = (*bodies.values(), *forward.operand_values)
-        return self.recorder.higher_order.call(autograd_function_apply, bodies, args, settings)
+        found = self.recorder.higher_order.call(autograd_function_apply, bodies, args, settings)
+        if is_tensor(out):
+            return found
+        results = iter(found)
+        return tuple([next(results) if is_tensor(one) else one for one in out])
+
+
+def refuse_gradients(name: str, expected: int, found: int) -> None:
+    """What a graph calls in the place of a backward that does not fit its forward."""
+    count = f"(expected {expected}, got {found})"
+    raise RuntimeError(f"function {name} returned an incorrect number of gradients {count}")
 
 
 def is_tensor(value: Any) -> bool:
@@ -151,3 +172,21 @@ def is_tensor(value: Any) -> bool:
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
+
+
+def tensors_in(out: Any) -> tuple[Any, ...]:
+    return tuple(filter(is_tensor, as_tuple(out)))
+
+
+interpret(torch.autograd.Function.__init__)
+
+
+@calls_back
+def make_function(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`MyFunction()`: an instance is of no use but for its class, as torch warns."""
+    made = cls.__new__(cls)
+    world.calls.invoke(cls.__init__, made, *args, **kwargs)
+    return made
+
+
+BY_TYPE[type(torch.autograd.Function)] = make_function

@@ -2,5 +2,6 @@
 
 `control_flow` has `torch.cond` and loops, `vmap` and `transforms` have `torch.func`, `checkpoint` has
 activation checkpoints, `flex_attention` and `nested_regions` what their names say. `wrapping` has operators
-that say something about a function, `operators` those that are given another operator.
+that say something about a function, `operators` those that are given another operator, `any_operator` all
+that have no entry. `regions` is what those share that only call a function.
 """

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import checkpoint as checkpoints
 
 from framelift.core import breaks
@@ -23,10 +25,14 @@ from framelift.graph.functions import tensors_of
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import HIGHER_ORDER_OPERATORS, body, breaks_named
+from framelift.trace.bodies import body, breaks_named
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
+
+CACHING = vars(checkpoints)["_CachingTorchDispatchMode"]
+"""The mode in which a checkpoint is traced: operators that can be recomputed say what they do in it."""
+REENTRANT = "checkpoint() with use_reentrant=True, and no argument that requires grad"
 
 CONTEXT = "_checkpoint_context_fn"
 """The key under which torch's operator looks for the `context_fn` of a body."""
@@ -59,8 +65,9 @@ def serve_checkpoint(
     use_reentrant, preserve_rng_state = opened(use_reentrant), opened(preserve_rng_state)
     if use_reentrant is None:
         raise Break(breaks.CHECKPOINT, "checkpoint() without use_reentrant=False")
-    if use_reentrant is not False:
-        raise Break(breaks.CHECKPOINT, f"checkpoint() with use_reentrant={use_reentrant!r}")
+    if use_reentrant is not False and (kwargs or not any(requires_grad(f, arg) for arg in args)):
+        # which is an error, or gives what has no gradients, and says so
+        raise Break(breaks.CHECKPOINT, REENTRANT)
     if preserve_rng_state is not True:
         raise Break(breaks.CHECKPOINT, f"checkpoint() with preserve_rng_state={preserve_rng_state!r}")
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
@@ -71,6 +78,11 @@ def serve_checkpoint(
     return recorded(f.world, opened(function), args, kwargs, standing(f.world, context_fn))
 
 
+def requires_grad(f: TraceFrame, value: Any) -> bool:
+    value = opened(value)
+    return isinstance(value, torch.Tensor) and bool(f.world.attributes.load(value, "requires_grad"))
+
+
 def standing(world: TraceWorld, value: Any) -> Any:
     """A `context_fn`, with all that it refers to, as it can be called when the trace is over."""
     value = opened(value)
@@ -78,8 +90,10 @@ def standing(world: TraceWorld, value: Any) -> Any:
         func, *args = [standing(world, part) for part in (value.func, *value.args)]
         kwargs = {name: standing(world, part) for name, part in value.keywords.items()}
         return functools.partial(func, *args, **kwargs)
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple, set, frozenset):
         return type(value)([standing(world, item) for item in value])
+    if type(value) is dict:
+        return {standing(world, key): standing(world, item) for key, item in value.items()}
     if type(value) is FunctionType and id(value) in world.functions.inside:
         cells = tuple([CellType(standing(world, cell.cell_contents)) for cell in value.__closure__ or ()])
         made = FunctionType(value.__code__, value.__globals__, value.__name__, closure=cells)
@@ -98,7 +112,7 @@ def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any]
             out = world.calls.invoke(function, *args, **kwargs)
         tensors = list({id(value): value for value in tensors_of(world.materialize.for_torch(out))}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
-        if calls_operators(made.graph, made.modules):
+        if calls_operators(made.graph, made.bodies):
             raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
         recorder.higher_order.close(made, outputs, grad=True)
     module = made.module()
@@ -114,8 +128,9 @@ def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any]
 
 
 def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:
-    """Whether a graph calls operators that torch's checkpoints can't recompute."""
+    """Whether a graph calls operators that torch's checkpoints can't recompute: all but those that are plain
+    functions of Python's, and only call what they are given."""
     inner = [calls_operators(module.graph, dict(module.named_children())) for module in modules.values()]
-    return any(inner) or any(
-        node.target in HIGHER_ORDER_OPERATORS for node in graph.nodes if node.op == "call_function"
-    )
+    targets = [node.target for node in graph.nodes if isinstance(node.target, HigherOrderOperator)]
+    tables = [target.python_key_table for target in targets]
+    return any(inner) or any(FakeTensorMode in table and CACHING not in table for table in tables)

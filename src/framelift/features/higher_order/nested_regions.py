@@ -1,8 +1,5 @@
 """`torch.compiler.nested_compile_region`: each call is an `invoke_subgraph`, and calls that do the same share
 one body under one name, so that a compiler sees it once.
-
-A region may do anything that a function may. Where what it does is no body - it changes something, gives back
-what it is given, draws numbers - the graph around it does it instead, as without the mark.
 """
 
 from __future__ import annotations
@@ -17,14 +14,10 @@ from torch._higher_order_ops.invoke_subgraph import (
     invoke_subgraph_placeholder,
     mark_compile_region,
 )
-from torch.utils import _pytree as pytree
 
-from framelift.core.breaks import Break
-from framelift.features.hooks.tensor_hooks import hook_gradient
-from framelift.graph import op_memory
+from framelift.features.higher_order.regions import call_region
 from framelift.graph.recorder import Recorder
-from framelift.interpreter.pending import Pending
-from framelift.trace.bodies import Traced, Unchanged, captures, interpret, refuse_aliases, refuse_writes
+from framelift.trace.bodies import Traced, captures, interpret
 from framelift.trace.world import TraceWorld
 
 interpret(mark_compile_region, torch.compiler.nested_compile_region)
@@ -34,48 +27,10 @@ NAME = "nested_compile_region"
 
 @captures(invoke_subgraph_placeholder)
 def serve_nested_compile_region(world: TraceWorld, func: Any, *args: Any, **kwargs: Any) -> Any:
-    recorder = world.recorder
-    builder, grad, state = recorder.builder, torch.is_grad_enabled(), recorder.flags.state
-    bare = all(around.is_region for around in builder.bodies[1:])  # transforms have no rule for the operator
-    unchanged = Unchanged(world, NAME, (func, args, kwargs))
-    with recorder.higher_order.body(is_region=bare) as made:
-        out = world.calls.invoke(func, *args, **kwargs)
-        region = Traced(NAME, "fn", made, *pytree.tree_flatten(out))
-        outputs = builder.argument(func, tuple(region.tensors))
-        is_body = holds(unchanged.check) and holds(refuse_writes, made, NAME)
-        is_body = is_body and holds(refuse_aliases, region)
-        is_body &= bare and consists_of_tensors(region) and not has_hooks(region)
-        is_body &= recorder.flags.state == state and not made.draws
-        if is_body:
-            recorder.higher_order.close(made, outputs, grad)
-    if is_body:
-        invoke(recorder, region, grad)
-    else:
-        builder.dissolve(made)
-    return out
+    def record(region: Traced, grad: bool) -> None:
+        invoke(world.recorder, region, grad)
 
-
-def holds(check: Any, *args: Any) -> bool:
-    try:
-        check(*args)
-    except Break:
-        return False
-    return True
-
-
-def consists_of_tensors(region: Traced) -> bool:
-    """Whether its result consists of tensors and constants, which hide no other tensors."""
-    others = [type(leaf) for leaf in region.leaves if not is_tensor(leaf)]
-    return bool(region.tensors) and all(kind is Pending or kind in op_memory.ATOMS for kind in others)
-
-
-def has_hooks(region: Traced) -> bool:
-    """Whether hooks are registered on its tensors."""
-    return any(node.target is hook_gradient for node in region.body.graph.nodes)
-
-
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
+    return call_region(world, NAME, func, args, kwargs, record)
 
 
 def invoked(body: Any, name: str, *operands: Any) -> Any:
@@ -104,7 +59,8 @@ def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]
             found.append(looks(node.meta["example_value"]))
         elif node.op == "get_attr":
             inner = modules[str(node.target)]
-            found.append(signature(inner.graph, dict(inner.named_children())))
+            is_body = isinstance(inner, torch.fx.GraphModule)
+            found.append(signature(inner.graph, vars(inner)["_modules"]) if is_body else inner)
         else:
             args = torch.fx.map_arg((node.args, node.kwargs), lambda one: RegionPlace(number[one]))
             found.append((node.op, node.target, repr(args)))
@@ -117,7 +73,7 @@ class RegionPlace(int):
 
 
 def looks(value: Any) -> Any:
-    if not is_tensor(value):
+    if not isinstance(value, torch.Tensor):
         return str(value)
     look = (value.dtype, value.device, value.layout, value.requires_grad, type(value))
     return (*look, str(value.shape), str(value.stride()) if value.layout is torch.strided else "")

@@ -1,7 +1,7 @@
-"""`torch.func`: `grad`, `grad_and_value`, `vjp`, `jvp`, and what torch builds on them: `jacrev`, `jacfwd`,
-`hessian`.
+"""`torch.func`: `grad`, `grad_and_value`, `vjp`, `jvp`, `linearize`, and what torch builds on them: `jacrev`,
+`jacfwd`, `hessian`.
 
-torch's own Python around them is interpreted, as that of `torch.vmap` is. Served are the four that would
+torch's own Python around them is interpreted, as that of `torch.vmap` is. Served are the five that would
 begin to differentiate: the function is a body, traced on stand-ins for what it is differentiated by, and the
 graph calls torch's transform on that body. All else that the function uses is an operand, and stays as it is.
 """
@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import Traced, captures, fresh, interpret, structure, traced
+from framelift.trace.bodies import Traced, captures, differentiated, fresh, interpret, structure, traced
 from framelift.trace.world import TraceWorld
 
 interpret(apis.grad, apis.grad_and_value)
@@ -31,6 +31,9 @@ interpret(torchs._chunked_standard_basis_for_, torchs._construct_standard_basis_
 interpret(torchs._slice_argnums, torchs._validate_and_wrap_argnum, torchs._validate_and_wrap_argnums)
 interpret(torchs._check_unique_non_empty, torchs._safe_zero_index)
 interpret(torchs.safe_unflatten, torchs.error_if_complex)
+
+
+LINEARIZE = "torch.func.linearize"
 
 
 # ---- what the graph calls
@@ -121,6 +124,7 @@ def differentiable(
     called = replaced(given, pytree.tree_unflatten(inputs, shape), argnums)
     once = name != "torch.func.vjp"  # which runs it for its results, and again to pull back
     settings: dict[str, Any] = {"grad": requires_grad, "aliases": True, "floats": True, "once": once}
+    settings["effects"] = name != LINEARIZE  # others call the function once
     body = traced(world, name, "func", func, called, inputs, **settings)
     output = pytree.tree_unflatten(body.leaves, body.spec)
     if has_aux and not (isinstance(output, tuple) and len(output) == 2):
@@ -234,3 +238,47 @@ def serve_jvp(
     output, aux = made.results(found[:count], has_aux)
     pushed = pytree.tree_unflatten(found[count:], pytree.tree_structure(output))
     return (output, pushed, aux) if has_aux else (output, pushed)
+
+
+@captures(torchs.linearize)
+def serve_linearize(world: TraceWorld, func: Any, *primals: Any) -> Any:
+    """torch runs the function again for the tangents, and takes all but these for constants."""
+    made = differentiable(world, LINEARIZE, func, primals, None, False, None)
+    if made.body.body.draws or differentiated(made.body.body):
+        raise Break(
+            breaks.BODIES, f"{made.body.name}: it draws numbers, or is differentiated by autograd too"
+        )
+    output, _ = made.results(made.call(apply), False)
+    return output, world.calls.invoke(pushing, made)
+
+
+def pushing(made: Differentiable) -> Any:
+    """Makes what `linearize` gives to the program; both are interpreted."""
+
+    def push(*tangents: Any) -> Any:
+        return pushed(made, tangents)
+
+    return push
+
+
+interpret(pushing)
+
+
+def pushed(made: Differentiable, tangents: Any) -> Any:
+    raise NotImplementedError("only a trace calls this")
+
+
+@captures(pushed)
+def serve_pushed(world: TraceWorld, made: Differentiable, tangents: Any) -> Any:
+    made = opened(made)
+    given, shape = pytree.tree_flatten(world.materialize.for_torch(tangents))
+    if shape != made.shape or not all(map(fit, given, made.primals)):
+        raise Break(breaks.BODIES, f"{LINEARIZE}: tangents that do not fit the primals")
+    counts = {"primals": len(made.primals), "outputs": made.output.num_leaves}
+    found = made.call(push_forward, tuple(given), **counts)
+    return pytree.tree_unflatten(found[len(made.body.tensors) :], made.output)
+
+
+def fit(tangent: Any, primal: Any) -> bool:
+    look = lambda one: (one.shape, one.dtype, one.device)
+    return isinstance(tangent, torch.Tensor) and bool(look(tangent) == look(primal))

@@ -65,7 +65,7 @@ def serve_vmap(
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
     called = functools.partial(func, **kwargs) if kwargs else func
-    made, found = one_of_batch(world, called, leaves, dims, spec)
+    made, found = one_of_batch(world, called, leaves, dims, spec, effects=chunk_size is None)
     settings = {name: value for name, value in settings.items() if value != DEFAULTS[name]}
     if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.builder.body.draws:
         # for each chunk torch sets its generator back, which is no operator that a graph could hold
@@ -74,16 +74,17 @@ def serve_vmap(
 
 
 def one_of_batch(
-    world: TraceWorld, func: Any, leaves: list[Any], dims: list[Any], spec: Any
+    world: TraceWorld, func: Any, leaves: list[Any], dims: list[Any], spec: Any, effects: bool
 ) -> tuple[GraphBody, Any]:
-    """Traces the function on one element of each batch: its results are one element too."""
+    """Traces the function on one element of each batch: its results are one element too. It may have effects
+    where torch calls it once for the whole batch."""
     recorder = world.recorder
     grad = torch.is_grad_enabled()
     pairs = list(zip(leaves, dims, strict=True))
     examples = [leaf if dim is None else example(recorder, leaf, dim) for leaf, dim in pairs]
     mapped_over = [one for one, dim in zip(examples, dims, strict=True) if dim is not None]
     what = "a function that torch.vmap maps"
-    with body(world, what, mapped_over, may_write=True, floats=True) as made:
+    with body(world, what, mapped_over, may_write=True, floats=True, effects=effects) as made:
         with breaks_named(what):
             out = world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
             found = world.materialize.for_torch(out)

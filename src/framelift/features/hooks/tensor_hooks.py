@@ -1,6 +1,8 @@
 """`Tensor.register_hook` on tensors of the trace: the hook becomes a body that gradients go through.
 
-A hook that gives nothing back, and does nothing else that could be seen, leaves no trace in the graph.
+A hook that gives nothing back, and does nothing else that could be seen, leaves no trace in the graph. One on
+a tensor from outside is registered by the region, when the graph has run: it is called as it is, by autograd,
+in backward passes that come later.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from framelift.trace.bodies import fresh, interpret, traced
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, calls_back, interpreted
 from framelift.trace.world import TraceWorld
+from framelift.trace.writes import LateCall
 
 Tensor = torch.Tensor
 
@@ -59,10 +62,12 @@ class Handle(RemovableHandle):
 @calls_back
 def serve_register_hook(f: TraceFrame, self: Any, hook: Any) -> Any:
     world, tensor = f.world, opened(self)
-    if type(tensor) is not FakeTensor or id(tensor) in world.recorder.inputs.index_of:
-        raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor from outside")
+    if type(tensor) is not FakeTensor:
+        raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor that is not known")
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if id(tensor) in world.recorder.inputs.index_of:
+        return registered_later(world, tensor, "register_hook", hook)
     handle = Handle()
     handle.node = recorded(world, tensor, opened(hook))
     return handle
@@ -87,10 +92,51 @@ def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node 
     return node
 
 
+# ---- hooks of tensors from outside
+
+
+class LateHandle(RemovableHandle):
+    """What the program gets for a hook that the region registers, until it has the real one."""
+
+    call: LateCall
+
+    def __init__(self) -> None:
+        self.id = RemovableHandle.next_id
+
+
+@serve(Tensor.register_post_accumulate_grad_hook)
+def serve_post_accumulate(f: TraceFrame, self: Any, hook: Any) -> Any:
+    world, tensor = f.world, opened(self)
+    name = "register_post_accumulate_grad_hook"
+    if type(tensor) is not FakeTensor or id(tensor) not in world.recorder.inputs.index_of:
+        raise Break(breaks.EFFECT, f"Tensor.{name} on a tensor that the function has made")
+    load = world.attributes.load
+    if not load(tensor, "requires_grad") or not load(tensor, "is_leaf"):
+        raise Break(breaks.EFFECT, f"Tensor.{name} on what is no leaf that requires grad")
+    return registered_later(world, tensor, name, hook)
+
+
+def registered_later(world: TraceWorld, tensor: FakeTensor, method: str, hook: Any) -> LateHandle:
+    recorder = world.recorder
+    if recorder.builder.in_body:
+        raise Break(breaks.EFFECT, f"Tensor.{method} on a tensor from outside, in a function of an operator")
+    computed = not world.attributes.load(tensor, "is_leaf")  # hooks are those of the function that did
+    if computed and id(tensor) in recorder.builder.body.changed:
+        raise Break(breaks.EFFECT, f"Tensor.{method} on a tensor that was written to")
+    recorder.histories.refuse_gradients(breaks.GRADIENTS, "gradients behind a hook on a tensor from outside")
+    handle = LateHandle()
+    handle.call = LateCall(tensor, method, (hook,), handle, computed)
+    world.writes.calls.append(handle.call)
+    return handle
+
+
 @serve(RemovableHandle.remove)
 def serve_remove(f: TraceFrame, self: Any) -> Any:
     """Removes a hook from the graph, if no gradient has gone through it yet."""
     handle, recorder = opened(self), f.world.recorder
+    if type(handle) is LateHandle:
+        handle.call.then.append("remove")
+        return None
     if type(handle) is not Handle:
         return interpreted(f, RemovableHandle.remove, [self], None)
     if handle.node is not None:

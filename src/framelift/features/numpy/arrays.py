@@ -6,7 +6,7 @@ same shape, strides and type but without their values: where it would give anoth
 share memory that torch's does not share, or raise, the call is not captured. So torch's implementation has to
 be trusted for values only, and `FUNCTIONS` and `ARRAY_METHODS` name what it is trusted with.
 
-Arrays without dimensions are not traced; what has none is one of NumPy's numbers.
+What has no dimensions is one of NumPy's numbers, unless it is known for an array (`Arrays.zero`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ ELEMENTWISE = """
     greater_equal heaviside hypot invert isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp
     logaddexp2 logical_and logical_not logical_or logical_xor matmul maximum minimum multiply negative
     not_equal positive power rad2deg reciprocal rint sign signbit sin sinc sinh sqrt square subtract tan tanh
-    true_divide trunc floor_divide remainder
+    true_divide trunc floor_divide remainder conj degrees divide divmod fmod gcd lcm ldexp left_shift mod
+    modf nextafter radians right_shift
 """
 OTHERS = """
     all any amax amin argmax argmin array asarray arange atleast_1d atleast_2d atleast_3d average
@@ -73,10 +74,23 @@ OTHERS = """
     linspace max mean min moveaxis nan_to_num ones ones_like outer pad prod ptp ravel real repeat reshape
     roll rollaxis rot90 round sort split squeeze stack std sum swapaxes take tensordot tile trace
     transpose tri tril triu var vdot vstack where zeros zeros_like
+    append argsort around array_split ascontiguousarray broadcast_arrays convolve corrcoef correlate
+    count_nonzero cov cross diag diagflat dsplit gradient hsplit isclose iscomplex isneginf isposinf
+    isreal median meshgrid percentile quantile searchsorted take_along_axis vander vsplit
+    bartlett blackman geomspace hamming hanning indices kaiser logspace tril_indices triu_indices
+"""
+LINALG = """
+    cholesky cond det eig eigh eigvals eigvalsh inv matrix_power matrix_rank norm pinv qr slogdet solve svd
+    tensorinv tensorsolve
+"""
+FFT = """
+    fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2
+    rfftfreq rfftn
 """
 METHOD_NAMES = """
-    all any argmax argmin astype clip conj copy cumprod cumsum diagonal dot flatten max mean min prod ravel
-    repeat reshape round squeeze std sum swapaxes take trace transpose var
+    all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum diagonal dot
+    flatten max mean min prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take
+    trace transpose var
 """
 FUNCTIONS: dict[int, Any] = {}
 """id of a function of NumPy's -> torch's."""
@@ -84,18 +98,19 @@ ARRAY_METHODS: dict[Any, Any] = {}
 """Method of arrays -> torch's."""
 if np is not None:
     FUNCTIONS = {id(getattr(np, n)): getattr(tnp, n) for n in (*ELEMENTWISE.split(), *OTHERS.split())}
-    FUNCTIONS[id(np.linalg.norm)] = tnp.linalg.norm
+    FUNCTIONS |= {id(getattr(np.linalg, n)): getattr(tnp.linalg, n) for n in LINALG.split()}
+    FUNCTIONS |= {id(getattr(np.fft, n)): getattr(tnp.fft, n) for n in FFT.split()}
     ARRAY_METHODS = {getattr(np.ndarray, n): getattr(Array, n) for n in METHOD_NAMES.split()}
 
 INTEGER_ERRORS = frozenset({"floor_divide", "remainder", "power", "float_power", "floordiv", "mod", "pow"})
-INTEGER_ERRORS |= {"ifloordiv", "imod", "ipow", "reciprocal"}
+INTEGER_ERRORS |= {"ifloordiv", "imod", "ipow", "reciprocal", "divmod", "fmod"}
 """What NumPy warns of, or computes, for some integers where torch raises, or the other way round."""
 
-BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lt le eq ne gt ge"
+BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge"
 ARRAY_OPERATORS = frozenset(getattr(operator, name) for name in (*BINARY.split(), "neg", "pos", "invert"))
 ARRAY_IN_PLACE = {
     getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
-    for name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor")
+    for name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "lshift", "rshift")
 }
 """Operators that write to an array -> those that compute what is written."""
 ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
@@ -126,6 +141,10 @@ class Arrays(Part):
         """id of a `numpy.errstate` that the trace has made -> what it is to do."""
         self.errors: list[dict[str, str]] = []
         """The settings of those that the program has entered."""
+        self.read_only: dict[int, Any] = {}
+        """Arrays that NumPy lets nobody write to, by their ids."""
+        self.zero: dict[int, Any] = {}
+        """Arrays without dimensions, by their ids: others without are numbers."""
         self.errors_around: tuple[str, ...] | None = None
         """What NumPy does about each kind of error around the call, if that is known."""
 
@@ -174,7 +193,10 @@ class Arrays(Part):
         if "out" in kwargs or "where" in kwargs:
             refuse(f"{name} with out= or where=")
         dummies: list[tuple[Any, Any]] = []
-        expected = asking(asked, self.as_dummies(args, dummies), self.as_dummies(kwargs, dummies), name)
+        given = self.as_dummies(args, dummies), self.as_dummies(kwargs, dummies)
+        if getattr(asked, "__module__", None) == "numpy.linalg":
+            make_regular(dummies)
+        expected = asking(asked, *given, name)
         with outside_of_modes():  # not every kernel takes every type, which fakes do not tell
             asking(served, for_torch(as_real(args, dummies)), for_torch(as_real(kwargs, dummies)), name)
         try:
@@ -189,22 +211,34 @@ class Arrays(Part):
     def checked(self, found: Any, expected: Any, dummies: list[tuple[Any, Any]], name: str) -> Any:
         """Breaks unless torch's result is like NumPy's in all but its values."""
         if isinstance(expected, (tuple, list)):
-            if type(found) not in (tuple, list) or len(found) != len(expected):
+            if not isinstance(found, (tuple, list)) or len(found) != len(expected):
                 refuse(f"{name}, of which torch gives another number of results")
             made = [self.checked(x, y, dummies, name) for x, y in zip(found, expected, strict=True)]
+            if hasattr(expected, "_fields"):
+                return type(expected)(*made)
             return tuple(made) if isinstance(expected, tuple) else made
         if isinstance(found, torch.Tensor):
             found = Array(found)
         if type(found) is not Array or type(expected) not in (np.ndarray, *NUMPY_NUMBERS):
             refuse(f"{name}, which gives a {type(expected).__name__}")
-        if isinstance(expected, np.ndarray) and not expected.flags.writeable:
-            refuse(f"{name}, which gives an array that can't be written to")
-        if found.tensor.is_conj() or found.tensor.is_neg():
-            refuse(f"{name}, which torch leaves to be done later")
+        if found.tensor.is_conj() or found.tensor.is_neg():  # which torch leaves to be done later
+            done = self.world.recorder.call(torch.Tensor.resolve_conj, (found.tensor,), {})
+            found = Array(self.world.recorder.call(torch.Tensor.resolve_neg, (done,), {}))
+        if isinstance(expected, np.ndarray) and not expected.ndim:
+            if any(dummy is not expected and np.may_share_memory(dummy, expected) for _, dummy in dummies):
+                refuse(f"{name}, which gives an array without dimensions that is a view")
+            found = self.without_dimensions(self.world.recorder.call(torch.Tensor.clone, (found.tensor,), {}))
+        elif is_fresh_in_rows(expected) and not found.tensor.is_contiguous():
+            # torch leaves results of LAPACK in columns
+            found = Array(self.world.recorder.call(torch.Tensor.contiguous, (found.tensor,), {}))
         if describe(found) != describe_real(expected):
             refuse(f"{name}, of which torch gives {describe(found)}, and NumPy {describe_real(expected)}")
+        if isinstance(expected, np.ndarray) and not expected.flags.writeable:
+            found = Array(found.tensor)  # another object than one that may be written to
+            self.read_only[id(found)] = found
         storage = op_memory.storage(found.tensor)
-        if not found.ndim and any(op_memory.storage(array.tensor) == storage for array, _ in dummies):
+        shares = [op_memory.storage(array.tensor) == storage for array, _ in dummies]
+        if not self.is_array(found) and any(shares):
             # a number is no view
             return Array(self.world.recorder.call(torch.Tensor.clone, (found.tensor,), {}))
         for array, dummy in dummies:
@@ -215,6 +249,15 @@ class Arrays(Part):
             if found.tensor is array.tensor and expected is not dummy:
                 return Array(self.world.recorder.call(torch.Tensor.detach, (found.tensor,), {}))
         return next((array for array, dummy in dummies if dummy is expected), found)
+
+    def without_dimensions(self, tensor: Any) -> Any:
+        found = Array(tensor)
+        self.zero[id(found)] = found
+        return found
+
+    def is_array(self, value: Any) -> bool:
+        """Whether it stands for an array, and not for a number."""
+        return bool(value.ndim) or id(value) in self.zero
 
     def prepared(self, value: Any) -> Any:
         """Arguments that mean the same to torch and to NumPy. NumPy's numbers keep their types."""
@@ -245,6 +288,10 @@ class Arrays(Part):
             found = next((dummy for array, dummy in dummies if array is value), None)
             if found is None:
                 found = dummy_of(value)
+                if id(value) in self.zero:
+                    found = np.array(found)
+                if id(value) in self.read_only:
+                    found.flags.writeable = False
                 dummies.append((value, found))
             return found
         return value.number if type(value) is Typed else value
@@ -253,7 +300,10 @@ class Arrays(Part):
         """A new array of numbers that are known: as NumPy makes it, unless there are many of them."""
         args, kwargs = self.prepared(args), self.prepared(kwargs)
         real = asking(fn, self.as_dummies(args, []), self.as_dummies(kwargs, []), f"numpy.{name}")
-        if type(real) is not np.ndarray or not real.ndim or real.dtype not in NUMPY_DTYPES or not real.size:
+        if type(real) is np.ndarray and not real.ndim and real.dtype in NUMPY_DTYPES:
+            made = self.world.recorder.call(torch.tensor, (real.item(),), {"dtype": NUMPY_DTYPES[real.dtype]})
+            return self.without_dimensions(made)
+        if type(real) is not np.ndarray or real.dtype not in NUMPY_DTYPES or not real.size:
             refuse(f"numpy.{name}, which gives no array that can be traced")
         if not real.flags.c_contiguous:
             refuse(f"numpy.{name} in another order than C's")
@@ -349,7 +399,7 @@ class Arrays(Part):
         return NULL, self.attribute(array, name)
 
     def class_of(self, array: Any) -> type:
-        return np.ndarray if array.ndim else OF_TORCH[array.tensor.dtype].type
+        return np.ndarray if self.is_array(array) else OF_TORCH[array.tensor.dtype].type
 
     # ---- between arrays and tensors
 
@@ -358,13 +408,13 @@ class Arrays(Part):
         tensor = fake.detach()
         if fake.requires_grad or fake.device.type != "cpu" or fake.layout is not torch.strided:
             refuse("a tensor that can't be an array as it is")
-        if fake.is_conj() or fake.is_neg() or fake.dtype not in OF_TORCH or not fake.dim():
+        if fake.is_conj() or fake.is_neg() or fake.dtype not in OF_TORCH:
             refuse("a tensor that can't be an array as it is")
-        return Array(tensor)
+        return Array(tensor) if fake.dim() else self.without_dimensions(tensor)
 
     def as_tensor(self, array: Any) -> Any:
         """`torch.from_numpy(...)`."""
-        if not array.ndim:
+        if not self.is_array(array):
             refuse("a number of NumPy's as a tensor")
         return array.tensor.detach()
 
@@ -374,6 +424,10 @@ class Typed:
 
     def __init__(self, number: Any) -> None:
         self.number = number
+
+
+def is_fresh_in_rows(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.flags.c_contiguous and array.base is None
 
 
 def is_inexact(value: Any) -> bool:
@@ -435,6 +489,13 @@ def dummy_of(array: Any) -> Any:
     return np.lib.stride_tricks.as_strided(whole, shape, strides)
 
 
+def make_regular(dummies: list[tuple[Any, Any]]) -> None:
+    """Matrices of ones have no inverse, so they become the identity."""
+    for _, dummy in dummies:
+        if isinstance(dummy, np.ndarray) and dummy.ndim > 1 and dummy.flags.writeable:
+            dummy[...] = np.eye(*dummy.shape[-2:])
+
+
 def as_real(value: Any, dummies: list[tuple[Any, Any]]) -> Any:
     """The dummies as arrays of torch's, which share their memory."""
     if type(value) in (tuple, list):
@@ -443,7 +504,9 @@ def as_real(value: Any, dummies: list[tuple[Any, Any]]) -> Any:
         return {name: as_real(item, dummies) for name, item in value.items()}
     if type(value) is Array:
         dummy = next(dummy for array, dummy in dummies if array is value)
-        return Array(torch.from_numpy(dummy) if dummy.ndim else torch.tensor(dummy))
+        if not dummy.ndim:
+            return Array(torch.tensor(dummy.item(), dtype=NUMPY_DTYPES[dummy.dtype]))
+        return Array(torch.from_numpy(dummy if dummy.flags.writeable else dummy_of(value)))
     return value
 
 
@@ -467,8 +530,6 @@ def describe(array: Any) -> tuple[Any, ...]:
 
 
 def describe_real(array: Any) -> tuple[Any, ...]:
-    if isinstance(array, np.ndarray) and not array.ndim:
-        refuse("an array without dimensions")
     return array.dtype, array.shape, layout(array.shape, array.strides)
 
 

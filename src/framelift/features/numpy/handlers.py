@@ -12,7 +12,9 @@ from framelift.core.config import config
 from framelift.features.numpy.arrays import (
     ARRAY_METHODS,
     FUNCTIONS,
+    NUMPY_DTYPES,
     NUMPY_NUMBERS,
+    OF_TORCH,
     Array,
     Arrays,
     dtype_of,
@@ -21,6 +23,7 @@ from framelift.features.numpy.arrays import (
     refuse,
     stacked,
 )
+from framelift.features.numpy.functions import ABOUT, METHODS
 from framelift.graph import arithmetic
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import BY_TYPE, Looks, serve
@@ -50,6 +53,12 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
     name = fn.__name__
+    if fn in LIKE and given and type(given[0]) is FakeTensor:
+        given[0] = world.feature(Arrays).of_tensor(given[0])
+    if id(fn) in TYPE_QUESTIONS:
+        return asked_of_types(fn, given, keywords)
+    if id(fn) in ABOUT and len(given) == 1 and not keywords and is_array(given[0]):
+        return ABOUT[id(fn)](given[0])
     if fn is np.asarray and len(given) == 1 and not keywords and type(given[0]) is FakeTensor:
         return world.feature(Arrays).of_tensor(given[0])
     if type(fn) is np.ufunc and not keywords and all(type(x) in PLAIN_ARGUMENTS for x in given):
@@ -67,6 +76,23 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     if fn in (np.array, np.asarray) and type(given[0]) in (tuple, list) and all(map(is_array, given[0])):
         served = stacked
     return world.feature(Arrays).call(fn, served, given, keywords, f"numpy.{name}")
+
+
+def asked_of_types(fn: Any, given: list[Any], named: dict[str, Any]) -> Any:
+    """What NumPy says of types of elements. An array's is as good as the array."""
+    given = [OF_TORCH[x.tensor.dtype] if is_array(x) and x.ndim else x for x in given]
+    if not all(is_type(value) for value in (*given, *named.values())):
+        refuse(f"numpy.{fn.__name__}")
+    with outside_of_modes():
+        answer = fn(*given, **named)
+    if not is_type(answer) or (isinstance(answer, np.dtype) and answer not in NUMPY_DTYPES):
+        refuse(f"numpy.{fn.__name__}, which gives a type that torch has not")
+    return answer
+
+
+def is_type(value: Any) -> bool:
+    is_class = isinstance(value, type) and (value.__module__ == "numpy" or value in PLAIN_ARGUMENTS)
+    return is_class or value is None or isinstance(value, (np.dtype, str, bool))
 
 
 def is_plain(value: Any) -> bool:
@@ -101,11 +127,13 @@ def serve_method(method: Any) -> None:
         array = opened(array)
         if not is_array(array):
             return f.world.calls.native(f, method, [array, *args], kwargs)
-        if served_by is None or not array.ndim:
+        if name == "fill" and f.world.feature(Arrays).is_array(array):
+            return f.world.feature(Arrays).set_item(array, ..., *args, **kwargs)
+        if served_by is None or not f.world.feature(Arrays).is_array(array):
             refuse(f"the method {name} of an array")
         given = [array, *map(opened_deep, args)]
         keywords = {key: opened_deep(value) for key, value in kwargs.items()}
-        by = COPYING.get(name, served_by)
+        by = COPYING.get(name) or METHODS.get(name, served_by)
         return f.world.feature(Arrays).call(method, by, given, keywords, f"ndarray.{name}")
 
 
@@ -121,6 +149,12 @@ def flatten(array: Any) -> Any:
 COPYING = {"astype": astype, "flatten": flatten}
 """Methods that make a copy, where torch's do not always -> functions that do."""
 
+TYPE_QUESTIONS: frozenset[int] = frozenset()
+"""ids of functions that ask about types of elements, or make one."""
+
+LIKE: tuple[Any, ...] = ()
+"""Functions that make an array like what they are given, which may be a tensor."""
+
 REDUCTIONS: tuple[Any, ...] = ()
 """Functions that make one number of a list of numbers."""
 
@@ -129,17 +163,25 @@ MAKERS: frozenset[int] = frozenset()
 
 if np is not None:
     _makers: tuple[Any, ...] = (np.array, np.asarray, np.zeros, np.ones, np.full, np.eye, np.arange)
-    _makers += (np.linspace, np.identity, np.tri)
+    _makers += (np.linspace, np.identity, np.tri, np.logspace, np.geomspace, np.indices, np.fft.fftfreq)
+    _makers += (np.fft.rfftfreq, np.bartlett, np.blackman, np.hamming, np.hanning, np.kaiser)
     MAKERS = frozenset(map(id, _makers))
+    LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
     REDUCTIONS = (np.prod, np.sum, np.max, np.min, np.mean, np.any, np.all)
     BY_TYPE[np.ufunc] = call_numpy
     BY_TYPE[type(np.sum)] = call_numpy
-    for _function in (*_makers, np.full_like, np.einsum):
+    for _function in (*_makers, np.full_like, np.einsum, np.ascontiguousarray):
         if type(_function) in (FunctionType, BuiltinFunctionType):
             serve_function(_function)
     for _method in vars(np.ndarray).values():
         if type(_method) is type(list.append):
             serve_method(_method)
+
+    _questions = (np.issubdtype, np.can_cast, np.result_type, np.promote_types, np.dtype)
+    TYPE_QUESTIONS = frozenset(map(id, _questions))
+    BY_TYPE[type(np.dtype)] = call_numpy
+    for _function in (np.issubdtype, np.promote_types):
+        serve_function(_function)
 
     def serve_facts(about: Any) -> None:
         @serve(about)
@@ -222,10 +264,13 @@ def serve_abs(f: TraceFrame, x: Any, /) -> Any:
 
 
 @serve(torch.Tensor.numpy)
-def serve_numpy(f: TraceFrame, tensor: Any, /) -> Any:
+def serve_numpy(f: TraceFrame, tensor: Any, /, *, force: Any = False) -> Any:
     if np is None or not config.trace_numpy:
-        return f.world.calls.native(f, torch.Tensor.numpy, [tensor], None)
-    return f.world.feature(Arrays).of_tensor(opened(tensor))
+        return f.world.calls.native(f, torch.Tensor.numpy, [tensor], {"force": force})
+    given: Any = opened(tensor)
+    if opened(force) is True and type(given) is FakeTensor:
+        given = torch.Tensor.resolve_neg(torch.Tensor.resolve_conj(torch.Tensor.detach(given)))
+    return f.world.feature(Arrays).of_tensor(given)
 
 
 @serve(torch.from_numpy)
@@ -234,6 +279,14 @@ def serve_from_numpy(f: TraceFrame, array: Any, /) -> Any:
     if not is_array(array):
         return f.world.calls.native(f, torch.from_numpy, [array], None)
     return f.world.feature(Arrays).as_tensor(array)
+
+
+@serve(torch.asarray)
+def serve_asarray(f: TraceFrame, data: Any, /, *args: Any, **kwargs: Any) -> Any:
+    data = opened(data)
+    if not is_array(data):
+        return f.world.calls.native(f, torch.asarray, [data, *args], kwargs)
+    return serve_as_tensor(f, data, *args, **kwargs)
 
 
 @serve(torch.as_tensor)

@@ -23,7 +23,6 @@ def can_be_traced(value: Any) -> bool:
     return (
         config.trace_numpy
         and value.dtype in NUMPY_DTYPES
-        and value.ndim > 0
         and value.size > 0
         and value.flags.writeable
         and value.flags.aligned
@@ -45,12 +44,23 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         tensor = torch.from_numpy(value)
     world.recorder.inputs.note_array()
     made = world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
-    return world.inputs.stand_in(value, Array(world.runtime_calls.tensor(tensor, made)), source)
+    array = Array(world.runtime_calls.tensor(tensor, made))
+    if not value.ndim:
+        world.feature(Arrays).zero[id(array)] = array
+    return world.inputs.stand_in(value, array, source)
+
+
+def locked(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
 
 
 def rebuild_array(r: Rebuilder, value: Any) -> str:
     """An array of the tensor's memory. Without dimensions, it is one of NumPy's numbers."""
-    return r.variable(f"{r.expression(value.tensor)}.numpy(){'' if value.ndim else '[()]'}")
+    if id(value) in r.world.feature(Arrays).read_only:
+        return r.variable(f"{r.own(locked)}({r.expression(value.tensor)}.numpy())")
+    number = "" if r.world.feature(Arrays).is_array(value) else "[()]"
+    return r.variable(f"{r.expression(value.tensor)}.numpy(){number}")
 
 
 def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:

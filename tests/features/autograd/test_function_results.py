@@ -1,0 +1,158 @@
+"""`torch.autograd.Function`: what forward is given and gives beside tensors, and what backward gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import Function
+
+import framelift
+from check import check
+from framelift.exc import Unsupported
+
+
+class Kind(enum.Enum):
+    SINE = 0
+    COSINE = 1
+
+
+@dataclasses.dataclass
+class Settings:
+    factor: float
+    shift: Any = None
+
+
+class Chosen(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, kind: Any, settings: Any) -> Any:
+        ctx.kind, ctx.settings = kind, settings
+        ctx.save_for_backward(x)
+        return (x.sin() if kind is Kind.SINE else x.cos()) * settings.factor + settings.shift
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        if not ctx.needs_input_grad[0]:
+            return None, None, None
+        inner = x.cos() if ctx.kind is Kind.SINE else -x.sin()
+        return grad * inner * ctx.settings.factor, None, None
+
+
+class Unfilled(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return None if grad is None else grad * 2
+
+
+class UnfilledPair(Unfilled):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return sum(grad for grad in grads if grad is not None)
+
+
+class Mixed(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return 3, x * 2, None, "text", x * 3, torch.float32
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        assert [n for n, grad in enumerate(grads) if grad is None] == [0, 2, 3, 5]
+        return grads[1] * 2 + grads[4]
+
+
+class ConstantsOnly(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2, 7
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, nothing: Any) -> Any:
+        return grad * 2
+
+
+class Fewer(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, kind: Any) -> Any:
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+def options(x: Any) -> Any:
+    return Chosen.apply(x, Kind.COSINE, Settings(3.0, x.sum()))
+
+
+def not_filled(x: Any) -> Any:
+    return Unfilled.apply(x) + 1
+
+
+def mixed(x: Any) -> Any:
+    found = Mixed.apply(x)
+    return found[1] + found[4] * found[0], found
+
+
+def a_constant(x: Any) -> Any:
+    y, n = ConstantsOnly.apply(x)
+    return y * n
+
+
+FUNCTIONS = [options, not_filled, mixed, a_constant]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_a_function_gives_what_it_gives_eagerly(
+    fn: Callable[..., Any], backend: str, requires_grad: bool
+) -> None:
+    def step(x: Any) -> Any:
+        found = fn(x)
+        return found if isinstance(found, tuple) else (found,)
+
+    compiled = check(step, torch.arange(3.0), backend=backend)
+    given = [torch.arange(3.0, requires_grad=requires_grad) for _ in range(2)]
+    for call, x in zip((compiled, step), given, strict=True):
+        if requires_grad:
+            call(x)[0].sum().backward()
+    torch.testing.assert_close(given[0].grad, given[1].grad)
+
+
+def test_a_backward_that_does_not_fit_fails_in_the_backward_pass() -> None:
+    def fn(x: Any) -> Any:
+        return Fewer.apply(x, Kind.SINE)
+
+    x = torch.ones(2, requires_grad=True)
+    found = framelift.compile(fn, backend="eager", fullgraph=True)(x)
+    torch.testing.assert_close(found, x.sin())
+    for result in (found, fn(x)):
+        with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 2, got 1\)"):
+            result.sum().backward()
+
+
+def test_gradients_of_several_results_that_are_not_filled_up_are_refused() -> None:
+    def fn(x: Any) -> Any:
+        return UnfilledPair.apply(x)[0]
+
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(Unsupported, match=r"set_materialize_grads\(False\) with several results"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(x)
+    framelift.compile(fn, backend="eager")(x).sum().backward()
+    assert torch.equal(x.grad, torch.ones(2))
