@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from exporting.check_export import same
 from torch import nn
 from torch.export import Dim
 from torch.export.passes import move_to_device_pass
 
 import framelift
+from exporting.check_export import same
 
 
 def model() -> nn.Module:
