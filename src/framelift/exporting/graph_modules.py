@@ -108,9 +108,12 @@ class ModuleMaker:
         graph.set_codegen(_PyTreeCodeGen(info))
         module = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph(), class_name=class_name(call))
         self.attach(module, {bodies[name]: body for name, body in program.modules.items()})
-        module.graph = graph
-        if self.checks_sizes:  # for torch.export, which matches arguments by name
+        if self.checks_sizes:
+            # for torch.export, which matches arguments by name and interprets the graph: no source is made of it
+            vars(module)["_graph"], graph.owning_module = graph, module
             set_signature(module, call.signature)
+        else:
+            module.graph = graph
         module.train(call.root.training if call.root is not None else True)
         return module
 
