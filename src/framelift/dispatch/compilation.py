@@ -151,6 +151,9 @@ class Compilation:
         """What earlier captures say about which sizes change; None: nothing, and nobody asked for symbols."""
         state, mode = self.state, self.context.dynamic
         known = [entry.capture.program.relied_on for entry in state.entries] + state.sizes_on_other_ranks
+        if state.resumed is not None:
+            state.dynamism.handed_over = handed_over = self.whole_state().dynamism.handed_over
+            known += [handed_over] if handed_over else []
         if mode is None and not config.assume_static_by_default:
             mode = True
         if mode is None and not (known and config.automatic_dynamic_shapes):

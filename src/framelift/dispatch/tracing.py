@@ -245,6 +245,8 @@ class Trace:
         fn = self.fn
         try:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
+            if stopping is not None and self.recorder.builder.symbols is not None:
+                self.world.inputs.note_handed_over(stopping.variables())
             return generate(self.world, fn.__name__, self.result, self.switches, stopping)
         except Break as found:
             found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
@@ -406,8 +408,12 @@ def collect_guards(
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         _, groups = storages = storage_groups(tensors)
+        entries = recorder.inputs.entries
+        changed = [*attributed, *(entries[n].value for n in recorder.mutations.written_inputs())]
+        touched = {tensor.untyped_storage()._cdata for tensor in changed}
         for (_, tensor), group in zip(tensors, groups, strict=True):
-            if groups.count(group) > 1:  # where one is written to, it matters how the others lie to it
+            # where one is written to, it matters how the others lie to it
+            if groups.count(group) > 1 and tensor.untyped_storage()._cdata in touched:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():

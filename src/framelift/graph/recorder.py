@@ -67,6 +67,7 @@ from framelift.graph.functions import (
     tensors_of,
 )
 from framelift.graph.history import Histories
+from framelift.graph.numbers_as_data import make_of_symbols
 from framelift.graph.safe_operators import LOOKING_AT_DATA
 from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
 from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
@@ -232,6 +233,12 @@ class Recorder(TorchFunctionMode):
             args = (args[0], dtype_of_class(args[0], args[1]))
         if func is Tensor.new and len(args) == 2 and type(args[1]) is torch.Size:
             func = Tensor.new_empty  # a graph has a tuple in its place, which `new` takes for data
+        if func in OF_DATA and args and self.builder.symbols is not None:
+            made = make_of_symbols(self.record_call, func, args, kwargs)
+            if made is not NotImplemented:
+                return made
+        if func in INDEXING and self.builder.symbols is not None:
+            args = (args[0], known_data.with_numbers(self, args[1]), *args[2:])
         if func in ASSERTS and args and not kwargs:
             func, args = torch.ops.aten._assert_async.msg, (*args, FALSE_TENSOR)[:2]
         if func in SCALED and takes_a_factor(args, kwargs):
@@ -245,7 +252,15 @@ class Recorder(TorchFunctionMode):
                 return self.requires_grad.set(*args, **kwargs)
             if "out" in kwargs:
                 self.reassignments.make_room(func, args, kwargs)
-            out = self.perform(func, args, kwargs)
+            try:
+                out = self.perform(func, args, kwargs)
+            except Break as stop:
+                if stop.reason is not breaks.DATA_DEPENDENT_VALUE or self.builder.symbols is None:
+                    raise
+                numbers = known_data.in_place_of_tensors(self, args)
+                if numbers is None:
+                    raise
+                out = self.perform(func, numbers, kwargs)
         if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
             self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from framelift.core.breaks import Place
 from framelift.core.errors import UserError
 from framelift.core.sentinels import MISSING, Sentinel
@@ -107,6 +109,8 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
             found[guard.source] = guard.expected.sizes
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
+        elif guard.check is Check.EQUAL and type(guard.expected) is torch.Size:
+            found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
         elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
             found.setdefault(guard.source, VARIES)
     return {str(source): value for source, value in found.items()}

@@ -9,15 +9,17 @@ is one object, and that it is the same is guarded too. `Guards` has the facts th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import Guard
+from framelift.guards.guard import VARIES, Guard
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Root, Source
 from framelift.interpreter.pending import Pending
@@ -112,6 +114,24 @@ class Inputs(Part):
     def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
         return {} if source.access is Access.CONST else self.dynamism.dims(source, tensor)
+
+    def note_handed_over(self, variables: Iterable[tuple[str, Any]]) -> None:
+        """What a break hands over that varies need not be found out again by the rest of the function."""
+        handed_over = self.dynamism.handed_over
+        for name, value in variables:
+            if type(value) is Pending and value.opened is not MISSING:
+                value = value.opened
+            if type(value) in (torch.SymInt, torch.SymFloat):
+                handed_over[name] = VARIES
+            elif type(value) is FakeTensor:
+                sizes: Any = value.shape
+                if any(type(size) is not int for size in sizes):
+                    handed_over[name] = tuple([size if type(size) is int else None for size in sizes])
+            elif type(value) is Pending and type(value.value) is torch.Tensor:
+                dims = self.dims_of(value.source, value.value)
+                if dims:
+                    shape = value.value.shape
+                    handed_over[name] = tuple([None if n in dims else size for n, size in enumerate(shape)])
 
     def graph_input_source(self, node: torch.fx.Node, value: Any) -> Source:
         """Where an input of the graph is found."""
