@@ -45,6 +45,7 @@ from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.kept import KeptGraph
+from framelift.graph.origins import describe_nodes
 from framelift.graph.torch_flags import TorchState, flags_lock
 
 log = logging.getLogger("framelift")
@@ -128,6 +129,7 @@ def run_repeatedly(
     """Runs a backend, and once more, without symbols, if it fails where there are some."""
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
+    describe_nodes(graph)
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
     kept = KeptGraph(graph)

@@ -33,6 +33,7 @@ from framelift.dispatch.capture import KEPT, Capture
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
+from framelift.graph.origins import describe_nodes
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.kinds import Access, Check
@@ -125,6 +126,7 @@ MAKING_SETS = frozenset({"BUILD_SET", "SET_ADD", "SET_UPDATE"})
 
 def graph_data(module: torch.fx.GraphModule) -> tuple[Any, ...]:
     """A graph as what a pickle can hold: nodes refer to each other by name."""
+    describe_nodes(module)
     nodes = [(n.op, n.name, n.target, n.args, n.kwargs, dict(n.meta)) for n in module.graph.nodes]
     bodies = dict(module.named_children())
     if not all(isinstance(body, torch.fx.GraphModule) for body in bodies.values()):

@@ -6,9 +6,10 @@ What the callable uses from around it becomes an operand of the body, each once,
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, describe, tensors_of
+from framelift.graph.origins import ORIGIN, Origin, name_after_variables
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
@@ -47,6 +49,8 @@ class GraphBody:
     """Whether only a compiler differentiates or repeats it, which knows how to."""
     in_backward: bool = False
     """Whether it runs when gradients are computed, and not before."""
+    where: Callable[[], Origin | None] = lambda: None
+    """Says where the program stands that a new node is for."""
     graph: torch.fx.Graph = field(default_factory=torch.fx.Graph)
     nodes: dict[int, torch.fx.Node] = field(default_factory=dict)
     """id of a fake -> its node here."""
@@ -57,8 +61,6 @@ class GraphBody:
     operands: list[BodyOperand] = field(default_factory=list)
     operator_inputs: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself gives to the body."""
-    placed: int = 0
-    """How many placeholders it ever had."""
     draws: bool = False
     """Whether an operator in it draws random numbers, or may."""
     changed: dict[int, Place | None] = field(default_factory=dict)
@@ -78,14 +80,21 @@ class GraphBody:
         """The nodes of its operands in the graph around it."""
         return [operand.outer for operand in self.operands]
 
-    def placeholder(self, after: list[torch.fx.Node]) -> torch.fx.Node:
+    def placeholder(self, after: list[torch.fx.Node], name: str = "child") -> torch.fx.Node:
         first = next(iter(self.graph.nodes), None)
         with self.graph.inserting_after(after[-1]) if after else self.graph.inserting_before(first):
-            self.placed += 1
-            return self.graph.placeholder(f"arg{self.placed - 1}_1")
+            return self.noted(self.graph.placeholder(name))
+
+    def noted(self, node: torch.fx.Node) -> torch.fx.Node:
+        """A node, with where it comes from."""
+        origin = self.where()
+        if origin is not None:
+            node.meta[ORIGIN] = origin
+        return node
 
     def add_operand(self, value: Any, outer: torch.fx.Node) -> torch.fx.Node:
-        made = self.placeholder([*self.operator_inputs, *(operand.node for operand in self.operands)])
+        after = [*self.operator_inputs, *(operand.node for operand in self.operands)]
+        made = self.placeholder(after, outer.name)
         made.meta["example_value"] = value
         self.operands.append(BodyOperand(made, value, outer))
         return made
@@ -100,19 +109,19 @@ class GraphBody:
         node.args = args
         if kwargs:
             node.kwargs = kwargs
-        return node
+        return self.noted(node)
 
     def add_module(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
         """A body within, as an argument of a call."""
-        name = f"{name}_{len(self.modules)}"
+        name = next(each for n in itertools.count() if (each := f"{name}_{n}") not in self.modules)
         self.modules[name] = module
-        return self.graph.create_node("get_attr", name)
+        return self.noted(self.graph.create_node("get_attr", name))
 
     def share_module(self, name: str, body: GraphBody) -> torch.fx.Node:
         """The same under one name for all calls that use it."""
         if name not in self.modules:
             self.modules[name] = body.module()
-        return self.graph.create_node("get_attr", name)
+        return self.noted(self.graph.create_node("get_attr", name))
 
     def close(self, outputs: Any, impure: set[torch.fx.Node], prune: bool) -> None:
         """Gives it its outputs; `prune` leaves out operands that nobody uses."""
@@ -123,13 +132,14 @@ class GraphBody:
                 if not operand.node.users:
                     self.graph.erase_node(operand.node)
             self.operands = [operand for operand in self.operands if operand.node.users]
+        name_after_variables(self.graph)
 
     def set_operands(self, operands: list[tuple[Any, torch.fx.Node]]) -> None:
         """Has just these operands, in this order: all that it uses, and others that it does not."""
         known = {operand.outer: operand.node for operand in self.operands}
         before, taken = list(self.operator_inputs), []
         for value, outer in operands:
-            node = known.get(outer) or self.placeholder(before)
+            node = known.get(outer) or self.placeholder(before, outer.name)
             first = next(iter(self.graph.nodes))
             if before:
                 before[-1].append(node)
@@ -180,7 +190,7 @@ def copy_nodes(
 
 def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
     """Its source, which torch registers for tracebacks, goes when it goes."""
-    made = torch.fx.GraphModule(modules, graph, class_name="Captured")
+    made = torch.fx.GraphModule(modules, graph, class_name="GraphModule")
     cls: Any = type(made)
     cls._wrapped_call = staticmethod(torch.nn.Module.__call__)  # torch's own prints a graph that fails
     code = type(made).forward.__code__
@@ -213,7 +223,7 @@ class HigherOrder:
         in_backward: bool = False,
     ) -> Iterator[GraphBody]:
         """Calls within are recorded in a body, with gradients on or off (None: as around it)."""
-        made = GraphBody(takes_floats, is_region, in_backward)
+        made = GraphBody(takes_floats, is_region, in_backward, self.builder.where)
         with self.builder.nested(made), self.recorder.flags.grad_mode(grad):
             yield made
 

@@ -35,7 +35,19 @@ class Frame(Generic[W]):
     owner: weakref.ref[Suspended]
 
     __slots__ = (
-        *("back", "called_at", "code", "fast", "func", "generator", "globals", "instead", "ip", "kwnames"),
+        *(
+            "activation",
+            "back",
+            "called_at",
+            "code",
+            "fast",
+            "func",
+            "generator",
+            "globals",
+            "instead",
+            "ip",
+            "kwnames",
+        ),
         *("machine", "names", "namespace", "original", "owner", "stack", "users_place", "value", "viewed"),
         "world",
     )

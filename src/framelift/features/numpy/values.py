@@ -45,7 +45,8 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         tensor = torch.from_numpy(value)
     world.recorder.inputs.note_array()
     made = world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
-    return world.inputs.stand_in(value, Array(world.runtime_calls.tensor(tensor, made)), source)
+    tensor = world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source))
+    return world.inputs.stand_in(value, Array(tensor), source)
 
 
 def rebuild_array(r: Rebuilder, value: Any) -> str:
