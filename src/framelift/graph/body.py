@@ -23,7 +23,7 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, describe, tensors_of
-from framelift.graph.origins import ORIGIN, Origin, name_after_variables
+from framelift.graph.origins import ORIGIN, Origin, name_after_variables, variable_of
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
@@ -83,7 +83,7 @@ class GraphBody:
     def placeholder(self, after: list[torch.fx.Node], name: str = "child") -> torch.fx.Node:
         first = next(iter(self.graph.nodes), None)
         with self.graph.inserting_after(after[-1]) if after else self.graph.inserting_before(first):
-            return self.noted(self.graph.placeholder(name))
+            return self.noted(named_placeholder(self.graph, name))
 
     def noted(self, node: torch.fx.Node) -> torch.fx.Node:
         """A node, with where it comes from."""
@@ -94,7 +94,7 @@ class GraphBody:
 
     def add_operand(self, value: Any, outer: torch.fx.Node) -> torch.fx.Node:
         after = [*self.operator_inputs, *(operand.node for operand in self.operands)]
-        made = self.placeholder(after, outer.name)
+        made = self.placeholder(after, variable_of(outer))
         made.meta["example_value"] = value
         self.operands.append(BodyOperand(made, value, outer))
         return made
@@ -139,7 +139,7 @@ class GraphBody:
         known = {operand.outer: operand.node for operand in self.operands}
         before, taken = list(self.operator_inputs), []
         for value, outer in operands:
-            node = known.get(outer) or self.placeholder(before, outer.name)
+            node = known.get(outer) or self.placeholder(before, variable_of(outer))
             first = next(iter(self.graph.nodes))
             if before:
                 before[-1].append(node)
@@ -153,6 +153,13 @@ class GraphBody:
     def module(self) -> torch.fx.GraphModule:
         """What runs it."""
         return graph_module(self.graph, self.modules)
+
+
+def named_placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
+    """The parameter is called as the node is: a graph's code lets go of it after its last use."""
+    node = graph.create_node("placeholder", name, name=name)
+    node.target = node.name
+    return node
 
 
 def share_operands(bodies: list[GraphBody]) -> list[Any]:
@@ -203,6 +210,21 @@ def forget_source(filename: str) -> None:
     torch.fx.graph_module._loader.eval_cache.pop(filename, None)
 
 
+BODY_NAMES = {
+    ("cond", "true_fn"): "cond_true",
+    ("cond", "false_fn"): "cond_false",
+    ("map_impl", "f"): "map_body",
+    ("scan", "combine_fn"): "scan_combine_fn",
+    ("associative_scan", "combine_fn"): "associative_scan_combine_fn",
+    ("strict_mode", "callable"): "strict_mode_body",
+    ("hints_wrapper", "body_fn"): "hints_wrapper_body",
+    ("flex_attention", "mask_mod"): "mask_fn",
+    ("autograd_function_apply", "forward"): "fwd_body",
+    ("autograd_function_apply", "backward"): "bwd_body",
+}
+"""(operator, what the program gives it) -> what tools know the body by, where that is another name."""
+
+
 class HigherOrder:
     """The bodies of one trace, and the operators that are given them.
 
@@ -251,7 +273,10 @@ class HigherOrder:
             changed = bool(fakes.written) and recorder.note_changes(fakes.written, tensors)
         if fakes.drew_random:
             recorder.random_numbers.note(func)
-        modules = {id(body): builder.body.add_module(name, body) for name, body in bodies.items()}
+        add, operator = builder.body.add_module, getattr(func, "__name__", "")
+        modules = {
+            id(body): add(BODY_NAMES.get((operator, role), role), body) for role, body in bodies.items()
+        }
         given = tuple([self.argument(func, value, modules) for value in args])
         failing = builder.failing
         fails = fakes.may_fail or any(failing.has(body.graph) for body in bodies.values())

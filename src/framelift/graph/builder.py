@@ -23,7 +23,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
 from framelift.graph.assertions import Assertions
-from framelift.graph.body import GraphBody
+from framelift.graph.body import GraphBody, named_placeholder
 from framelift.graph.complex_numbers import is_its_text
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, is_ordinary
@@ -80,9 +80,9 @@ class GraphInputs:
 
     def placeholder(self, source: str, is_tensor: bool = False) -> torch.fx.Node:
         """A new one, behind all others, for what is found at a source: it is called after that."""
-        target = NO_NAME.sub("_", source)[:LONGEST_NAME]
+        name = NO_NAME.sub("_", source)[:LONGEST_NAME].lower()
         with self.graph.inserting_after(self.entries[-1].node if self.entries else None):
-            node = self.graph.create_node("placeholder", target, name=target.lower())
+            node = named_placeholder(self.graph, name)
         node.meta["grapharg"] = GraphArgument(InputSource(source), is_tensor)
         return self.body.noted(node)
 

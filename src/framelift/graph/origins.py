@@ -1,14 +1,14 @@
 """Where the nodes of a graph come from: lines, modules and variables of the program.
 
-While a trace runs, a node gets an `Origin`: which frame recorded it, and at which instruction. That is no text,
-and frames that called share what is known of their callers. The variables that nodes are named after are
-found when a graph is closed (`name_after_variables`), from the instructions that follow. The texts that tools
-read are made when a graph is handed to somebody who may read them (`describe_nodes`):
+While a trace runs, a node gets an `Origin`: which frame recorded it, and at which instruction. That is no
+text, and all nodes of a frame share what is known of its callers. The variables that nodes are named after
+are found when a graph is closed (`name_after_variables`), from the instructions that follow. The texts that
+tools read are made when a graph is handed to somebody who may read them (`describe_nodes`):
 
     stack_trace        the user's lines, outermost first, as Python writes a traceback
     nn_module_stack    the modules in whose calls the node was recorded: key -> (path, class)
-    source_fn_stack    what was called: [(name, function or class of a module of torch's)], within a body after
-                       the operators that it is given to
+    source_fn_stack    what was called: [(name, function or class of a module of torch's)]; within a body that
+                       comes after the operators that the body is given to
     val                what also stands under `example_value`
 """
 
@@ -103,6 +103,12 @@ class Origin:
 
 
 # ---- names
+
+
+def variable_of(node: torch.fx.Node) -> str:
+    """The variable that holds what a node gives, or else the node's name."""
+    origin = node.meta.get(ORIGIN) if node.op.startswith("call") else None
+    return (origin and origin.variable) or node.name
 
 
 def name_after_variables(graph: torch.fx.Graph) -> None:

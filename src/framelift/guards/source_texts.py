@@ -1,4 +1,4 @@
-"""Sources as torch's tools write them: expressions over `L`, the variables of the frame, and `G`, its globals.
+"""Sources as torch's tools write them: expressions over `L`, the frame's variables, and `G`, its globals.
 
 `L['self']._modules['lin']._parameters['weight']` is where an input of a graph is found; a module is shown by
 the path that users know, `L['self'].layers.0`.
