@@ -152,7 +152,9 @@ class Recorder(TorchFunctionMode):
 
     # ---- inputs
 
-    def add_input(self, tensor: torch.Tensor, source: str, dims: dict[int, Dim] | None = None) -> FakeTensor:
+    def add_input(
+        self, tensor: torch.Tensor, source: str = "value", dims: dict[int, Dim] | None = None
+    ) -> FakeTensor:
         """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
         expression that it is called after."""
         cls, builder = type(tensor), self.builder

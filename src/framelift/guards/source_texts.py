@@ -36,12 +36,12 @@ class SourceTexts:
         variable = source.variable
         if variable is not None:
             return f"L[{str(variable)!r}]"
-        if access is Access.ARG:
+        if access is Access.ARG or access is Access.CELL:
             return f"L[{key[1]!r}]"
         if base is None or access.is_root:
             return str(source)
-        if access is Access.CONTENTS and (base.variable or base.access is Access.CELL):
-            return f"L[{str(base)!r}]"
+        if access is Access.CONTENTS and base.variable is not None:
+            return f"L[{str(base)!r}]"  # the variable lives in a cell
         if access is Access.KEY:
             if base.access is Access.GLOBALS:
                 return f"G[{key!r}]"
