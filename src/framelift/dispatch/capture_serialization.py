@@ -33,7 +33,7 @@ from framelift.dispatch.capture import KEPT, Capture
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
-from framelift.graph.origins import describe_nodes
+from framelift.graph.origins import GraphArgument, InputSource, describe_nodes
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.kinds import Access, Check
@@ -160,6 +160,10 @@ def load_graph(nodes: list[Any], bodies: dict[str, Any], meta: dict[str, Any]) -
     return module
 
 
+def load_graph_argument(source: str, is_tensor: bool) -> GraphArgument:
+    return GraphArgument(InputSource(source), is_tensor)
+
+
 @dataclass(frozen=True)
 class NodeName:
     """Stands for a node in the arguments of another."""
@@ -174,6 +178,7 @@ def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
 REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
     Header: lambda it: (Header, (it.versions, it.state, it.hashes)),
     Position: lambda it: (Position, tuple(it)),
+    GraphArgument: lambda it: (load_graph_argument, (str(it.source.name), it.is_tensor)),
     Source: lambda it: (Source, (it.base, it.access, it.key)),
     Access: lambda it: (getattr, (Access, it.name)),
     Check: lambda it: (getattr, (Check, it.name)),

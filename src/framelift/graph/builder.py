@@ -369,7 +369,7 @@ class GraphBuilder:
             node.meta["example_value"] = out
             self.know(out, node)
         elif isinstance(out, (tuple, list)):
-            node.meta["example_value"] = out if isinstance(out, tuple) else list(out)
+            node.meta["example_value"] = tuple(out) if isinstance(out, tuple) else list(out)
             for n, item in enumerate(out):
                 self.name_item(item, node, n)
         elif isinstance(out, dict):
