@@ -27,6 +27,7 @@ from framelift.core.records import SINGLE, CompileRecord, as_table, single
 from framelift.debugging.reporting import readable, shape_of
 from framelift.dispatch.compilation import NOTHING_CAPTURED
 from framelift.dispatch.compile_contexts import CompiledEntry, Context, Recompilation, Watch, watching
+from framelift.graph.origins import innermost
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
 
@@ -322,7 +323,7 @@ def node_data(found: torch.fx.Node) -> dict[str, Any]:
         "dtype": None if tensor is None else str(tensor.dtype),
         "device": None if tensor is None else str(tensor.device),
         "takes": [each.name for each in found.all_input_nodes],
-        "at": (found.stack_trace or "").strip() or None,
+        "at": innermost(found.stack_trace) or None,
     }
 
 

@@ -14,7 +14,6 @@ import datetime
 import functools
 import itertools
 import json
-import linecache
 import logging
 import os
 import re
@@ -38,6 +37,7 @@ from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Recompilation
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.frame_hook import on_cache_miss
+from framelift.graph.origins import describe_nodes
 from framelift.guards.program import GuardProgram, origin
 
 FILES = {name: f"{name}.txt" for name in ("graph", "breaks", "guards", "recompiles", "backward")}
@@ -131,24 +131,10 @@ def report(record: CompileRecord, name: str, text: Callable[[], str], level: int
 
 
 def readable(module: torch.fx.GraphModule) -> str:
-    """As source, with the user's lines: nodes know which one they come from, and torch wants its text too."""
-    inner = [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-    traces = [(node.meta, node.meta.get("stack_trace")) for each in inner for node in each.graph.nodes]
-    try:
-        for meta, stack in traces:
-            if stack:
-                meta["stack_trace"] = f"{stack.rstrip()}\n    {line_at(stack)}"
-        text: str = module.print_readable(print_output=False, include_stride=True, include_device=True)
-    finally:
-        for meta, stack in traces:
-            if stack:
-                meta["stack_trace"] = stack
+    """As source, with the user's lines."""
+    describe_nodes(module)
+    text: str = module.print_readable(print_output=False, include_stride=True, include_device=True)
     return text
-
-
-def line_at(stack: str) -> str:
-    found = re.search(r'File "(.*)", line (\d+)', stack)
-    return linecache.getline(found[1], int(found[2])).strip() if found else ""
 
 
 def guards_text(program: GuardProgram) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._guards import TracingContext, tracing
+from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
 from torch.autograd import grad_mode
 
 from framelift import _frame
@@ -45,6 +45,7 @@ from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.kept import KeptGraph
+from framelift.graph.origins import describe_nodes
 from framelift.graph.torch_flags import TorchState, flags_lock
 
 log = logging.getLogger("framelift")
@@ -128,6 +129,7 @@ def run_repeatedly(
     """Runs a backend, and once more, without symbols, if it fails where there are some."""
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
+    describe_nodes(graph)
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
     kept = KeptGraph(graph)
@@ -186,7 +188,8 @@ def run_in_context(
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
-    with nothing_changed(inputs, given.written if is_shown else ()), tracing(context):
+    unchanged = nothing_changed(inputs, given.written if is_shown else ())
+    with unchanged, numbered_compilation(), tracing(context):
         try:
             examples = context.examples
             sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
@@ -208,6 +211,18 @@ def run_in_context(
     if context.used_aot_autograd and differentiated > 1:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
+
+
+@contextlib.contextmanager
+def numbered_compilation() -> Iterator[None]:
+    """Whoever asks torch for the number of the compilation gets that of the record."""
+    record = compiling.get()
+    if record is None or CompileContext.try_get() is not None:
+        yield
+        return
+    frame, _, attempt = record.compile_id.partition("/")
+    with compile_context(CompileContext(CompileId(frame_id=int(frame), frame_compile_id=int(attempt)))):
+        yield
 
 
 def is_differentiated(output: torch.fx.Node) -> bool:

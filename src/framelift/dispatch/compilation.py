@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import logging
 import time
 import timeit
@@ -250,7 +251,10 @@ class Compilation:
             counters["stats"]["calls_captured"] += len(capture.ops)
         counters["inline_call"]["inlined"] += capture.inlined_calls
         counters["restarts"]["traces"] += capture.restarts
-        return native.region, tuple(inputs)
+        region: Any = native.region
+        if torch.autograd._profiler_enabled():  # later runs are shown by C
+            region = functools.partial(run_shown, entry.title, region)
+        return region, tuple(inputs)
 
     def time_guards(self, entry: CompiledEntry) -> float:
         """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""
@@ -388,6 +392,12 @@ class Compilation:
             counters["graph_break"][found.reason.name] += 1
         for observer in extensions.observers:
             observer.report_break(self.record, found, is_known)
+
+
+def run_shown(title: str, region: Any, *inputs: Any) -> Any:
+    """Runs a region as a range of torch's profilers."""
+    with torch.autograd.profiler.record_function(title):
+        return region(*inputs)
 
 
 def holds_only_ordinary(graph: Graph) -> bool:

@@ -56,9 +56,14 @@ class CompiledEntry:
     def bind(self) -> _guards.Entry:
         """What the frame hook looks at: the guards, and the region bound to the graph."""
         region = self.capture.region.bind(self.graph_callable)
-        native = _guards.Entry(self.capture.program.native, region, self)
+        native = _guards.Entry(self.capture.program.native, region, self, self.title)
         self.known_native = weakref.ref(native)
         return native
+
+    @property
+    def title(self) -> str:
+        """What profilers and memory snapshots show of a run."""
+        return f"Torch-Compiled Region: {self.compile_id}"
 
     @property
     def native(self) -> _guards.Entry | None:

@@ -43,6 +43,7 @@ from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
+from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
@@ -98,7 +99,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if keeps_lines else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
-        self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
+        self.recorder = Recorder(self.origin, lambda: self.world.places.here())
         self.recorder.flags.began = switches
         self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
@@ -124,6 +125,13 @@ class Trace:
         self.result: Any = None
         self.disturbed = False
         """Whether the instruction that could not be captured had already changed something."""
+
+    def origin(self) -> Origin | None:
+        """Where a new node comes from; notes the lines that led there, if someone wants to know."""
+        if self.lines is not None:
+            frames = chain(self.machine.frame)
+            self.lines.update((frame.code.code.co_filename, frame.line or 0) for frame in frames)
+        return self.world.places.origin()
 
     def run(self) -> None:
         """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
@@ -371,17 +379,6 @@ OF_C = "(Triggered internally at"
 """What torch writes into warnings of its C++ code. Many of these come just once in a process."""
 
 RUN: Any = inspect.unwrap(Recorder.run).__code__
-
-
-def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
-    """The innermost place in the user's code, for a node's stack trace; notes the lines that led there."""
-    frame = machine.frame
-    if frame is None:
-        return ""
-    if lines is not None:
-        lines.update((each.code.code.co_filename, each.line or 0) for each in chain(frame))
-    code = frame.code.code
-    return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
 
 
 # ---- guards

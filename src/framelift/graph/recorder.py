@@ -68,6 +68,7 @@ from framelift.graph.functions import (
 )
 from framelift.graph.history import Histories
 from framelift.graph.numbers_as_data import make_of_symbols
+from framelift.graph.origins import Origin
 from framelift.graph.safe_operators import LOOKING_AT_DATA
 from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
 from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
@@ -90,7 +91,9 @@ class Recorder(TorchFunctionMode):
     holds as it is, `higher_order.call` for an operator that is given callables. `finish` closes the graph.
     """
 
-    def __init__(self, where: Callable[[], str], place: Callable[[], Place | None] = lambda: None) -> None:
+    def __init__(
+        self, where: Callable[[], Origin | None], place: Callable[[], Place | None] = lambda: None
+    ) -> None:
         super().__init__()
         self.fakes = Fakes()
         self.keys = op_memory.Keys(self.fakes)
@@ -149,15 +152,18 @@ class Recorder(TorchFunctionMode):
 
     # ---- inputs
 
-    def add_input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
-        """A real tensor becomes a placeholder; some of its dimensions may be symbols."""
+    def add_input(
+        self, tensor: torch.Tensor, source: str = "value", dims: dict[int, Dim] | None = None
+    ) -> FakeTensor:
+        """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
+        expression that it is called after."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {cls.__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
-            node = self.inputs.placeholder()
+            node = self.inputs.placeholder(source, is_tensor=True)
             try:
                 fake = self.fake_input(tensor, node, dims)
             except Exception as error:

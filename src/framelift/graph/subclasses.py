@@ -257,7 +257,6 @@ class Wrappers:
             found: FakeTensor = self.with_faces(getattr(self.behind[id(face)], name))
         if builder.node_of(found) is None:
             node = builder.body.add_node("call_function", getattr, (builder.node_of(face), name))
-            node.meta["stack_trace"] = builder.where()
             builder.name_outputs(found, node)
         return found
 

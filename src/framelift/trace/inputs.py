@@ -21,6 +21,7 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import Dim
 from framelift.guards.guard import VARIES, Guard
 from framelift.guards.kinds import Access, Check
+from framelift.guards.source_texts import SourceTexts
 from framelift.guards.sources import Root, Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.dynamism import Dynamism
@@ -54,6 +55,8 @@ class Inputs(Part):
         self.numbers: dict[Source, Any] = {}
         """Source of a number -> the symbol for it."""
         self.number_inputs: dict[torch.fx.Node, Source] = {}
+        self.texts = SourceTexts()
+        """What the inputs of the graph are called after."""
 
     def load(self, value: Any, source: Source) -> Any:
         if source.access is Access.DICT:
@@ -68,6 +71,13 @@ class Inputs(Part):
     def know(self, value: Any, opened: Any, source: Source) -> Any:
         self.known[id(value)] = Known(value, opened, source)
         return opened
+
+    def add_tensor(
+        self, value: torch.Tensor, source: Source, dims: dict[int, Dim] | None = None, text: str = ""
+    ) -> Any:
+        """A tensor from outside becomes an input of the graph, called after its source or after `text`."""
+        fake = self.world.recorder.add_input(value, text or self.texts.of(source), dims)
+        return self.know(value, fake, source)
 
     def stand_in(self, value: Any, made: Any, source: Source) -> Any:
         """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""
@@ -107,7 +117,8 @@ class Inputs(Part):
         found = self.numbers.get(source)
         if found is None:
             self.world.guards.add(source, Check.TYPE, type(value))
-            found = self.numbers[source] = self.world.recorder.builder.numbers.add_input(value)
+            numbers = self.world.recorder.builder.numbers
+            found = self.numbers[source] = numbers.add_input(value, self.texts.of(source))
             self.number_inputs[self.world.recorder.inputs.entries[-1][0]] = source
         return found
 
