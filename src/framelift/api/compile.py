@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import framelift.api.extensions
+import framelift.dispatch.debug_backends
 import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
 from framelift.api.compiled_modules import compiled_module

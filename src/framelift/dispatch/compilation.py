@@ -65,6 +65,7 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
     breaks.FAKE_FAILED: errors.TorchRuntimeError,
     breaks.OPERATOR_ERROR: errors.TorchRuntimeError,
     breaks.BODIES: errors.UncapturedHigherOrderOpError,
+    breaks.FAULT: errors.InternalTorchDynamoError,
 }
 """What a break is when it is an error, if it has a name of its own."""
 
@@ -151,6 +152,8 @@ class Compilation:
         """What earlier captures say about which sizes change; None: nothing, and nobody asked for symbols."""
         state, mode = self.state, self.context.dynamic
         known = [entry.capture.program.relied_on for entry in state.entries] + state.sizes_on_other_ranks
+        if state.first_seen:
+            known = [state.first_seen, *known]
         if mode is None and not config.assume_static_by_default:
             mode = True
         if mode is None and not (known and config.automatic_dynamic_shapes):
