@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         forbid_in_graph,
         graph_break,
         is_compiling,
-        nonstrict_trace,
         skip,
         skip_frame,
         substitute_in_graph,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         mark_unbacked,
         maybe_mark_dynamic,
     )
+    from framelift.api.nonstrict import nonstrict_trace
     from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
@@ -53,7 +53,7 @@ _NAMES = {
     "framelift.api.profiler": ["CompileProfiler"],
     "framelift.api.capture_control": [
         *("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph"),
-        *("graph_break", "is_compiling", "nonstrict_trace", "skip"),
+        *("graph_break", "is_compiling", "skip"),
         *("error_on_graph_break", "skip_frame", "substitute_in_graph"),
     ],
     "framelift.api.compile": ["compile", "install", "uninstall"],
@@ -69,6 +69,7 @@ _NAMES = {
         *("maybe_mark_dynamic", "mark_static_address"),
     ],
     "framelift.dispatch.frame_hook": ["reset"],
+    "framelift.api.nonstrict": ["nonstrict_trace"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
     "framelift.api.verify": ["verify"],

@@ -997,6 +997,33 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
     return result;
 }
 
+/* The same from here on, for a `with` statement: gives what leave_in() needs to put back what was. */
+static PyObject *frame_enter_in(PyObject *module, PyObject *context)
+{
+    Thread *thread = &this_thread;
+    PyObject *outer = thread->context == NULL ? Py_None : thread->context;
+    PyObject *before = Py_BuildValue("(iO)", (int)thread->mode, outer);
+    if (before != NULL) {
+        thread->context = Py_IsNone(context) ? NULL : context;
+        thread->mode = RUN;
+        enter_hook();
+    }
+    return before;
+}
+
+static PyObject *frame_leave_in(PyObject *module, PyObject *before)
+{
+    int mode;
+    PyObject *outer;
+    if (!PyArg_ParseTuple(before, "iO", &mode, &outer)) {
+        return NULL;
+    }
+    leave_hook();
+    this_thread.mode = (enum Mode)mode;
+    this_thread.context = Py_IsNone(outer) ? NULL : outer;
+    Py_RETURN_NONE;
+}
+
 static PyObject *frame_native(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (poll(&this_thread) < 0) {
@@ -1320,6 +1347,11 @@ static PyMethodDef methods[] = {
     {"shielded", FASTCALL_KEYWORDS(frame_shielded), "Call a function while signals wait."},
     {"exposed", FASTCALL_KEYWORDS(frame_exposed),
      "Call a function while signals do not wait, given the functions that are entered for their handlers."},
+    {"enter_in", frame_enter_in, METH_O,
+     "enter_in(context, /)\n--\n\nThis thread is in a context, which the caller keeps, until leave_in() is given the "
+     "result."},
+    {"leave_in", frame_leave_in, METH_O,
+     "leave_in(before, /)\n--\n\nPut back what was before enter_in()."},
     {"set_redirect", frame_set_redirect, METH_O,
      "set_redirect(callback, /)\n--\n\nHave `callback(context)` say in which context call_in() calls; None: in the one "
      "that it is given."},
