@@ -25,11 +25,14 @@ if TYPE_CHECKING:
         skip_frame,
         substitute_in_graph,
     )
-    from framelift.api.compile import compile, install, uninstall
+    from framelift.api.callbacks import on_compile_end, on_compile_start, remove_callback
+    from framelift.api.compile import compile
     from framelift.api.compiled_autograd import compiled_autograd
+    from framelift.api.compiled_modules import OptimizedModule
     from framelift.api.comptime import comptime
     from framelift.api.entries import entries
     from framelift.api.explain import explain
+    from framelift.api.install import install, uninstall
     from framelift.api.marks import (
         mark_dynamic,
         mark_static,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
         maybe_mark_dynamic,
     )
     from framelift.api.nonstrict import nonstrict_trace
+    from framelift.api.optimize import optimize, optimize_assert
     from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
@@ -56,7 +60,11 @@ _NAMES = {
         *("graph_break", "is_compiling", "skip"),
         *("error_on_graph_break", "skip_frame", "substitute_in_graph"),
     ],
-    "framelift.api.compile": ["compile", "install", "uninstall"],
+    "framelift.api.callbacks": ["on_compile_end", "on_compile_start", "remove_callback"],
+    "framelift.api.compile": ["compile"],
+    "framelift.api.compiled_modules": ["OptimizedModule"],
+    "framelift.api.install": ["install", "uninstall"],
+    "framelift.api.optimize": ["optimize", "optimize_assert"],
     "framelift.core.records": ["compile_records", "compile_times", "counters"],
     "framelift.api.compiled_autograd": ["compiled_autograd"],
     "framelift.api.comptime": ["comptime"],
@@ -79,6 +87,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = [
     "CompileProfiler",
+    "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -105,7 +114,12 @@ __all__ = [
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nonstrict_trace",
+    "on_compile_end",
+    "on_compile_start",
+    "optimize",
+    "optimize_assert",
     "register_backend",
+    "remove_callback",
     "reset",
     "run",
     "set_logs",

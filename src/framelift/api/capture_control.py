@@ -18,6 +18,7 @@ from framelift.api.disabled_modules import disabled_module
 from framelift.api.entrances import copied_function, not_captured
 from framelift.core import breaks, policy
 from framelift.core.breaks import ON_BREAK, Break
+from framelift.core.config import LISTENERS, config
 from framelift.core.errors import IncorrectUsage
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
@@ -39,6 +40,9 @@ def for_each(mark: Callable[[Any], Any]) -> Any:
 
     return marked
 
+
+IMMUTABLE_TYPE = 1 << 8
+"""A class of C's, of which nothing can be set."""
 
 # ---- in the graph, or not
 
@@ -177,6 +181,28 @@ def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> A
 BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 
 
+# ---- calls that are left out
+
+
+def ignoring(option: str) -> Callable[[Any], None]:
+    """Keeps what is ignored as an option of `config` says."""
+    known: list[Any] = []
+
+    def ignore(fns: Any) -> None:
+        for fn in known:
+            control(fn, None)
+        known[:] = [getattr(fn, "__func__", fn) for fn in fns]
+        for fn in known:
+            control(fn, lambda world, fn, args, kwargs: None)
+
+    ignore(getattr(config, option))
+    return ignore
+
+
+for _option in ("ignore_logging_functions", "ignore_logger_methods"):
+    LISTENERS[_option] = ignoring(_option)
+
+
 # ---- while capturing
 
 
@@ -257,8 +283,7 @@ def disable(
 
     Works as `disable(fn)`, `@disable` and `@disable(reason="...")`. What it gives is another function, and
     calls of `fn` itself are captured as before; with `wrapping=False` it is `fn` itself. A module gives a
-    module that shares the state of the one given. Of a class the `__call__` of all instances is marked, or
-    else `__init__`.
+    module that shares the state of the one given. Of a class the calls of all instances are marked.
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
@@ -320,16 +345,19 @@ def marked_in_place(fn: Any, recursive: bool, reason: str | None) -> Any:
 
 
 def decorate_class(kind: type, decorate: Callable[[Any], Any]) -> type:
-    """A class whose calls of instances are decorated; if these can't be called, their making is."""
-    if issubclass(kind, torch.nn.Module):
-        names = ["_call_impl", "__call__"]
-    elif not any("__call__" in vars(base) for base in kind.__mro__):
-        names = ["__init__"]
-    else:
-        names = ["__call__"]
-    for name in names:
-        setattr(kind, name, decorate(getattr(kind, name)))
+    """A class whose calls of instances are decorated."""
+    name = call_of(kind)
+    if name is None or kind.__flags__ & IMMUTABLE_TYPE:
+        raise TypeError(f"framelift takes a function or a module, not the class {kind.__name__}")
+    setattr(kind, name, decorate(getattr(kind, name)))
     return kind
+
+
+def call_of(kind: type) -> str | None:
+    """The method that is called when an instance is: None if it can't be."""
+    if issubclass(kind, torch.nn.Module):
+        return "_call_impl"  # as modules compiled in place have it
+    return "__call__" if any("__call__" in vars(base) for base in kind.__mro__) else None
 
 
 def is_compiling() -> bool:

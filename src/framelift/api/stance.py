@@ -81,15 +81,12 @@ class set_stance:
 
 def run(fn: Any = None) -> Any:
     """A compiled function or module that uses what has been compiled for it and compiles nothing more:
-    where no entry fits, plain Python runs. In this thread and for the time of the call. Without one, a
-    decorator."""
+    where no entry fits, plain Python runs. In this thread and for the time of the call; so also for what any
+    other function calls. Without one, a decorator."""
     if fn is None:
         return run
     if not callable(fn):
-        raise TypeError(f"framelift.run takes what framelift.compile gave, not a {type(fn).__name__}")
-    if getattr(fn, "_framelift_context", None) is None:
-        name = getattr(fn, "__qualname__", type(fn).__qualname__)
-        raise UserError(f"framelift.run takes what framelift.compile gave, and {name} is not compiled")
+        raise TypeError(f"framelift.run takes a function, not a {type(fn).__name__}")
 
     def runs_only(*args: Any, **kwargs: Any) -> Any:
         with stances.running_only():

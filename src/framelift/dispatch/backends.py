@@ -93,8 +93,22 @@ def lookup_backend(backend: str | Backend) -> Backend:
             if entry.name == backend:
                 found = _registered[backend] = entry.load()
     if found is None:
+        found = registered_with_torch(backend)
+    if found is None:
         known = ", ".join(list_backends())
         raise InvalidBackend(f"Invalid backend: {backend!r}; known are: {known}")
+    return found
+
+
+def registered_with_torch(name: str) -> Backend | None:
+    """A backend that someone has registered with torch's compiler, as far as that is loaded."""
+    registry: Any = sys.modules.get("torch._dynamo.backends.registry")
+    if registry is None:
+        return None
+    try:
+        found: Backend = registry.lookup_backend(name)
+    except Exception:  # which is of a class that nobody has loaded for this
+        return None
     return found
 
 
