@@ -12,6 +12,7 @@ from framelift import exc
 
 if TYPE_CHECKING:
     from framelift import testing as testing
+    from framelift.api.callbacks import on_compile_end, on_compile_start, remove_callback
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         skip_frame,
         substitute_in_graph,
     )
-    from framelift.api.callbacks import on_compile_end, on_compile_start, remove_callback
     from framelift.api.compile import compile
     from framelift.api.compiled_autograd import compiled_autograd
     from framelift.api.compiled_modules import OptimizedModule

@@ -121,7 +121,9 @@ def install(*, backend: str | None = None) -> Installed:
         if backend is not None:
             settings |= {"backend": backend, "mode": None, "options": None}
         if settings.pop("shapes_spec", None) is not None:
-            raise UserError("shapes_spec is not offered: mark_dynamic and config.dynamic_sources say it of tensors")
+            raise UserError(
+                "shapes_spec is not offered: mark_dynamic and config.dynamic_sources say it of tensors"
+            )
         return compile(model, **settings)
 
     installed.__name__ = installed.__qualname__ = "compile"

@@ -1,7 +1,7 @@
 """`optimize`: what `torch._dynamo.optimize` is, the options of `compile` given before the function.
 
-    optimize("eager")(fn)              as a decorator
-    with optimize("eager"): ...        what is called in the block is compiled, as far as it is no function's part
+optimize("eager")(fn)              as a decorator
+with optimize("eager"): ...        what is called in the block is compiled, as far as it is no function's part
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def optimize(
     tensor([2.])
     """
     if guard_export_fn is not None:
-        raise UserError("guard_export_fn is not offered: guards are given to guard_filter_fn, or see explain()")
+        raise UserError(
+            "guard_export_fn is not offered: guards are given to guard_filter_fn, or see explain()"
+        )
     if disable:
         return lambda fn: fn
     settings = {"fullgraph": nopython, "guard_fail_fn": guard_fail_fn, "guard_filter_fn": guard_filter_fn}

@@ -48,10 +48,21 @@ add(
     "An option of that name and meaning.",
     *("recompile_limit", "accumulated_recompile_limit", "fail_on_recompile_limit_hit", "error_on_recompile"),
     *("automatic_dynamic_shapes", "assume_static_by_default", "specialize_int", "specialize_float"),
-    *("force_parameter_static_shapes", "force_nn_module_property_static_shapes", "suppress_errors", "verbose"),
+    *(
+        "force_parameter_static_shapes",
+        "force_nn_module_property_static_shapes",
+        "suppress_errors",
+        "verbose",
+    ),
     *("capture_scalar_outputs", "capture_dynamic_output_shape_ops", "trace_numpy", "compiled_autograd"),
     *("verify_correctness", "replay_record_enabled", "optimize_ddp", "raise_on_ctx_manager_usage"),
-    *("ignore_logging_functions", "ignore_logger_methods", "cprofile", "allow_ignore_mark_dynamic", "disable"),
+    *(
+        "ignore_logging_functions",
+        "ignore_logger_methods",
+        "cprofile",
+        "allow_ignore_mark_dynamic",
+        "disable",
+    ),
 )
 add(
     Support.ALWAYS,
@@ -83,7 +94,12 @@ add(
     *("enable_invoke_subgraph_regional_compile", "skip_torchrec", "leaf_function_validate_outputs"),
     *("force_unspec_int_unbacked_size_like_on_torchrec_kjt", "leaf_function_check_escaped_gradients"),
     *("skip_fwd_side_effects_in_bwd_under_checkpoint", "_autograd_backward_strict_mode_banned_ops"),
-    *("run_gc_after_compile", "_autograd_backward_strict_mode_conditional_banned_ops", "side_effect_replay_policy", "_shapes_spec"),
+    *(
+        "run_gc_after_compile",
+        "_autograd_backward_strict_mode_conditional_banned_ops",
+        "side_effect_replay_policy",
+        "_shapes_spec",
+    ),
 )
 add(
     Support.REFUSED,

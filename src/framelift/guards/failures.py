@@ -177,7 +177,9 @@ TENSOR_FACTS = {
     _guards.TENSOR_DTYPE: TensorFact("{s}.dtype == {e}", causes.TENSOR, "undefined", "dtype"),
     _guards.TENSOR_DEVICE: TensorFact("{s}.device == torch.device('{e}')", causes.TENSOR, torchs="device"),
     _guards.TENSOR_LAYOUT: TensorFact("{s}.layout == {e}", causes.STRIDE),
-    _guards.TENSOR_REQUIRES_GRAD: TensorFact("{s}.requires_grad == {e}", causes.TENSOR, torchs="requires_grad"),
+    _guards.TENSOR_REQUIRES_GRAD: TensorFact(
+        "{s}.requires_grad == {e}", causes.TENSOR, torchs="requires_grad"
+    ),
     _guards.TENSOR_DIM: TensorFact("{s}.dim() == {e}", causes.TENSOR, torchs="rank"),
     _guards.TENSOR_SIZE: TensorFact("{s}.shape[{d}] == {e}", causes.SIZE, "a symbol", "size"),
     _guards.TENSOR_SYMBOLIC: TensorFact("{s}: symbolic sizes == {e}", causes.TENSOR),
