@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         mark_unbacked,
         maybe_mark_dynamic,
     )
+    from framelift.api.minimise import minimise
     from framelift.api.nonstrict import nonstrict_trace
     from framelift.api.optimize import optimize, optimize_assert
     from framelift.api.profiler import CompileProfiler
@@ -77,6 +78,7 @@ _NAMES = {
         *("maybe_mark_dynamic", "mark_static_address"),
     ],
     "framelift.dispatch.frame_hook": ["reset"],
+    "framelift.api.minimise": ["minimise"],
     "framelift.api.nonstrict": ["nonstrict_trace"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
@@ -113,6 +115,7 @@ __all__ = [
     "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "minimise",
     "nonstrict_trace",
     "on_compile_end",
     "on_compile_start",

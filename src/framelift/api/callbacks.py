@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from framelift.dispatch.extensions import Observer, RunningCompilation, extensions
+from framelift.dispatch.extensions import Observer, RunningCompilation
 
 log = logging.getLogger("framelift")
 
@@ -77,5 +77,3 @@ def call_all(callbacks: list[Callback], args: CallbackArgs) -> None:
         except Exception:
             log.warning("the callback %r of a compilation failed", callback, exc_info=True)
 
-
-extensions.observers.append(Callbacks())
