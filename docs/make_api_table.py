@@ -155,7 +155,9 @@ def names_table(module: Any) -> str:
 
 
 def errors_table() -> str:
-    lines = ((f"`{path.rpartition('.')[2]}`", f"`framelift.exc.{ours.__name__}`") for ours, path in ERRORS.items())
+    lines = (
+        (f"`{path.rpartition('.')[2]}`", f"`framelift.exc.{ours.__name__}`") for ours, path in ERRORS.items()
+    )
     return table(("torch's class", "is also what is raised as"), lines)
 
 

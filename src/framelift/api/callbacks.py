@@ -76,4 +76,3 @@ def call_all(callbacks: list[Callback], args: CallbackArgs) -> None:
             callback(args)
         except Exception:
             log.warning("the callback %r of a compilation failed", callback, exc_info=True)
-

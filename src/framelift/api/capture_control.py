@@ -322,7 +322,8 @@ def skipping(fn: Any, why: str) -> Callable[..., Any]:
     code = getattr(method, "__code__", None)
     if code is None:
         raise TypeError(f"only a Python function can be left alone without what it calls, not {fn!r:.80}")
-    plain = copied_function(getattr(method, "__func__", method))
+    function: Any = method
+    plain = copied_function(getattr(function, "__func__", function))
     bound = fn if method is not fn else getattr(fn, "__self__", None)
     run: Any = plain if bound is None else MethodType(plain, bound)
 

@@ -51,8 +51,8 @@ def compile(
     anything that can't be captured an error. `dynamic` says whether sizes and numbers may vary in what is
     compiled: all of them, none, or (None) those that turn out to. `backend` is a name (see
     `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`, by default Inductor or what
-    `torch.compiler.set_default_backend` says; `mode` and `options` are for Inductor; a backend of one's own is
-    called with those that are given. Of a class the calls of all instances are compiled.
+    `torch.compiler.set_default_backend` says; `mode` and `options` are for Inductor; a backend of one's own
+    is called with those that are given. Of a class the calls of all instances are compiled.
     `recompile_limit` is how many entries a code object may have in this compiled function, in place of
     `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
     all compiled functions together does not count for this one.

@@ -264,7 +264,6 @@ def real(world: Any, value: Any) -> Any:
 serve(comptime)(lambda f, /, fn: call(f, opened(fn)))
 
 
-
 def short_form(name: str, does: Callable[..., Any], gives: Callable[..., Any] = lambda *args: None) -> Any:
     """`comptime.name(...)`: calls `does(ctx, ...)` while the calling function is captured. When that runs, it
     gives what `gives` says of the arguments."""
@@ -305,7 +304,14 @@ OF_VALUES = {
     "force_static": lambda ctx, val: val.force_static(),
 }
 """What is given a value of the program's."""
-WITHOUT_VALUES = ("print_graph", "print_guards", "print_locals", "print_value_stack", "print_bt", "print_disas")
+WITHOUT_VALUES = (
+    "print_graph",
+    "print_guards",
+    "print_locals",
+    "print_value_stack",
+    "print_bt",
+    "print_disas",
+)
 WITHOUT_VALUES += ("graph_break", "sleep", "breakpoint")
 
 for _name, _does in OF_VALUES.items():

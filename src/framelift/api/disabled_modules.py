@@ -14,7 +14,8 @@ from framelift.api.entrances import copied_function, not_captured
 
 
 def disabled_module(module: torch.nn.Module, recursive: bool, why: str) -> torch.nn.Module:
-    made: torch.nn.Module = object.__new__(disabled_kind(type(module), recursive, why))
+    kind: Any = type(module)
+    made: torch.nn.Module = object.__new__(disabled_kind(kind, recursive, why))
     made.__dict__ = module.__dict__
     object.__setattr__(made, "_orig_mod", module)  # past the module's own way to set attributes
     return made

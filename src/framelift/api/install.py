@@ -1,9 +1,9 @@
 """`framelift.install()`: torch's own names compile with Framelift, so that libraries use it unchanged.
 
-`torch.compile` and `Module.compile`, and what `torch.compiler` and `torch._dynamo` offer to say what is captured
-and how (`REPLACED`), are Framelift's until that is undone. Torch's classes of errors catch Framelift's errors, its
-options are Framelift's options, its callbacks are called, its counters count. torch's compiler is loaded for
-that, since it is its names that are replaced; nothing of it runs.
+`torch.compile` and `Module.compile`, and what `torch.compiler` and `torch._dynamo` offer to say what is
+captured and how (`REPLACED`), are Framelift's until that is undone. Torch's classes of errors catch Framelift's
+errors, its options are Framelift's options, its callbacks are called, its counters count. torch's compiler is
+loaded for that, since it is its names that are replaced; nothing of it runs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Installed:
         self.before = before
 
     def undo(self) -> None:
-        """`torch.compile` is what it was when this was installed; if it is torch's, so are all other names."""
+        """`torch.compile` is what it was when this was installed; if it is torch's, so are all the names."""
         with _lock:
             torch.compile = self.before
             if self.before is _torchs:
@@ -106,8 +106,8 @@ class Installed:
 def install(*, backend: str | None = None) -> Installed:
     """From now on `torch.compile`, and `Module.compile` which calls it, compile with Framelift; libraries
     that call them use it unchanged. So do `torch.compiler.set_stance`, `torch._dynamo.optimize` and the like,
-    options in `torch._dynamo.config`, and `except torch._dynamo.exc.Unsupported`. What has been compiled before
-    stays as it is. With `backend` everything is compiled with that one, whatever the caller says.
+    options in `torch._dynamo.config`, and `except torch._dynamo.exc.Unsupported`. What has been compiled
+    before stays as it is. With `backend` everything is compiled with that one, whatever the caller says.
 
     >>> import torch, framelift
     >>> with framelift.install(backend="eager"):
@@ -157,11 +157,11 @@ def put_back() -> None:
 
 
 def replace_names() -> contextlib.ExitStack:
-    importlib.import_module(DYNAMO)
+    dynamo = importlib.import_module(DYNAMO)
     stack = contextlib.ExitStack()
     replaced = dict(REPLACED)
-    replaced["reset"] = resetting(torch._dynamo.reset), BOTH
-    replaced["OptimizedModule"] = known_to_both(torch._dynamo.OptimizedModule), (DYNAMO, EVAL_FRAME)
+    replaced["reset"] = resetting(dynamo.reset), BOTH
+    replaced["OptimizedModule"] = known_to_both(dynamo.OptimizedModule), (DYNAMO, EVAL_FRAME)
     replaced["list_backends"] = list_backends, BOTH
     for name, (ours, modules) in replaced.items():
         for module in map(importlib.import_module, modules):
@@ -242,7 +242,7 @@ def raised_as_both(ours: Any, torchs: Any) -> Any:
 def options_of_torch() -> Iterator[None]:
     """What is set in torch's options from now on, and what has been set already, is set in Framelift's."""
     torchs: Any = sys.modules["torch._dynamo.config"]
-    kind = type(torchs)
+    kind: Any = type(torchs)
     before, own = kind.__setattr__, vars(kind).get("__setattr__")
     values = {name: getattr(config, name) for name in OPTIONS}
 
@@ -291,7 +291,7 @@ def forward(name: str, value: Any) -> None:
 
 
 def is_default(name: str, value: Any) -> bool:
-    return same(value, sys.modules["torch._dynamo.config"]._config[name].default)  # type: ignore[attr-defined]
+    return same(value, sys.modules["torch._dynamo.config"]._config[name].default)
 
 
 # ---- callbacks and counters
@@ -329,7 +329,7 @@ class TorchsCounters(Observer):
         try:
             yield
         finally:
-            torchs = sys.modules["torch._dynamo.utils"].counters  # type: ignore[attr-defined]
+            torchs = sys.modules["torch._dynamo.utils"].counters
             for group, found in snapshot().items():
                 torchs[group].update(found - self.told.get(group, collections.Counter()))
             self.told = snapshot()

@@ -1,8 +1,8 @@
-"""`nonstrict_trace`: a function whose calls are kept in the graph, and of which AOTAutograd sees the operators.
+"""`nonstrict_trace`: calls that are kept in the graph, and of which AOTAutograd sees the operators.
 
-A graph holds a call with the tensors and numbers that the arguments consist of. What the arguments are made of
-beside these - containers, instances of classes that are registered with torch's pytrees - is part of what is
-called, and so is how the results are put together.
+A graph holds a call with the tensors and numbers that the arguments consist of. What these are made of beside
+them - containers, instances of classes that are registered with torch's pytrees - is part of what is called,
+and so is how the results are put together.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def serve_call_flat(f: TraceFrame, /, fn: Any, spec: Any, leaves: Any) -> tuple[
 
 
 def real_spec(world: Any, spec: Any) -> Any:
-    """A description of a structure as plain Python has it: what it says of classes from outside is guarded."""
+    """A description of a structure as plain Python has it; what is from outside in it is guarded."""
     spec = opened(spec)
     if world.inputs.source_of(spec) is not None or type(spec) is not pytree.TreeSpec:
         return spec  # one of torch's own, such as that of a leaf

@@ -32,7 +32,7 @@ class OptimizeContext:
         if config.raise_on_ctx_manager_usage:
             raise IncorrectUsage(
                 "framelift.optimize(...) is used with a context manager. Use it as a decorator, or set "
-                "framelift.config.raise_on_ctx_manager_usage = False: then what is called in the block is compiled"
+                "framelift.config.raise_on_ctx_manager_usage = False: then what the block calls is compiled"
             )
         self.context = self.context or context_of(**self.settings)
         self.before.append(_frame.enter_in(self.context))
@@ -70,8 +70,8 @@ def optimize(
         )
     if disable:
         return lambda fn: fn
-    settings = {"fullgraph": nopython, "guard_fail_fn": guard_fail_fn, "guard_filter_fn": guard_filter_fn}
-    settings |= {"dynamic": dynamic, "recompile_limit": recompile_limit}
+    settings: dict[str, Any] = {"fullgraph": nopython, "dynamic": dynamic, "recompile_limit": recompile_limit}
+    settings |= {"guard_fail_fn": guard_fail_fn, "guard_filter_fn": guard_filter_fn}
     made: Any = OptimizeContext(backend, **settings, isolate_recompiles=isolate_recompiles)
     if error_on_graph_break is None:
         return made

@@ -43,8 +43,7 @@ class TorchRuntimeError(Unsupported):
 
 
 class UncapturedHigherOrderOpError(Unsupported):
-    """An operator such as `torch.cond` can't be given these functions: with `fullgraph=True`, or where running
-    it as it is would not do either."""
+    """`fullgraph=True`, and an operator such as `torch.cond` can't be given these functions."""
 
 
 class BackendCompilerFailed(FrameliftError):

@@ -1,7 +1,7 @@
 """The options of `torch._dynamo.config`: what Framelift does with each.
 
-Whoever sets one in `framelift.config`, or in torch's own while Framelift is installed, gets what it means or a
-sentence that says why not. `docs/torch_api.md` is made from this table, and a test keeps it complete.
+Whoever sets one in `framelift.config`, or in torch's own while Framelift is installed, gets what it means or
+a sentence that says why not. `docs/torch_api.md` is made from this table, and a test keeps it complete.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ add(
 )
 add(
     Support.REFUSED,
-    "It leaves out guards, and a result may then be one for other values; `guard_filter_fn` says which guards "
-    "of one function to leave out.",
+    "It leaves out guards, and a result may then be one for other values; `guard_filter_fn` says which "
+    "guards of one function to leave out.",
     *("skip_fsdp_guards", "skip_nnmodule_hook_guards", "skip_no_tensor_aliasing_guards_on_parameters"),
     *("skip_tensor_guards_with_matching_dict_tags", "skip_guards_on_constant_func_defaults"),
     *("assume_dunder_attributes_remain_unchanged", "_unsafe_skip_fsdp_module_guards"),
@@ -112,7 +112,7 @@ add(
 )
 add(
     Support.REFUSED,
-    "Framelift decides by whose code it is; `skip`, `disable` and `allow_in_graph` say otherwise of a function.",
+    "Framelift decides by whose code it is; `skip`, `disable` and `allow_in_graph` say otherwise of one.",
     *("skipfiles_inline_module_allowlist", "allowed_functions_module_string_ignorelist", "dont_skip_tracing"),
     *("traceable_tensor_subclasses", "nontraceable_tensor_subclasses", "only_allow_pt2_compliant_ops"),
 )
@@ -155,7 +155,7 @@ add(
 )
 add(
     Support.REFUSED,
-    "Captures are saved by `framelift.entries(fn)` and ranks share them (`capture_once`); there is no package.",
+    "Captures are saved by `framelift.entries(fn)` and ranks share them (`capture_once`); no more.",
     *("caching_precompile", "strict_precompile", "enable_aot_compile", "automatic_dynamic_local_pgo"),
     "automatic_dynamic_remote_pgo",
 )

@@ -1,5 +1,5 @@
-"""Backends that find out what is wrong: each does one more of the things that a compiler does, or does one of them
-wrongly on purpose."""
+"""Backends that find out what is wrong: each does one more of the things that a compiler does, or does one of
+them wrongly on purpose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def for_debugging(backend: Any) -> Any:
 
 @for_debugging
 def eager_noexcept(graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-    """Runs the graph as captured. What it raises is an error of the capture: for programs that raise nothing."""
+    """Runs the graph as captured; what that raises is an error of its own, for programs that raise nothing."""
 
     def run(*args: Any) -> Any:
         try:

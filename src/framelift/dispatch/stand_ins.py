@@ -1,7 +1,7 @@
 """Contexts that stand in for others: the same options with another backend, for as long as a stance holds.
 
-`set_stance(force_backend=...)` has every compiled function use that backend, and what it compiled with its own
-is there again afterwards. `aot_eager_then_compile` has the first call use `aot_eager`.
+`set_stance(force_backend=...)` has every compiled function use that backend, and what was compiled with its
+own is there again afterwards. `aot_eager_then_compile` has the first call use `aot_eager`.
 """
 
 from __future__ import annotations
