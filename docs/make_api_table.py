@@ -1,10 +1,10 @@
-"""Writes docs/torch_api.md: every name and parameter of `torch.compiler` and of what people call of `torch._dynamo`,
-and what Framelift does with it.
+"""Writes docs/torch_api.md: every name and parameter of `torch.compiler` and `torch._dynamo`, and what
+Framelift does with it.
 
     python docs/make_api_table.py
 
-The names, parameters and options are asked of torch itself, so a name that torch adds has no row until someone
-says here what comes of it; tests/api/test_torch_api_table.py fails until then.
+The names, parameters and options are asked of torch itself, so a name that torch adds has no row until
+someone says here what comes of it; tests/api/test_torch_api_table.py fails until then.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PAGE = Path(__file__).with_name("torch_api.md")
 
 HEAD = """# torch.compiler and torch._dynamo, name by name
 
-What whoever knows `torch.compile` finds in Framelift. "The same" is a name of `framelift` that takes these parameters
-and means the same. What `framelift.install()` puts in the place of torch's own name is marked *installed*: from then on
-torch's name acts on Framelift. Made by `docs/make_api_table.py`.
+What whoever knows `torch.compile` finds in Framelift. "The same" is a name of `framelift` that takes these
+parameters and means the same. What `framelift.install()` puts in the place of torch's own name is marked
+*installed*: from then on torch's name acts on Framelift. Made by `docs/make_api_table.py`.
 """
 
 SAME = "the same"
@@ -38,7 +38,7 @@ TORCHS = "torch's own, which works with Framelift as it is"
 
 NOTES: dict[str, str] = {
     # torch.compiler
-    "compile": "the same; `shapes_spec` is refused: `mark_dynamic` and `config.dynamic_sources` say it of tensors",
+    "compile": "the same; `shapes_spec` is refused: `mark_dynamic` says it of tensors",
     "config": "torch's options: see below",
     "cudagraph_mark_step_begin": f"{TORCHS}: Inductor's graphs and the backend `cudagraphs` ask it",
     "get_default_backend": f"{TORCHS}: `compile` without a backend asks it",
@@ -52,7 +52,7 @@ NOTES: dict[str, str] = {
     "save_cache_artifacts": f"{TORCHS}: they are Inductor's",
     "set_default_backend": f"{TORCHS}: `compile` without a backend asks it",
     "set_enable_guard_collectives": "not offered: ranks agree by `config.rank_agreement`",
-    "set_stance": "the same; `skip_guard_eval_unsafe` is refused: an entry is used only where its guards hold",
+    "set_stance": "the same; `skip_guard_eval_unsafe` is refused: guards are always checked",
     "skip_all_guards_unsafe": f"{TORCHS}, as a `guard_filter_fn`; guards that lead to other values stay",
     "skip_guard_on_all_nn_modules_unsafe": f"{TORCHS}, as a `guard_filter_fn`",
     "skip_guard_on_globals_unsafe": f"{TORCHS}, as a `guard_filter_fn`",
@@ -62,8 +62,8 @@ NOTES: dict[str, str] = {
     # torch._dynamo
     "allow_c_slot": "not offered: what a class of C's compares and hashes by is in `rules/`",
     "bytecode_debugger": "not offered: `comptime.breakpoint` stops where a function is captured",
-    "disable_nested_graph_breaks": "not offered: a break in a called function ends the graph there, as in any other",
-    "dont_skip_tracing": "not offered: Framelift decides by whose code it is, and looks into all of the program's",
+    "disable_nested_graph_breaks": "not offered: breaks in called functions end the graph there",
+    "dont_skip_tracing": "not offered: Framelift looks into all of the program's code",
     "export": "not offered; `torch.export.export` takes compiled functions",
     "is_dynamo_disable_recursive": "torch's own, which knows the marks of torch's `disable`",
     "list_backends": "the same, but that all are listed unless `exclude_tags` says otherwise",
@@ -71,7 +71,7 @@ NOTES: dict[str, str] = {
     "mark_static": "the same, of tensors",
     "optimize": "the same; as a context manager with `config.raise_on_ctx_manager_usage = False`",
     "override_cudagraphs": "not offered: `mode` and `options` of one `compile` say it",
-    "override_optimization_hint": "not offered: `mark_dynamic(..., hint_override=)` says it of a tensor's size",
+    "override_optimization_hint": "not offered: `mark_dynamic(..., hint_override=)` says it of a size",
     "patch_dynamo_config": "`framelift.config.patch`",
     "register_backend": "the same; what was registered with torch is known to Framelift by name",
     "replay": "`framelift replay FILE` on the command line",
@@ -177,11 +177,11 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-ERRORS_HEAD = """While Framelift is installed, these classes of `torch._dynamo.exc` catch Framelift's errors. Without, the
+ERRORS_HEAD = """While Framelift is installed, these classes of torch's catch Framelift's errors. Without, the
 same names are in `framelift.exc`.
 """
-OPTIONS_HEAD = """While Framelift is installed, an option that is set here is set in `framelift.config`, and one that is
-not offered is told, once it is set to something else than its default.
+OPTIONS_HEAD = """While Framelift is installed, an option that is set here is set in `framelift.config`, and
+of one that is not offered that is told, when it is set to something else than its default.
 """
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
+    ComptimeError,
     CondOpArgsMismatchError,
     ConstraintViolationError,
     FailOnRecompileLimitHit,
@@ -23,6 +24,7 @@ from framelift.core.errors import (
 
 __all__ = [
     "BackendCompilerFailed",
+    "ComptimeError",
     "CondOpArgsMismatchError",
     "ConstraintViolationError",
     "FailOnRecompileLimitHit",

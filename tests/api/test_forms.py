@@ -1,4 +1,4 @@
-"""The forms in which torch.compile's API is used: classes, instances and modules, context managers, stances."""
+"""The forms in which torch.compile's API is used: classes and modules, context managers, stances."""
 
 from __future__ import annotations
 

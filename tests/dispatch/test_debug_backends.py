@@ -11,7 +11,8 @@ from torch import nn
 import framelift
 from framelift.core.errors import FrameliftError
 
-RIGHT = "eager eager_noexcept eager_debug pre_dispatch_eager ts aot_ts aot_eager aot_eager_default_partitioner".split()
+RIGHT = """eager eager_noexcept eager_debug pre_dispatch_eager ts aot_ts aot_eager
+aot_eager_default_partitioner""".split()
 
 
 @pytest.mark.filterwarnings("ignore")

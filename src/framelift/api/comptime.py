@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.errors import UserError
+from framelift.core.errors import ComptimeError
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.graph.symbols import PYTHON_TYPES, settled
 from framelift.interpreter.frame import Frame
@@ -225,7 +225,7 @@ def shown(value: Any) -> Any:
 
 def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
     """Calls the function while the calling one is captured, and not at all when it runs. What it raises is
-    an error (`UserError`): nothing of it is the program's."""
+    an error (`ComptimeError`): nothing of it is the program's."""
 
 
 def call(f: TraceFrame, fn: Any) -> None:
@@ -237,7 +237,7 @@ def call(f: TraceFrame, fn: Any) -> None:
         if isinstance(fn, functools.partial):
             fn = fn.args[0]
         name = getattr(fn, "__qualname__", repr(fn))
-        raise UserError(f"comptime: {name} raised {type(error).__name__}: {error}") from error
+        raise ComptimeError(f"comptime: {name} raised {type(error).__name__}: {error}") from error
 
 
 def with_real_values(world: Any, fn: Any) -> Any:
@@ -278,7 +278,7 @@ def short_form(name: str, does: Callable[..., Any], gives: Callable[..., Any] = 
 
     short.__name__, short.__doc__ = name, f"`ComptimeContext.{name}`, while the calling function is captured."
     short.__qualname__ = f"comptime.{name}"
-    made = FunctionType(short.__code__.replace(), short.__globals__, name, None, short.__closure__)
+    made: Any = FunctionType(short.__code__.replace(), short.__globals__, name, None, short.__closure__)
     functools.update_wrapper(made, short, updated=())
     del made.__wrapped__
     serve(made)(serve_short)
@@ -304,7 +304,7 @@ OF_VALUES = {
     "force_static": lambda ctx, val: val.force_static(),
 }
 """What is given a value of the program's."""
-WITHOUT_VALUES = (
+WITHOUT_VALUES: tuple[str, ...] = (
     "print_graph",
     "print_guards",
     "print_locals",

@@ -1,9 +1,9 @@
 """`framelift.install()`: torch's own names compile with Framelift, so that libraries use it unchanged.
 
 `torch.compile` and `Module.compile`, and what `torch.compiler` and `torch._dynamo` offer to say what is
-captured and how (`REPLACED`), are Framelift's until that is undone. Torch's classes of errors catch Framelift's
-errors, its options are Framelift's options, its callbacks are called, its counters count. torch's compiler is
-loaded for that, since it is its names that are replaced; nothing of it runs.
+captured and how (`REPLACED`), are Framelift's until that is undone. Torch's classes of errors catch
+Framelift's errors, its options are Framelift's options, its callbacks are called, its counters count. torch's
+compiler is loaded for that, since it is its names that are replaced; nothing of it runs.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ ERRORS = {
     errors.UserError: "torch._dynamo.exc.UserError",
     errors.IncorrectUsage: "torch._dynamo.exc.UserError",
     errors.ConstraintViolationError: "torch.fx.experimental.symbolic_shapes.ConstraintViolationError",
+    errors.ComptimeError: "torch._dynamo.exc.InternalTorchDynamoError",
     errors.RecompileError: "torch._dynamo.exc.RecompileError",
     errors.RecompileLimitExceeded: "torch._dynamo.exc.FailOnRecompileLimitHit",
     errors.FailOnRecompileLimitHit: "torch._dynamo.exc.FailOnRecompileLimitHit",

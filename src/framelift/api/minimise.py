@@ -1,7 +1,8 @@
 """`framelift.minimise`: the smallest part of a graph that a backend fails on, as `verify` finds one that it
 computes wrongly.
 
-Both ways to fail count: while it compiles, and when what it made runs, on inputs that the graph itself runs on.
+Both ways to fail count: while it compiles, and when what it made runs, on inputs that the graph itself
+runs on.
 """
 
 from __future__ import annotations
@@ -90,9 +91,9 @@ class Failure:
 def minimise(
     fn: Callable[..., Any], *, backend: str | Backend = "inductor", **settings: Any
 ) -> Callable[..., list[Failure]]:
-    """A function that is called as `fn` is: it compiles and runs that, and gives what the backend fails on, each
-    graph with the smallest part that still shows it and a script to report it with. Where the backend fails,
-    the graph is run as it was captured.
+    """A function that is called as `fn` is: it compiles and runs that, and gives what the backend fails on,
+    each graph with the smallest part that still shows it and a script to report it with. Where the backend
+    fails, the graph is run as it was captured.
 
     >>> import torch, framelift
     >>> failures = framelift.minimise(

@@ -78,6 +78,10 @@ class ConstraintViolationError(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
 
 
+class ComptimeError(UserError, InternalTorchDynamoError):
+    """A function that was given to `comptime` raised an error."""
+
+
 class RanksDisagree(FrameliftError):
     """Ranks of a distributed program would compile different things, and were not told to agree."""
 

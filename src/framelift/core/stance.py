@@ -1,7 +1,7 @@
 """What compiled functions do about what is not compiled yet: the stance, one for the whole process.
 
-The hook asks only where no entry holds, so the default costs nothing; `force_eager` is a flag in the hook, and
-a stance that has calls run with other options gives it a function to ask.
+The hook asks only where no entry holds, so the default costs nothing; `force_eager` is a flag in the hook,
+and a stance that has calls run with other options gives it a function to ask.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """torch's own logs: `TORCH_LOGS=graph_breaks,recompiles` shows Framelift's artifacts under torch's names.
 
-torch decides which are on, from the environment or by `torch._logging.set_logs`. The loggers lie below torch's,
-whose handlers print what they are told.
+torch decides which are on, from the environment or by `torch._logging.set_logs`. The loggers lie below
+torch's, whose handlers print what they are told.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def for_debugging(backend: Any) -> Any:
 
 @for_debugging
 def eager_noexcept(graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-    """Runs the graph as captured; what that raises is an error of its own, for programs that raise nothing."""
+    """Runs the graph as captured; what that raises is an error of its own: for programs without errors."""
 
     def run(*args: Any) -> Any:
         try:

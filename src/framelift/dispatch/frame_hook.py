@@ -17,7 +17,7 @@ from torch.fx import _symbolic_trace
 from framelift import _frame, _guards
 from framelift.core import policy, stance
 from framelift.core.config import config
-from framelift.core.errors import BackendCompilerFailed
+from framelift.core.errors import BackendCompilerFailed, ComptimeError
 from framelift.core.records import compile_records, counters
 from framelift.dispatch import recompiles
 from framelift.dispatch.compilation import Compilation, Replacement, skip
@@ -125,7 +125,7 @@ def compile_frame(
     counters["frames"]["total"] += 1
     try:
         return Compilation(context, state, fn, arguments).run()
-    except BackendCompilerFailed as error:
+    except (BackendCompilerFailed, ComptimeError) as error:
         if not config.suppress_errors or context.fullgraph:
             raise
         log.warning("%s runs as plain Python (config.suppress_errors): %s", state.what, why := str(error))
