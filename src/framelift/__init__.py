@@ -85,6 +85,7 @@ _NAMES = {
     "framelift.api.verify": ["verify"],
 }
 _TOOLS = {"framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"}
+_TOOLS |= {"framelift.api.install", "framelift.api.minimise"}
 """Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""

@@ -30,7 +30,7 @@ def test_results_and_gradients_are_eagers(backend: str) -> None:
 
 def test_they_are_listed_with_their_tag() -> None:
     every, without = framelift.list_backends(), framelift.list_backends(exclude_tags=("debug",))
-    assert set(RIGHT) <= set(every) and set(without) == {"cudagraphs", "inductor"} & set(every)
+    assert set(RIGHT) <= set(every) and not set(RIGHT) & set(without) and "inductor" in without
 
 
 def test_an_error_of_a_graph_is_the_captures() -> None:
