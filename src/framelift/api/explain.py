@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import html
 import json
 import linecache
 import os
@@ -163,6 +164,11 @@ class Explanation:
         if path is not None:
             Path(path).write_text(made, encoding="utf-8", errors="xmlcharrefreplace")
         return made
+
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        page = html.escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
     def source(self) -> str:
         """The program's lines: `+` captured, `!` broken, `-` run as plain Python."""

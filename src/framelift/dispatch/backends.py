@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -54,22 +54,29 @@ ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
 _registered: dict[str, Backend] = {}
+_tags: dict[str, tuple[str, ...]] = {}
+"""Name -> what kind of backend it is: "debug" for those that make nothing faster."""
 NOTHING_KNOWN = Given()
 
 
-def register_backend(backend: Backend | None = None, name: str | None = None) -> Any:
+def register_backend(
+    backend: Backend | None = None, name: str | None = None, tags: Sequence[str] = ()
+) -> Any:
     """Makes a backend known by a name; as a function or as a decorator."""
     if backend is None:
-        return lambda fn: register_backend(fn, name)
+        return lambda fn: register_backend(fn, name, tags)
     if not callable(backend):
         raise TypeError(f"a backend must be callable, not {type(backend).__name__}")
-    _registered[name or backend.__name__] = backend
+    known_as = name or backend.__name__
+    _registered[known_as], _tags[known_as] = backend, tuple(tags)
     return backend
 
 
-def list_backends() -> list[str]:
-    """The names that `compile(backend=...)` knows."""
-    return sorted({*_registered, *(entry.name for entry in entry_points())})
+def list_backends(exclude_tags: Sequence[str] | None = ()) -> list[str]:
+    """The names that `compile(backend=...)` knows, without those that have one of these tags (`debug`)."""
+    excluded = set(exclude_tags or ())
+    names = {*_registered, *(entry.name for entry in entry_points())}
+    return sorted(name for name in names if excluded.isdisjoint(_tags.get(name, ())))
 
 
 def entry_points() -> list[importlib.metadata.EntryPoint]:
@@ -87,7 +94,22 @@ def lookup_backend(backend: str | Backend) -> Backend:
             if entry.name == backend:
                 found = _registered[backend] = entry.load()
     if found is None:
-        raise InvalidBackend(f"there is no backend {backend!r}; known are: {', '.join(list_backends())}")
+        found = registered_with_torch(backend)
+    if found is None:
+        known = ", ".join(list_backends())
+        raise InvalidBackend(f"Invalid backend: {backend!r}; known are: {known}")
+    return found
+
+
+def registered_with_torch(name: str) -> Backend | None:
+    """A backend that someone has registered with torch's compiler, as far as that is loaded."""
+    registry: Any = sys.modules.get("torch._dynamo.backends.registry")
+    if registry is None:
+        return None
+    try:
+        found: Backend = registry.lookup_backend(name)
+    except Exception:  # which is of a class that nobody has loaded for this
+        return None
     return found
 
 
@@ -374,7 +396,7 @@ def parameters_of(inputs: list[Any]) -> list[int]:
 # ---- the backends that come with it
 
 
-@register_backend(name="eager")
+@register_backend(name="eager", tags=("debug",))
 def eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the graph as captured."""
     return graph.forward
@@ -431,14 +453,14 @@ def with_aot_autograd(graph: Graph, inputs: list[Any], **settings: Any) -> Calla
     return aot_module_simplified(graph, inputs, **settings)
 
 
-@register_backend(name="aot_eager")
+@register_backend(name="aot_eager", tags=("debug",))
 @on_fakes
 def aot_eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the forward and backward graphs that AOTAutograd makes, without a code generator."""
     return with_aot_autograd(graph, inputs)
 
 
-@register_backend(name="aot_eager_decomp_partition")
+@register_backend(name="aot_eager_decomp_partition", tags=("debug",))
 @on_fakes
 def aot_eager_decomp_partition(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """The same with Inductor's decompositions and partitioner: what it would be given, run as it is."""

@@ -66,6 +66,7 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
     breaks.FAKE_FAILED: errors.TorchRuntimeError,
     breaks.OPERATOR_ERROR: errors.TorchRuntimeError,
     breaks.BODIES: errors.UncapturedHigherOrderOpError,
+    breaks.FAULT: errors.InternalTorchDynamoError,
 }
 """What a break is when it is an error, if it has a name of its own."""
 
@@ -155,6 +156,8 @@ class Compilation:
         if state.resumed is not None:
             state.dynamism.handed_over = handed_over = self.whole_state().dynamism.handed_over
             known += [handed_over] if handed_over else []
+        if state.first_seen:
+            known = [state.first_seen, *known]
         if mode is None and not config.assume_static_by_default:
             mode = True
         if mode is None and not (known and config.automatic_dynamic_shapes):

@@ -212,6 +212,12 @@ class Trace:
 
     # ---- what comes of it
 
+    def thinned(self, guards: list[Guard], keeps: GuardFilter | None, sources: list[Source]) -> list[Guard]:
+        if keeps is None:
+            return guards
+        found = self.world.inputs.outside_values()
+        return thinned(guards, keeps, sources, lambda source: found.get(source, MISSING))
+
     def finish(self, guard_filter: GuardFilter | None = None) -> Capture:
         """The capture of what was run. Raises Break where something that lives on can't be made again."""
         if self.ended_by is not None and self.machine.stopped is None:
@@ -225,7 +231,7 @@ class Trace:
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
-            guards=thinned(guards, guard_filter, region.inputs),
+            guards=self.thinned(guards, guard_filter, region.inputs),
             class_guards=class_guards,
             storages=storages,
             region=region,

@@ -146,7 +146,7 @@ def marks(tensor: torch.Tensor) -> dict[int, Dim | None]:
     for dim in held.get("_dynamo_weak_dynamic_indices", ()):
         found[dim] = Dim()
     for dim in held.get("_dynamo_dynamic_indices", ()):
-        found[dim] = Dim(demanded=True)
+        found[dim] = Dim(demanded=not config.allow_ignore_mark_dynamic)
     for asked in held.get("_dynamo_dynamic_range", ()):
         found[asked.dim] = Dim(True, asked.min, asked.max)
     bounds, shape_ids = held.get("_dynamo_unbacked_bounds", {}), held.get("_dynamo_shape_ids", {})

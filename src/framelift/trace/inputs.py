@@ -109,6 +109,12 @@ class Inputs(Part):
             return None if self.world.created.has(value) else self.root.constant(value, value.__qualname__)
         return None
 
+    def outside_values(self) -> dict[Source, Any]:
+        """What was found where, of all that was opened."""
+        found = {known.source: known.value for known in self.known.values()}
+        found |= {view.source: view.outside for view in self.world.attributes.views.values()}
+        return found | self.glanced
+
     def known_of(self, value: Any) -> Any:
         at = self.world.recorder.inputs.index_of.get(id(value))
         return self.known.get(id(self.world.recorder.inputs.entries[at][1] if at is not None else value))
