@@ -28,6 +28,7 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.examples import (
     CompilerContext,
@@ -35,7 +36,6 @@ from framelift.dispatch.examples import (
     ask_for_sizes,
     fix_floats,
     giving_sizes,
-    modules_as_before,
     nothing_changed,
     settle_all,
     sizes_without_node,
@@ -196,7 +196,7 @@ def run_in_context(
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), modules_as_before():
+            with TorchState(), CompilerState():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying

@@ -35,6 +35,7 @@ from framelift.core.records import CompileRecord, compile_records, compiling, co
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
+from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
@@ -123,7 +124,7 @@ class Compilation:
         """Captures the frame, no further than `end`."""
         context = self.context
         try:
-            with flags_lock:
+            with flags_lock, CompilerState():
                 options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
                 only_ordinary = self.whole_state().only_ordinary
                 runs = CaptureRuns(self.fn, self.arguments, *options, only_ordinary=only_ordinary)
