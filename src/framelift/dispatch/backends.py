@@ -276,10 +276,17 @@ UNSUPPORTED = frozenset(
 """Names of errors by which torch's compilers say that they can't compile something at all."""
 
 
+SAVED_AND_CHANGED = "one of the variables needed for gradient computation has been modified by an inplace"
+"""How AOTAutograd's tracing ends where a program changes what its gradients need. Eagerly that is an error
+only for who computes them."""
+
+
 def is_refusal(error: BackendCompilerFailed) -> bool:
     """Whether one of torch's compilers knows that it can't compile a graph."""
     cause = error.__cause__
     while cause is not None:
+        if type(cause) is RuntimeError and str(cause).startswith(SAVED_AND_CHANGED):
+            return True
         if not UNSUPPORTED.isdisjoint(cls.__name__ for cls in type(cause).__mro__):
             return True
         cause = cause.__cause__ or cause.__context__

@@ -71,6 +71,7 @@ SWITCHES = {
         *("_inductor_post_to_pre_grad_nodes", "_inductor_pre_grad_node_stack_trace"),
         "_inductor_triton_kernel_to_post_grad_node_info",
     ),
+    "torch._inductor.hooks": ("INTERMEDIATE_HOOKS",),
     "torch._library.fake_impl": ("global_ctx_getter",),
     "torch._prims.debug_prims": ("LOAD_TENSOR_READER",),
     "torch._subclasses.fake_tensor": ("RECURSION_COUNT",),

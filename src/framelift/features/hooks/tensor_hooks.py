@@ -64,7 +64,11 @@ def serve_register_hook(f: TraceFrame, self: Any, hook: Any) -> Any:
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     handle = Handle()
-    handle.node = recorded(world, tensor, opened(hook))
+    try:
+        handle.node = recorded(world, tensor, opened(hook))
+    except Break as found:
+        found.watches_gradients = True
+        raise
     return handle
 
 
