@@ -120,12 +120,17 @@ def changed_beside(x: torch.Tensor) -> Any:
     return b + a
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])
 @pytest.mark.parametrize("program", [changed, changed_unseen, changed_beside])
-def test_what_gradients_need_is_changed(program: Callable[..., Any], backend: str) -> None:
+def test_what_gradients_need_is_changed(
+    program: Callable[..., Any], backend: str, dynamic: bool | None
+) -> None:
     """Which is an error only where they are computed."""
-    x = torch.tensor([1.0, 2.0], requires_grad=True)
-    found = framelift.compile(program, backend=backend)(x)
-    torch.testing.assert_close(found, program(x))
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        found.sum().backward()
+    compiled = framelift.compile(program, backend=backend, dynamic=dynamic)
+    for size in (2, 3, 4):
+        x = torch.linspace(1.0, 2.0, size, requires_grad=True)
+        found = compiled(x)
+        torch.testing.assert_close(found, program(x))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            found.sum().backward()
