@@ -73,6 +73,8 @@ _NAMES = {
     "framelift.core.logs": ["set_logs"],
     "framelift.api.verify": ["verify"],
 }
+_TOOLS = {"framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"}
+"""Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""
 
@@ -122,9 +124,17 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("framelift.testing")
     if name not in _HOMES:
         raise AttributeError(f"module 'framelift' has no attribute {name!r}")
-    # all at once: a module that is still filling itself in could not be guarded
-    for known, home in _HOMES.items():
-        globals()[known] = getattr(importlib.import_module(home), known)
+    from framelift import _frame
+
+    # all at once that programs use: a module that is still filling itself in could not be guarded
+    homes = [_HOMES[name]] if _HOMES[name] in _TOOLS else [home for home in _NAMES if home not in _TOOLS]
+    _frame.pause_collector()  # which would look at all of torch's objects, and find nothing
+    try:
+        for home in homes:
+            module = importlib.import_module(home)
+            globals().update({known: getattr(module, known) for known in _NAMES[home]})
+    finally:
+        _frame.resume_collector()
     return globals()[name]
 
 

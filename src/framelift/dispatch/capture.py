@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch.fx.experimental import symbolic_shapes
 
 from framelift import _guards
 from framelift.core.breaks import Break
 from framelift.core.errors import ConstraintViolationError
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import Settings
 from framelift.guards.guard import ClassGuard, Guard

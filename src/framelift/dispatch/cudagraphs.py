@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import has_free_symbols
 
 from framelift.dispatch import backends
 from framelift.dispatch.compile_contexts import Graph
+from framelift.graph.deferred import symbolic_shapes
 
 logger = logging.getLogger("framelift.cudagraphs")
 Run = Callable[[list[Any]], Any]
@@ -106,7 +106,7 @@ def record(
 
 def has_symbols(graph: Graph) -> bool:
     found = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
-    return any(value is not None and has_free_symbols(value) for value in found)
+    return any(value is not None and symbolic_shapes.has_free_symbols(value) for value in found)
 
 
 def for_each_size(recorded: Callable[[], Run]) -> Run:

@@ -22,10 +22,10 @@ import torch
 import torch.fx
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.node import map_arg
 
 from framelift.dispatch.compile_contexts import Graph
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made
 from framelift.graph.symbols import Input, Symbols, settled
 
@@ -173,7 +173,8 @@ def has_symbols(fake: torch.Tensor) -> bool:
 
 def mode_for(symbols: Symbols | None) -> FakeTensorMode:
     """A tensor that is no input has the sizes that it has: nobody guards them."""
-    return FakeTensorMode(shape_env=ShapeEnv() if symbols is None else symbols.env, static_shapes=True)
+    env = symbolic_shapes.ShapeEnv() if symbols is None else symbols.env
+    return FakeTensorMode(shape_env=env, static_shapes=True)
 
 
 def make_fakes(mode: FakeTensorMode, graph: Graph, inputs: list[Any], given: Given) -> list[Any]:

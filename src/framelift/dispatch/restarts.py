@@ -26,7 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core.breaks import ERROR_AFTER_EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.tracing import Ending, Trace
-from framelift.features import triton_kernels
+from framelift.features.all import know_imported
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import GuardFilter
 from framelift.trace.dynamism import Dynamism
@@ -80,7 +80,7 @@ class CaptureRuns:
         if self.fn.__code__.co_flags & GENERATOR:
             raise Break(GENERATOR_FRAME, self.fn.__qualname__)
         began, lost = time.perf_counter(), 0.0
-        triton_kernels.prepare()
+        know_imported()
         reasons: list[str] = []
         catches = asserts = True
         while True:

@@ -36,7 +36,6 @@ from framelift.core.breaks import (
 )
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
-from framelift.features.collectives.groups import know_tensors
 from framelift.features.numpy.arrays import Arrays
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
@@ -98,7 +97,6 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if keeps_lines else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
-        know_tensors()
         self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
         self.recorder.flags.began = switches
         self.world = world = TraceWorld(self.recorder)

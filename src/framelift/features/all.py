@@ -1,6 +1,14 @@
-"""Every feature, in one list: importing this module registers them with the trace."""
+"""Every feature, in one list: importing this module registers them with the trace.
 
-from framelift.features import distributions, optimizers, subclasses, torch_contexts, triton_kernels
+Those that are about a module which takes long to import are registered once the program has imported that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from framelift.features import distributions, optimizers, subclasses, torch_contexts
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
@@ -44,7 +52,15 @@ FEATURES = (
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
-    *(torch_contexts, distributions, optimizers, subclasses, triton_kernels),
+    *(torch_contexts, distributions, optimizers, subclasses),
     *(checkpoint, control_flow, flex_attention, nested_regions, operators, transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),
 )
+
+
+def know_imported() -> None:
+    """Called before a frame is traced."""
+    groups.know_tensors()
+    symbolic_shapes.know_questions()
+    if "triton.runtime.autotuner" in sys.modules:
+        importlib.import_module("framelift.features.triton_kernels").prepare()

@@ -20,12 +20,12 @@ import torch.fx
 from torch._higher_order_ops import triton_kernel_wrap
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_mutation
 from torch._library.triton import wrap_triton
-from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Check
 from framelift.interpreter.pending import opened
@@ -210,7 +210,7 @@ def is_size(value: Any) -> bool:
 
 
 def definite(value: Any) -> Any:
-    return guard_scalar(value) if type(value) in SYMBOLIC else value
+    return symbolic_shapes.guard_scalar(value) if type(value) in SYMBOLIC else value
 
 
 def written(settings: dict[str, Any], tensors: dict[str, Any]) -> list[str]:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental import symbolic_shapes
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
@@ -24,6 +23,7 @@ from framelift.graph import op_memory
 from framelift.graph.assertions import Assertions
 from framelift.graph.body import GraphBody
 from framelift.graph.complex_numbers import is_its_text
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, is_ordinary
 from framelift.graph.functions import NUMPY, SPELLINGS, describe, tensors_of

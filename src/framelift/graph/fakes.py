@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import gc
+import inspect
 import logging
-import sys
 from collections.abc import Iterator
-from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from framelift import _frame, _guards
+from framelift import _guards
 from framelift.core import breaks
+from framelift.graph.front_end import call_references_directly, importing_less, load_front_end
 from framelift.graph.safe_operators import (
     divides_by_zero,
     has_doubtful_dtypes,
@@ -29,6 +28,9 @@ from framelift.graph.safe_operators import (
     may_fail,
     numbers_of,
 )
+
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 make_subclass = torch.Tensor._make_subclass
 aten = torch.ops.aten
@@ -83,45 +85,33 @@ def operator_of(func: Any) -> Operator:
     return found
 
 
-def without_stack(method: Any) -> Any:
-    """A method of torch's that keeps the lines of all frames around, for a message of its own: all of their
-    files would be looked at before each trace. This one keeps none."""
-    scope = {**method.__globals__, "traceback": SimpleNamespace(extract_stack=list)}
-    made = FunctionType(method.__code__, scope, method.__name__, method.__defaults__, method.__closure__)
-    made.__kwdefaults__ = method.__kwdefaults__
-    return made
+begin = importing_less(FakeTensorMode.__init__, traceback=SimpleNamespace(extract_stack=list))
+"""Keeps no lines of the frames around, either: it would look at all of their files."""
+
+run_on_fakes: Any = inspect.unwrap(FakeTensorMode.__torch_dispatch__)
+"""Without the wrapper that torch puts around it, to keep it from being compiled by its own front end."""
 
 
-begin = without_stack(FakeTensorMode.__init__)
+class Converter(FakeTensorConverter):
+    """Makes fakes of real tensors."""
 
-
-@functools.cache
-def load_torch() -> None:
-    """Makes a mode, for which torch imports more of itself the first time. Some of the frames that does it in
-    lead to themselves, and so to those of the program, until the collector has seen them."""
-    there = DEFAULT_GROUPS in sys.modules
-    _frame.pause_collector()
-    try:
-        FakeTensorMode()
-        gc.collect(0)
-    finally:
-        _frame.resume_collector()
-        if not there and DEFAULT_GROUPS in sys.modules:
-            let_go_of_group(sys.modules[DEFAULT_GROUPS])
-
-
-DEFAULT_GROUPS = "torch.distributed.nn.functional"
-
-
-def let_go_of_group(module: ModuleType) -> None:
-    """The functions of the module have the process group for a default that was there when it was imported,
-    and None, which means the same, if there was none. One that is kept outlives `destroy_process_group()`,
-    and its threads abort the process at exit."""
-    group = torch.distributed.ProcessGroup
-    for function in vars(module).values():
-        if isinstance(function, FunctionType) and function.__defaults__:
-            defaults = function.__defaults__
-            function.__defaults__ = tuple(None if isinstance(one, group) else one for one in defaults)
+    def from_real_tensor(
+        self,
+        fake_mode: FakeTensorMode,
+        t: torch.Tensor,
+        make_constant: bool = False,
+        shape_env: ShapeEnv | None = None,
+        **options: Any,
+    ) -> FakeTensor:
+        if not make_constant or shape_env is not None or options or not is_plain(t):
+            load_front_end()
+            return super().from_real_tensor(fake_mode, t, make_constant, shape_env, **options)
+        # what operators make of numbers: torch would describe it at length, for records that nobody keeps
+        with no_dispatch():
+            meta = _guards.empty_meta(tuple(t.shape), t.stride(), t.dtype)
+            fake = FakeTensor(fake_mode, meta, t.device, constant=t)
+        self.add_constant_storage_mapping(fake)
+        return fake
 
 
 class Fakes(FakeTensorMode):
@@ -132,15 +122,22 @@ class Fakes(FakeTensorMode):
     running = 0
     """How many operators are being run; what goes wrong in there is the program's to report."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # the wrapper would import the front end
+
     def __init__(self) -> None:
-        load_torch()
+        call_references_directly()
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
+        self.fake_tensor_converter = Converter(copy_data=self.propagate_real_tensors, export=False)
         self.drew_random = False
         self.may_fail = False
         self.warned = False
         """Whether torch has warned of something, which a graph that makes the call does too."""
         self.written: list[torch.Tensor] = []
         self.template: dict[torch.device, dict[str, Any]] = {}
+
+    _dispatch_impl = importing_less(FakeTensorMode._dispatch_impl)
 
     def watch(self) -> None:
         """Notes anew what is drawn and written, and what may fail."""
@@ -159,15 +156,17 @@ class Fakes(FakeTensorMode):
 
     def use_symbols(self, env: ShapeEnv) -> None:
         """From here on a size may be a symbol."""
+        load_front_end()
         self.shape_env = env
         self.static_shapes = False
         self.cache_enabled = False  # with symbols it takes longer than what it saves
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if isinstance(func, HigherOrderOperator):
+            load_front_end()
             rules: dict[Any, Any] = registered_hop_fake_fns
             if func in rules:
-                return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[arg-type]
+                return run_on_fakes(self, func, types, args, kwargs)
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         operator = operator_of(func)
         if operator.random:
@@ -183,7 +182,7 @@ class Fakes(FakeTensorMode):
             self.written += [statistic for statistic in args[3:5] if statistic is not None]
         Fakes.running += 1
         try:
-            return super().__torch_dispatch__(func, types, args, kwargs)
+            return run_on_fakes(self, func, types, args, kwargs)
         finally:
             Fakes.running -= 1
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from framelift import _guards
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import Fakes, nbytes
 from framelift.graph.symbols import SYMBOLIC, spread
 
@@ -302,7 +302,9 @@ def is_minimal(output: torch.Tensor, meta: Meta) -> bool:
     """Whether a tensor's storage is as large as it needs to be, and no larger."""
     if meta.spelled is not None:
         at_start = type(meta.offset) is int and meta.offset == 0
-        return at_start and statically_known_true(nbytes(output) == spread(meta) * meta.dtype.itemsize)
+        return at_start and symbolic_shapes.statically_known_true(
+            nbytes(output) == spread(meta) * meta.dtype.itemsize
+        )
     if meta.offset:
         return False
     needed = 0 if 0 in meta.sizes else spread(meta) * meta.dtype.itemsize

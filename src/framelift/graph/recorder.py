@@ -23,7 +23,6 @@ import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
 from framelift import _frame
@@ -77,7 +76,7 @@ from framelift.graph.subclasses import (
     is_known_kind,
     is_wrapper_class,
 )
-from framelift.graph.symbols import Dim, simplest
+from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
@@ -426,8 +425,8 @@ class Recorder(TorchFunctionMode):
             raise Break(kind, describe(func)) from error
         except fake_tensor.DynamicOutputShapeException as error:
             raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, describe(func)) from error
-        except GuardOnDataDependentSymNode as error:
-            raise Break(breaks.DATA_DEPENDENT_VALUE, f"{describe(func)}: {error.cond}") from error
+        except data_errors() as error:
+            raise Break(breaks.DATA_DEPENDENT_VALUE, f"{describe(func)}: {condition_of(error)}") from error
         except UNSUPPORTED as error:
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:

@@ -13,37 +13,40 @@ import functools
 import itertools
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._guards import Source as TorchSource
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental import symbolic_shapes
-from torch.fx.experimental.recording import FakeTensorMeta
-from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic,
-    GuardOnDataDependentSymNode,
-    RelaxedUnspecConstraint,
-    ShapeEnv,
-    StatelessSymbolicContext,
-    StrictMinMaxConstraint,
-)
-from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
+from framelift.graph.deferred import Deferred, printers, recording, symbolic_shapes, value_ranges
 from framelift.graph.fakes import as_it_was_made, inside_storage, take_after
+
+if TYPE_CHECKING:
+    from framelift.graph import shape_environment
+else:
+    shape_environment = Deferred("framelift.graph.shape_environment")
 
 SYMBOLIC: frozenset[type] = frozenset({torch.SymInt, torch.SymFloat, torch.SymBool})
 PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """Symbolic type -> the type that the program takes it for."""
 
-PRINTER = PythonPrinter()
-UNBACKED: DimDynamic = getattr(DimDynamic, "UNBACKED", None) or DimDynamic["SIZE_LIKE_UNBACKED"]
+
+@functools.cache
+def printer() -> printers.PythonPrinter:
+    return printers.PythonPrinter()
+
+
+def unbacked() -> symbolic_shapes.DimDynamic:
+    """As this version of torch calls it."""
+    kinds = symbolic_shapes.DimDynamic
+    return getattr(kinds, "UNBACKED", None) or kinds["SIZE_LIKE_UNBACKED"]
 
 
 class Dim(NamedTuple):
@@ -63,12 +66,12 @@ class Dim(NamedTuple):
 
     def constraint(self) -> Any:
         if self.unbacked:
-            return RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
+            return symbolic_shapes.RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
         if self.least is not None or self.most is not None:
             upper = self.most if self.most is not None else symbolic_shapes.int_oo
-            allowed = ValueRanges(lower=self.least or 0, upper=upper)
-            return StrictMinMaxConstraint(vr=allowed, warn_only=not self.demanded)
-        return RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
+            allowed = value_ranges.ValueRanges(lower=self.least or 0, upper=upper)
+            return symbolic_shapes.StrictMinMaxConstraint(vr=allowed, warn_only=not self.demanded)
+        return symbolic_shapes.RelaxedUnspecConstraint(warn_only=False) if self.demanded else None
 
 
 PLAIN_DIM = Dim()
@@ -120,37 +123,11 @@ class Fact(NamedTuple):
     place: Place | None
 
 
-class Environment(ShapeEnv):
-    """Torch's, with a note of where the program was when it came to rely on a fact."""
-
-    def __init__(self, where: Callable[[], Place | None], **settings: Any) -> None:
-        super().__init__(**settings)
-        self.where = where
-        self.places: dict[Any, Place | None] = {}
-
-    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
-        return self.noting(super().evaluate_expr, args, kwargs)
-
-    def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        return self.noting(super().guard_or_defer_runtime_assert, args, kwargs)
-
-    def noting(self, decide: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        guards, replaced = len(self.guards), len(self.replacements)
-        result = decide(*args, **kwargs)
-        if len(self.guards) > guards or len(self.replacements) > replaced:
-            place = self.where()
-            for guard in self.guards[guards:]:
-                self.places.setdefault(guard.expr, place)
-            for symbol in itertools.islice(self.replacements, replaced, None):
-                self.places.setdefault(symbol, place)
-        return result
-
-
 class Symbols:
     """The symbols of one trace."""
 
     def __init__(self, where: Callable[[], Place | None]) -> None:
-        self.env = Environment(
+        self.env = shape_environment.Environment(
             where,
             allow_scalar_outputs=config.capture_scalar_outputs,
             allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
@@ -172,7 +149,7 @@ class Symbols:
 
     def tensor(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> Input:
         """Symbols for some dimensions of a tensor."""
-        context: Any = StatelessSymbolicContext(
+        context: Any = symbolic_shapes.StatelessSymbolicContext(
             dynamic_sizes=[kind_of(dims.get(n)) for n in range(tensor.dim())],
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
@@ -218,10 +195,11 @@ class Symbols:
         """A symbol for an int or a float; any value will do, 0 and 1 too."""
         at = At(len(self.inputs))
         symbol: Any
+        varies = symbolic_shapes.DimDynamic.DYNAMIC
         if type(value) is int:
-            symbol = self.env.create_unspecified_symint_and_symbol(value, at, DimDynamic.DYNAMIC)
+            symbol = self.env.create_unspecified_symint_and_symbol(value, at, varies)
         else:
-            made = self.env.create_unspecified_symbol(value, at, DimDynamic.DYNAMIC)
+            made = self.env.create_unspecified_symbol(value, at, varies)
             symbol = self.env.create_symfloatnode(made, hint=value, source=at)
         self.note_read(symbol, Read(len(self.inputs), "number", 0))
         self.inputs.append(Input(node, value, symbol))
@@ -292,7 +270,7 @@ class Symbols:
         env: Any = self.env
         self.places = env.places
         del env.places, env.where
-        env.__class__ = ShapeEnv
+        env.__class__ = symbolic_shapes.ShapeEnv
         if self.asks_data or self.has_floats:
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
 
@@ -338,7 +316,7 @@ class Symbols:
         """What operators need of sizes that are not to be looked at while tracing."""
         for one in itertools.chain.from_iterable(self.env.deferred_runtime_asserts.values()):
             if self.are_read(one.expr.free_symbols):
-                text = PRINTER.doprint(one.expr)
+                text = printer().doprint(one.expr)
                 for symbol in one.expr.free_symbols:
                     number = reads.setdefault(self.reads[symbol], len(reads))
                     text = re.sub(rf"\b{symbol}\b", f"r{number}", text)
@@ -389,7 +367,7 @@ class Symbols:
         """An input as it was: the program may have changed the shape of what stood for it."""
         if not isinstance(entry.real, torch.Tensor):
             return entry.symbol
-        return FakeTensorMeta(entry.sizes, entry.strides, 0, False)
+        return recording.FakeTensorMeta(entry.sizes, entry.strides, 0, False)
 
     @property
     def has_floats(self) -> bool:
@@ -442,10 +420,11 @@ def names(text: str) -> str:
     return " ".join(sorted(set(re.findall(r"\br\d+\b", text)))) + " "
 
 
-def kind_of(dim: Dim | None) -> DimDynamic:
+def kind_of(dim: Dim | None) -> symbolic_shapes.DimDynamic:
+    kinds = symbolic_shapes.DimDynamic
     if dim is None:
-        return DimDynamic.STATIC
-    return UNBACKED if dim.unbacked else DimDynamic.DYNAMIC if dim.demanded else DimDynamic.DUCK
+        return kinds.STATIC
+    return unbacked() if dim.unbacked else kinds.DYNAMIC if dim.demanded else kinds.DUCK
 
 
 def spread(described: Any) -> Any:
@@ -501,13 +480,25 @@ def settle_symbols(node: Any) -> None:
             float(env.create_symfloatnode(symbol, hint=None))
 
 
+def condition_of(error: Exception) -> Any:
+    """What could not be decided."""
+    return getattr(error, "cond", error)
+
+
+def data_errors() -> tuple[type[Exception], ...]:
+    """What torch raises where only the data decides. Before anyone has imported its module, nothing."""
+    module: Any = sys.modules.get("torch.fx.experimental.symbolic_shapes")
+    found = getattr(module, "GuardOnDataDependentSymNode", None)
+    return () if found is None else (found,)
+
+
 @contextlib.contextmanager
 def data_dependence() -> Iterator[None]:
     """What only the data decides can't be decided while tracing."""
     try:
         yield
-    except GuardOnDataDependentSymNode as error:
-        raise Break(breaks.DATA_DEPENDENT_VALUE, f"the value of {error.cond}") from error
+    except data_errors() as error:
+        raise Break(breaks.DATA_DEPENDENT_VALUE, f"the value of {condition_of(error)}") from error
 
 
 def simplest(value: Any) -> Any:

@@ -17,7 +17,7 @@ import torch
 import torch.fx
 from torch._ops import HigherOrderOperator
 
-from framelift.graph.symbols import PRINTER, settled, simplest
+from framelift.graph.symbols import printer, settled, simplest
 
 if TYPE_CHECKING:
     from framelift.graph.builder import GraphBuilder
@@ -63,7 +63,7 @@ def expression_of(value: Any) -> Any:
 
 
 def text_of(expression: Any) -> str:
-    return PRINTER.doprint(expression)
+    return printer().doprint(expression)
 
 
 def fold(

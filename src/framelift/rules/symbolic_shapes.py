@@ -4,16 +4,18 @@ is said on, and the graph checks it when it runs."""
 
 from __future__ import annotations
 
+import functools
 import operator
+import sys
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental import symbolic_shapes
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.symbols import data_dependence, simplest
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import Looks, serve
@@ -37,9 +39,22 @@ ABOUT_SYMBOLS = """
     is_concrete_float is_concrete_bool has_guarding_hint has_free_symbols has_free_unbacked_symbols
     is_nested_int sym_and sym_or sym_eq guard_bool guard_int guard_float guard_scalar optimization_hint
 """
-for _name in ABOUT_SYMBOLS.split():
-    if hasattr(symbolic_shapes, _name):
-        serve_question(getattr(symbolic_shapes, _name))
+
+
+def know_questions() -> None:
+    """Called before each trace. A program that has not imported torch's module asks nothing of it."""
+    if hasattr(sys.modules.get(symbolic_shapes.__name__), "constrain_range"):
+        serve_module()
+
+
+@functools.cache
+def serve_module() -> None:
+    for name in ABOUT_SYMBOLS.split():
+        if hasattr(symbolic_shapes, name):
+            serve_question(getattr(symbolic_shapes, name))
+    serve(symbolic_shapes.expect_true, looks=Looks.DEEP, why=CHECKS)(serve_expect_true)
+    serve_range(symbolic_shapes.constrain_range, None)
+
 
 # ---- conditions
 
@@ -52,7 +67,6 @@ def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
     return f.world.recorder.builder.assertions.assume(condition, text_of(opened(message)))
 
 
-@serve(symbolic_shapes.expect_true, looks=Looks.DEEP, why=CHECKS)
 def serve_expect_true(f: TraceFrame, /, a: Any, skip: Any = 0) -> Any:
     if type(opened(a)) is not torch.SymBool:
         return f.world.calls.native(f, symbolic_shapes.expect_true, [a, skip], None)
@@ -133,7 +147,6 @@ for _function, _least in (
     (torch._constrain_as_size, 0),
     (torch.sym_constrain_range, None),
     (torch.sym_constrain_range_for_size, 0),
-    (symbolic_shapes.constrain_range, None),
 ):
     serve_range(_function, _least)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from framelift import _frame
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break, refuse
 from framelift.graph.recorder import Recorder
+from framelift.graph.symbols import data_errors
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
@@ -136,7 +136,7 @@ def handles_errors(frame: Frame[Any]) -> bool:
 def is_of_fakes(error: BaseException) -> bool:
     """Whether what makes fakes of tensors has raised an error that operators do not have: a real tensor got
     in there, say."""
-    if isinstance(error, FAKE_ERRORS):
+    if isinstance(error, FAKE_ERRORS + data_errors()):
         return True
     if not isinstance(error, Exception) or type(error) in ERRORS_OF_OPERATORS:
         return False
@@ -150,7 +150,6 @@ FAKE_ERRORS = (
     fake_tensor.UnsupportedOperatorException,
     fake_tensor.DynamicOutputShapeException,
     fake_tensor.DataDependentOutputException,
-    GuardOnDataDependentSymNode,
 )
 
 ERRORS_OF_OPERATORS = frozenset({RuntimeError, IndexError, ValueError})

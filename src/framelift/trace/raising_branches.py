@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental import symbolic_shapes
 
 from framelift.bytecode import raising
 from framelift.bytecode.raising import RaisingBranch
 from framelift.core.sentinels import NULL
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import opened

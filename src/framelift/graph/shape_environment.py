@@ -1,0 +1,40 @@
+"""torch's environment of symbols, with a note of where the program came to rely on a fact.
+
+It is a module of its own, since the class that it extends brings sympy with it (`deferred.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from framelift.core.breaks import Place
+
+
+class Environment(ShapeEnv):
+    """Torch's, with a note of where the program was when it came to rely on a fact."""
+
+    def __init__(self, where: Callable[[], Place | None], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.where = where
+        self.places: dict[Any, Place | None] = {}
+
+    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        return self.noting(super().evaluate_expr, args, kwargs)
+
+    def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        return self.noting(super().guard_or_defer_runtime_assert, args, kwargs)
+
+    def noting(self, decide: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        guards, replaced = len(self.guards), len(self.replacements)
+        result = decide(*args, **kwargs)
+        if len(self.guards) > guards or len(self.replacements) > replaced:
+            place = self.where()
+            for guard in self.guards[guards:]:
+                self.places.setdefault(guard.expr, place)
+            for symbol in itertools.islice(self.replacements, replaced, None):
+                self.places.setdefault(symbol, place)
+        return result
