@@ -341,6 +341,8 @@ class Break(BaseException):
     """The value that is in the way, if one is."""
     is_error: bool = field(default=False, repr=False)
     """Whether the program wants no break here (`error_on_graph_break`)."""
+    watches_gradients: bool = field(default=False, repr=False)
+    """Whether the program is about to look at the gradients of a tensor of the graph."""
     found_at: str = field(default="", repr=False)
     """Where in Framelift, with `config.verbose`."""
 

@@ -28,6 +28,7 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.examples import (
     CompilerContext,
@@ -35,7 +36,6 @@ from framelift.dispatch.examples import (
     ask_for_sizes,
     fix_floats,
     giving_sizes,
-    modules_as_before,
     nothing_changed,
     settle_all,
     sizes_without_node,
@@ -221,7 +221,7 @@ def run_in_context(
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), modules_as_before():
+            with TorchState(), CompilerState():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying
@@ -313,10 +313,17 @@ UNSUPPORTED = frozenset(
 """Names of errors by which torch's compilers say that they can't compile something at all."""
 
 
+SAVED_AND_CHANGED = "one of the variables needed for gradient computation has been modified by an inplace"
+"""How AOTAutograd's tracing ends where a program changes what its gradients need. Eagerly that is an error
+only for who computes them."""
+
+
 def is_refusal(error: BackendCompilerFailed) -> bool:
     """Whether one of torch's compilers knows that it can't compile a graph."""
     cause = error.__cause__
     while cause is not None:
+        if type(cause) is RuntimeError and str(cause).startswith(SAVED_AND_CHANGED):
+            return True
         if not UNSUPPORTED.isdisjoint(cls.__name__ for cls in type(cause).__mro__):
             return True
         cause = cause.__cause__ or cause.__context__

@@ -36,6 +36,7 @@ from framelift.core.records import CompileRecord, compile_records, compiling, co
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
+from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
@@ -43,6 +44,7 @@ from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
+from framelift.graph.kept import KeptGraph
 from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.terms import DATA_DEPENDENT
 from framelift.graph.torch_flags import flags_lock
@@ -105,16 +107,19 @@ class Compilation:
             return False if self.context.fullgraph else None
         for observer in extensions.observers:
             observer.report_graph(self.record, capture)
+        kept = None
+        if capture.graph is not None and takes_fakes(self.context.backend):  # others are not to refuse one
+            kept = KeptGraph(capture.graph)
         try:
             compiled = None if capture.graph is None else self.compile_graph(capture)
         except BackendCompilerFailed as error:
             if self.may_avoid(capture, error):
                 return self.capture_and_compile()
-            if self.context.fullgraph or capture.graph is None or not self.is_refused(capture, error):
+            if self.context.fullgraph or kept is None or not self.is_refused(capture, error):
                 raise
             log.warning("a graph of %s is run as captured: %s", self.state.what, error)
             counters["graphs_run_as_captured"]["refused by the backend"] += 1
-            compiled = capture.graph.forward
+            compiled = kept.made_again().forward  # the backend has changed the graph that it was given
         entry = self.make_entry(capture, compiled)
         extensions.ranks.wait_for_backends(self.state)
         return self.add_entry(entry)
@@ -125,7 +130,7 @@ class Compilation:
         """Captures the frame, no further than `end`."""
         context = self.context
         try:
-            with flags_lock:
+            with flags_lock, CompilerState():
                 options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
                 only_ordinary = self.whole_state().only_ordinary
                 runs = CaptureRuns(self.fn, self.arguments, *options, only_ordinary=only_ordinary)

@@ -261,6 +261,8 @@ class Trace:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
             if stopping is not None and self.recorder.builder.symbols is not None:
                 self.world.inputs.note_handed_over(stopping.variables())
+            if self.ended_by is not None and self.ended_by.watches_gradients:
+                self.recorder.histories.watches_all = True
             return generate(self.world, fn.__name__, self.result, self.switches, stopping)
         except Break as found:
             found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]

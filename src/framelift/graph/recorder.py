@@ -70,7 +70,14 @@ from framelift.graph.history import Histories
 from framelift.graph.numbers_as_data import make_of_symbols
 from framelift.graph.origins import Origin
 from framelift.graph.safe_operators import LOOKING_AT_DATA
-from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
+from framelift.graph.subclasses import (
+    REFLECTED,
+    Subclasses,
+    Wrappers,
+    as_plain,
+    is_known_kind,
+    is_wrapper_class,
+)
 from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
@@ -216,10 +223,10 @@ class Recorder(TorchFunctionMode):
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         subclasses = self.subclasses
-        if subclasses.are_there and subclasses.overloaded(args, kwargs):
-            return func(*args, **kwargs)  # torch says by which name it goes
-        if self.modes.active:
-            return func(*args, **kwargs)  # which comes first
+        if (subclasses.are_there and subclasses.overloaded(args, kwargs)) or self.modes.active:
+            if func in REFLECTED and subclasses.asks_right_first(args):
+                func, args = REFLECTED[func], args[::-1]
+            return func(*args, **kwargs)  # torch says by which name it goes, and which comes first
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.inputs.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
