@@ -12,6 +12,7 @@ from framelift import exc
 
 if TYPE_CHECKING:
     from framelift import testing as testing
+    from framelift.api.callbacks import on_compile_end, on_compile_start, remove_callback
     from framelift.api.capture_control import (
         allow_in_graph,
         assume_constant_result,
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
         forbid_in_graph,
         graph_break,
         is_compiling,
-        nonstrict_trace,
         skip,
         skip_frame,
         substitute_in_graph,
     )
-    from framelift.api.compile import compile, install, uninstall
+    from framelift.api.compile import compile
     from framelift.api.compiled_autograd import compiled_autograd
+    from framelift.api.compiled_modules import OptimizedModule
     from framelift.api.comptime import comptime
     from framelift.api.entries import entries
     from framelift.api.explain import explain
+    from framelift.api.install import install, uninstall
     from framelift.api.marks import (
         mark_dynamic,
         mark_static,
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
         mark_unbacked,
         maybe_mark_dynamic,
     )
+    from framelift.api.minimise import minimise
+    from framelift.api.nonstrict import nonstrict_trace
+    from framelift.api.optimize import optimize, optimize_assert
     from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
@@ -55,10 +60,14 @@ _NAMES = {
     "framelift.api.profiler": ["CompileProfiler"],
     "framelift.api.capture_control": [
         *("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph"),
-        *("graph_break", "is_compiling", "nonstrict_trace", "skip"),
+        *("graph_break", "is_compiling", "skip"),
         *("error_on_graph_break", "skip_frame", "substitute_in_graph"),
     ],
-    "framelift.api.compile": ["compile", "install", "uninstall"],
+    "framelift.api.callbacks": ["on_compile_end", "on_compile_start", "remove_callback"],
+    "framelift.api.compile": ["compile"],
+    "framelift.api.compiled_modules": ["OptimizedModule"],
+    "framelift.api.install": ["install", "uninstall"],
+    "framelift.api.optimize": ["optimize", "optimize_assert"],
     "framelift.core.records": ["compile_records", "compile_times", "counters"],
     "framelift.api.compiled_autograd": ["compiled_autograd"],
     "framelift.api.comptime": ["comptime"],
@@ -71,22 +80,24 @@ _NAMES = {
         *("maybe_mark_dynamic", "mark_static_address"),
     ],
     "framelift.dispatch.frame_hook": ["reset"],
+    "framelift.api.minimise": ["minimise"],
+    "framelift.api.nonstrict": ["nonstrict_trace"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
     "framelift.exporting.graphs": ["export_graph"],
     "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
 }
-_TOOLS = {
-    *("framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"),
-    *("framelift.exporting.graphs", "framelift.exporting.program"),
-}
+_TOOLS = {"framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"}
+_TOOLS |= {"framelift.api.install", "framelift.api.minimise"}
+_TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.program"}
 """Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""
 
 __all__ = [
     "CompileProfiler",
+    "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -114,8 +125,14 @@ __all__ = [
     "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "minimise",
     "nonstrict_trace",
+    "on_compile_end",
+    "on_compile_start",
+    "optimize",
+    "optimize_assert",
     "register_backend",
+    "remove_callback",
     "reset",
     "run",
     "set_logs",

@@ -330,7 +330,9 @@ class Entry:
     """A guard program and the region it guards."""
 
     info: Any
-    def __new__(cls, program: Program, region: Callable[..., Any], info: object = None) -> Entry: ...
+    def __new__(
+        cls, program: Program, region: Callable[..., Any], info: object = None, title: str = ""
+    ) -> Entry: ...
     @property
     def program(self) -> Program: ...
     @property

@@ -148,7 +148,7 @@ def plainly(x):
 
 
 def test_a_disallowed_function_is_called_for_real():
-    disallowed = framelift.disallow_in_graph(lambda x: plainly(x))
+    disallowed = framelift.disallow_in_graph(framelift.allow_in_graph(lambda x: plainly(x)))
 
     def fn(x):
         return disallowed(x + 1) - 1
@@ -158,6 +158,11 @@ def test_a_disallowed_function_is_called_for_real():
     assert found == ["disabled function"]
     with pytest.raises(framelift.exc.Unsupported, match="disabled function"):
         capture(fn, torch.rand(3))
+
+
+def test_what_no_graph_holds_can_not_be_disallowed():
+    with pytest.raises(framelift.exc.IncorrectUsage, match="already allowed callable"):
+        framelift.disallow_in_graph(plainly)
 
 
 def test_a_function_of_torch_may_be_disallowed():

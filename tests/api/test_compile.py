@@ -164,7 +164,7 @@ def test_a_compiled_module_can_be_copied_and_pickled() -> None:
 def test_an_unknown_backend_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
         framelift.exc.InvalidBackend,
-        match="no backend 'nonsense'.*aot_eager, aot_eager_decomp_partition, cudagraphs, eager, inductor",
+        match="Invalid backend: 'nonsense'; known are: aot_eager, .*cudagraphs, eager, .*inductor",
     ):
         framelift.compile(double, backend="nonsense")
 
@@ -176,12 +176,12 @@ def test_what_can_not_be_compiled_is_a_type_error(thing: Any) -> None:
 
 
 def test_wrong_options_are_errors() -> None:
-    with pytest.raises(framelift.exc.UserError, match="no mode 'fast'; known are: default"):
+    with pytest.raises(framelift.exc.UserError, match="Unrecognized mode=fast, should be one of: default"):
         framelift.compile(double, mode="fast")
-    with pytest.raises(framelift.exc.UserError, match="either mode or options"):
+    with pytest.raises(framelift.exc.UserError, match="Either mode or options"):
         framelift.compile(double, mode="default", options={"max_autotune": True})
-    with pytest.raises(framelift.exc.UserError, match="for the inductor backend"):
-        framelift.compile(double, backend="eager", options={"max_autotune": True})
+    with pytest.raises(framelift.exc.UserError, match="max_autotun,.* did you mean 'max_autotune'"):
+        framelift.compile(double, options={"max_autotun": True})
     with pytest.raises(TypeError, match="backend must be a name or a callable"):
         framelift.compile(double, backend=3)  # type: ignore[arg-type]
 
@@ -201,7 +201,7 @@ def test_a_failing_backend_is_named_and_its_error_kept() -> None:
         raise ValueError("no such target")
 
     with pytest.raises(
-        framelift.exc.BackendCompilerFailed, match="broken.*ValueError: no such target"
+        framelift.exc.BackendCompilerFailed, match="broken' raised:\nValueError: no such target"
     ) as raised:
         framelift.compile(double, backend=broken)(torch.ones(1))
     assert isinstance(raised.value.__cause__, ValueError)

@@ -392,7 +392,7 @@ def test_it_ends_where_it_ends_and_can_be_left_out():
 def test_settings_are_checked_at_once():
     with pytest.raises(TypeError), framelift.compiled_autograd(colour="red"):
         pass
-    with pytest.raises(framelift.exc.UserError), framelift.compiled_autograd(backend="eager", mode="fast"):
+    with pytest.raises(framelift.exc.UserError), framelift.compiled_autograd(mode="fast"):
         pass
 
 

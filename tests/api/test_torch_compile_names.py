@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from typing import Any
 
@@ -115,7 +116,8 @@ def test_guards_can_be_thinned() -> None:
     assert torch.equal(compiled(X, 3), X * 2) and recompiles(compiled) == 0, "as was asked for"
     assert torch.equal(compiled(X.double(), 3), X.double() * 3) and recompiles(compiled) == 1
     (about_n,) = [guard for guard in seen if guard.name == "n" and guard.value == 2]
-    assert (about_n.guard_type, about_n.text, about_n.is_global) == ("EQUAL", "n == 2", False)
+    assert (about_n.guard_type, about_n.text, about_n.is_global) == ("EQUALS_MATCH", "n == 2", False)
+    assert about_n.derived_guard_types == ("EQUAL",) and about_n.orig_guard.source.name == "n"
 
 
 def test_a_guard_that_leads_to_another_stays() -> None:
@@ -318,6 +320,8 @@ def given_and_read(option: Option) -> list[tuple[str, Any]]:
         return [("1", True), ("off", False), (" Yes ", True)]
     if option.kind is int:
         return [(str(option.least or 0), option.least or 0), ("17", 17)]
+    if option.kind is frozenset:
+        return [("builtins.print, math.sin", frozenset({print, math.sin})), ("", frozenset())]
     if option.choices:
         return [(word, word) for word in option.choices]
     if option.is_folder:

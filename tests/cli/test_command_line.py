@@ -329,7 +329,7 @@ def test_progress_is_for_terminals_only(folder: Path, monkeypatch: Any, terminal
     "given, said",
     [
         (["run", "missing.py"], "framelift: there is no file missing.py"),
-        (["run", "--backend", "none", "script.py"], "framelift: there is no backend 'none'; known are: "),
+        (["run", "--backend", "none", "script.py"], "framelift: Invalid backend: 'none'; known are: "),
         (["explain", "missing.py"], "framelift: there is no file missing.py"),
         (["explain", "nothing"], "framelift: 'nothing' is neither module:function nor a script"),
         (["explain", "no_such_module:f"], "framelift: no_such_module can't be imported: No module named"),
@@ -337,7 +337,7 @@ def test_progress_is_for_terminals_only(folder: Path, monkeypatch: Any, terminal
         (["explain", "subject_of_explain:number"], "subject_of_explain:number is not a function but a int"),
         (["explain", "subject_of_explain:scaled", "x"], "framelift: 'x' is one too many"),
         (["explain", "subject_of_explain:scaled", "--arg", "1 +"], "framelift: --arg '1 +': SyntaxError"),
-        (["explain", "subject_of_explain:scaled", "--backend", "no"], "framelift: there is no backend 'no'"),
+        (["explain", "subject_of_explain:scaled", "--backend", "no"], "framelift: Invalid backend: 'no'"),
         (["explain", "--arg", "1", "script.py"], "framelift: --arg is for a function"),
         (["explain", "subject_of_explain:scaled", "--input", "torch.no()"], "--arg 'torch.no()': "),
         (["run", "--function", "no_such:f", "subject_of_explain.py"], "no_such can't be imported"),
@@ -345,7 +345,7 @@ def test_progress_is_for_terminals_only(folder: Path, monkeypatch: Any, terminal
         (["run", "--function", "oops", "subject_of_explain.py"], "defines no function oops"),
         (["bench", "subject_of_explain:oops"], "framelift: subject_of_explain has no oops"),
         (["bench", "--times", "0", "subject_of_explain:scaled"], "framelift: --times 0: at least one call"),
-        (["bench", "--backend", "oops", "x:y"], "framelift: there is no backend 'oops'"),
+        (["bench", "--backend", "oops", "x:y"], "framelift: Invalid backend: 'oops'"),
     ],
 )
 def test_a_mistake_is_said_in_a_sentence(given: list[str], said: str, folder: Path, capsys: Any) -> None:

@@ -118,7 +118,7 @@ def test_past_the_limit_may_be_an_error(by: str) -> None:
         for _ in range(2):
             with pytest.raises(error, match=r"(?s)recompile_limit \(2 entries\).*n == 1, found 2") as raised:
                 compiled(X, 2)
-        asked = "fullgraph=True" if by == "fullgraph" else "config.fail_on_recompile_limit_hit"
+        asked = "fullgraph=True" if by == "fullgraph" else "fail_on_recompile_limit_hit"
         assert asked in str(raised.value) and "What to do:" in str(raised.value)
         call(compiled, 2)  # what is compiled still runs
 

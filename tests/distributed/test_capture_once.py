@@ -276,7 +276,7 @@ def test_an_explanation_has_lines_and_names_on_each_rank() -> None:
     with traces() as found:
         report = framelift.explain(unnecessary)(torch.ones(2))
         assert [line.mark for line in report.functions[0].lines] == [None, "captured"]
-        assert report.parts[0].input_names == {"arg0_1": "x"}
+        assert report.parts[0].input_names == {"l_x_": "x"}
     assert found == (["unnecessary"] if dist.get_rank() == 0 else []), found
 
 

@@ -13,6 +13,7 @@ from torch.export import Dim
 
 import framelift
 from exporting.check_export import same
+from framelift import is_compiling
 from framelift.exc import ConstraintViolationError, Unsupported, UserError
 
 FOUR = torch.randn(4, 3)
@@ -116,7 +117,7 @@ class Unusual(nn.Module):
         self.layer = nn.Linear(3, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layer(x) * (2 if framelift.is_compiling() else 1)
+        return self.layer(x) * (2 if is_compiling() else 1)
 
 
 def test_torchs_strict_export_has_framelift_capture_the_program() -> None:

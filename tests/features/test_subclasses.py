@@ -273,3 +273,30 @@ def test_a_dynamic_input_that_is_only_looked_at() -> None:
 
     compiled = framelift.compile(fn, backend="eager", dynamic=True)
     assert compiled(given) == fn(given) == ["Asked"]
+
+
+NAMES: list[str] = []
+
+
+class Named(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        NAMES.append(getattr(func, "__name__", str(func)))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("symbol", ["<", "<=", ">", ">=", "==", "!=", "+", "-", "/", "**"])
+def test_which_operand_is_asked_first(symbol: str, swapped: bool) -> None:
+    """Python asks the right one to compare itself where it is of a subclass."""
+    program = eval(f"lambda x, y: x {symbol} y")
+
+    operands = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 2.0, 2.0]).as_subclass(Named)
+    if swapped:
+        operands = operands[::-1]  # type: ignore[assignment]
+    seen = []
+    for run in (program, framelift.compile(program, backend="eager")):
+        NAMES.clear()
+        found = run(*operands).as_subclass(torch.Tensor)
+        seen.append((found.tolist(), list(NAMES)))
+    assert seen[0] == seen[1]

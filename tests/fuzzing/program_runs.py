@@ -261,7 +261,7 @@ class Everything(Sameness):
             same = (
                 has_same_bits(a, b)
                 if self.exact or not numbers
-                else torch.allclose(a, b, 1e-4, 1e-5, equal_nan=True)
+                else torch.allclose(a.to_dense(), b.to_dense(), 1e-4, 1e-5, equal_nan=True)
             )
             assert same, f"{at}: values differ"
             if a.layout is torch.strided and a.untyped_storage().resizable():  # others are NumPy's

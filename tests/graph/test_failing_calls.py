@@ -116,6 +116,10 @@ UNCHECKED: dict[str, Callable[[Any], Any]] = {
     "several dtypes": lambda x: (functional.linear(x, WIDE), x + 1)[1],
     "several dtypes of a vector": lambda x: (functional.linear(x[0].float(), WIDE), x + 1)[1],
     "a number too large": lambda x: (torch.add(x, x, alpha=1e308), x + 1)[1],
+    "a truth value as a factor": lambda x: (torch.add(x, x, alpha=False), x + 1)[1],
+    "a truth value that is subtracted from": lambda x: ((True - x), x + 1)[1],
+    "a factor of truth values": lambda x: (torch.add(x > 0, x > 0, alpha=1.5), x + 1)[1],
+    "a product of truth values": lambda x: (torch.mv((x > 0)[None], x > 0), x + 1)[1],
     "a number too large for half": lambda x: (x.half().masked_fill(x > 1, -1e9), x + 1)[1],
     "a number too large for integers": lambda x: (x.to(torch.int8).fill_(1000), x + 1)[1],
 }

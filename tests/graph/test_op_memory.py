@@ -64,7 +64,7 @@ def view_of(tensor: Any, ids: list[int]) -> Any:
 
 def run(program: Program, arguments: Any, times: int = 1) -> list[Any]:
     """The facts about a program's tensors, for each time it was run in one trace."""
-    recorder = Recorder(lambda: "")
+    recorder = Recorder(lambda: None)
     found = []
     with recorder.fakes, recorder:
         for _ in range(times):
@@ -396,7 +396,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_operators_are_marked_when_remembered() -> None:
     op_memory._memory.clear()
     for _ in range(2):
-        recorder = Recorder(lambda: "")
+        recorder = Recorder(lambda: None)
         with recorder.fakes, recorder:
             torch.rand(3)
             torch.zeros(3)

@@ -166,7 +166,7 @@ def test_a_break_says_why(name: str) -> None:
 def test_a_tensor_that_was_smuggled_in_breaks() -> None:
     from framelift.graph.recorder import Recorder
 
-    recorder = Recorder(lambda: "")
+    recorder = Recorder(lambda: None)
     real = torch.ones(2)
     for call in (lambda: real + 1, lambda: torch.cat([real, real]), lambda: real.size(), lambda: real.shape):
         with pytest.raises(framelift.core.breaks.Break, match="unknown tensor"):

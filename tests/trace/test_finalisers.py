@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -93,8 +94,27 @@ def test_two_objects_are_finalised_in_the_programs_order(drops: tuple[Callable[[
 LOG: list[Any] = []
 
 
-def made(name: Any) -> Finalised:
-    return Finalised(name, LOG)
+class Plain:
+    """Has no finaliser of its own."""
+
+
+REFERENCES: list[weakref.ref[Plain]] = []
+
+
+def watched(name: Any) -> Plain:
+    """What a weak reference calls something for when it dies."""
+    found = Plain()
+    REFERENCES.append(weakref.ref(found, lambda _: LOG.append(name)))
+    return found
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {"__del__": lambda name: Finalised(name, LOG), "callback": watched}
+MAKER = {"kind": "__del__"}
+
+
+@framelift.disable
+def made(name: Any) -> Any:
+    return MAKERS[MAKER["kind"]](name)
 
 
 def delete_variables(x: torch.Tensor) -> Any:
@@ -157,6 +177,7 @@ def hold_by_two_names(x: torch.Tensor) -> Any:
     return x + a
 
 
+@pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize(
     "program",
     [
@@ -168,7 +189,10 @@ def hold_by_two_names(x: torch.Tensor) -> Any:
         hold_by_two_names,
     ],
 )
-def test_finalisers_run_in_between_what_else_is_done(program: Callable[..., Any]) -> None:
+def test_finalisers_run_in_between_what_else_is_done(
+    program: Callable[..., Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MAKER, "kind", kind)
     found = []
     for run in (program, *2 * (framelift.compile(program, backend="eager"),)):
         run(torch.ones(2, 2))

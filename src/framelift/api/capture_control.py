@@ -4,19 +4,25 @@ them to plain Python, calls another function instead, or calls it while capturin
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
-from framelift.core import breaks
+from framelift.api.disabled_modules import disabled_module
+from framelift.api.entrances import copied_function, not_captured
+from framelift.core import breaks, policy
 from framelift.core.breaks import ON_BREAK, Break
+from framelift.core.config import LISTENERS, config
+from framelift.core.errors import IncorrectUsage
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
-from framelift.trace.callable_rules import BY_MARK, control, serve
+from framelift.trace.callable_rules import BY_MARK, control, control_of, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.type_rules import type_rule
 
@@ -28,12 +34,15 @@ def for_each(mark: Callable[[Any], Any]) -> Any:
     def marked(fn: Any) -> Any:
         if isinstance(fn, (list, tuple)):
             return [marked(one) for one in fn]
-        if not callable(fn) or not (hasattr(fn, "__code__") or hasattr(fn, "__self__")):
+        if not callable(fn):
             raise TypeError(f"framelift.{mark.__name__} takes a function, not a {type(fn).__name__}")
         return mark(fn)
 
     return marked
 
+
+IMMUTABLE_TYPE = 1 << 8
+"""A class of C's, of which nothing can be set."""
 
 # ---- in the graph, or not
 
@@ -41,19 +50,23 @@ def for_each(mark: Callable[[Any], Any]) -> Any:
 @for_each
 def allow_in_graph(fn: Any) -> Any:
     """Calls of the function are kept in the graph as they are: it is not looked into, only run once on fake
-    tensors. It must do the same whenever it is given the same, and get all its tensors as arguments."""
-    target = opaque(fn)
+    tensors. It must do the same whenever it is given the same, and get all its tensors as arguments. Of a
+    `torch.autograd.Function` the calls of `apply` are kept."""
+    is_function = isinstance(fn, type) and issubclass(fn, torch.autograd.Function)
+    target = opaque(fn, (lambda kind: kind.apply) if is_function else None)
     control(fn, lambda world, fn, args, kwargs: call_opaque(world, target, args, kwargs))
     return fn
 
 
-def opaque(fn: Any) -> Any:
-    """What stands in graphs for a function. It does not keep it alive; entries that hold it go with it."""
+def opaque(fn: Any, called: Callable[[Any], Any] | None = None) -> Any:
+    """What stands in graphs for a function, or what `called` gives for it. It does not keep it alive; entries
+    that hold it go with it."""
     alive: Any = weakref.ref(fn)
 
     @functools.wraps(fn, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _frame.untouched(alive(), *args, **kwargs)
+        found = alive()
+        return _frame.untouched(found if called is None else called(found), *args, **kwargs)
 
     made: Any = call
     del made.__wrapped__
@@ -67,20 +80,15 @@ def call_opaque(world: Any, target: Any, args: list[Any], kwargs: dict[str, Any]
     return world.recorder.call_opaque(target, tuple(map(for_torch, args)), keywords)
 
 
-def nonstrict_trace(fn: Any) -> Any:
-    """A function of its own whose calls are kept in the graph; AOTAutograd looks into it, and captures
-    nothing but the operators."""
-
-    @functools.wraps(fn)
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    return allow_in_graph(traced)
-
-
 @for_each
 def disallow_in_graph(fn: Any) -> Any:
-    """A capture ends in front of a call of the function, which is made for real."""
+    """A capture ends in front of a call of the function, which is made for real. It is for functions that
+    graphs hold: torch's, and those that are allowed in them; others are looked into (see `disable`)."""
+    if control_of(fn) is None and type(fn) is FunctionType and policy.interprets(fn):
+        raise IncorrectUsage(
+            "disallow_in_graph is expected to be used on an already allowed callable (like torch.* ops), and "
+            f"graphs hold no calls of {fn.__qualname__}; use framelift.disable"
+        )
     control(fn, refusing(breaks.DISABLED))
     return fn
 
@@ -102,16 +110,52 @@ def refusing(reason: breaks.Reason) -> Any:
 # ---- another function, or a constant
 
 
-def substitute_in_graph(original: Any) -> Callable[[Any], Any]:
-    """`@substitute_in_graph(fn)` above a Python function that does the same: captures look into that one."""
-    if not callable(original):
+def substitute_in_graph(
+    original: Any,
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+    is_embedded_type: bool = False,
+) -> Callable[[Any], Any]:
+    """`@substitute_in_graph(fn)` above a Python function that does the same: captures look into that one. The
+    two must take the same arguments, unless `skip_signature_check` is set. What is computed from constants is
+    a constant in any case, so `can_constant_fold_through` changes nothing, nor does `is_embedded_type`."""
+    if not callable(original) or isinstance(original, type):
         raise TypeError(f"framelift.substitute_in_graph takes a function, not a {type(original).__name__}")
 
     def register(substitute: Any) -> Any:
+        if type(substitute) is not FunctionType:
+            what = type(substitute).__name__
+            raise TypeError(f"what stands in for {original!r} must be a Python function, not a {what}")
+        if id(original) in _substituted:
+            raise ValueError(f"there is a function that stands in for {original!r} already")
+        if not skip_signature_check:
+            check_signatures(original, substitute)
         serve(original)(lambda f, /, *args, **kwargs: interpreted(f, substitute, list(args), kwargs))
+        _substituted[id(original)] = original
         return substitute
 
     return register
+
+
+_substituted: dict[int, Any] = {}
+"""id of a function -> the function that another one stands in for."""
+
+
+def check_signatures(original: Any, substitute: Any) -> None:
+    """A function of C's that does not say what it takes may take anything."""
+    try:
+        wanted = inspect.signature(original)
+    except (TypeError, ValueError):
+        return
+    found = inspect.signature(substitute)
+    if parameters(wanted) != parameters(found):
+        raise TypeError(f"Signature mismatch between {original} and {substitute}: {wanted} != {found}")
+
+
+def parameters(signature: inspect.Signature) -> list[tuple[str, Any, bool]]:
+    empty = inspect.Parameter.empty
+    return [(each.name, each.kind, each.default is empty) for each in signature.parameters.values()]
 
 
 @for_each
@@ -135,6 +179,28 @@ def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> A
 
 
 BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
+
+
+# ---- calls that are left out
+
+
+def ignoring(option: str) -> Callable[[Any], None]:
+    """Keeps what is ignored as an option of `config` says."""
+    known: list[Any] = []
+
+    def ignore(fns: Any) -> None:
+        for fn in known:
+            control(fn, None)
+        known[:] = [getattr(fn, "__func__", fn) for fn in fns]
+        for fn in known:
+            control(fn, lambda world, fn, args, kwargs: None)
+
+    ignore(getattr(config, option))
+    return ignore
+
+
+for _option in ("ignore_logging_functions", "ignore_logger_methods"):
+    LISTENERS[_option] = ignoring(_option)
 
 
 # ---- while capturing
@@ -209,18 +275,28 @@ def serve_graph_break(f: TraceFrame, /, reason: Any = "") -> None:
 # ---- plain Python
 
 
-def disable(fn: Any = None, *, recursive: bool = True, reason: str | None = None) -> Any:
+def disable(
+    fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True
+) -> Any:
     """Marks a function (or module) to run as plain Python, with everything it calls; if not `recursive`,
     what it calls is captured.
 
-    Works as `disable(fn)`, `@disable` and `@disable(reason="...")`.
+    Works as `disable(fn)`, `@disable` and `@disable(reason="...")`. What it gives is another function, and
+    calls of `fn` itself are captured as before; with `wrapping=False` it is `fn` itself. A module gives a
+    module that shares the state of the one given. Of a class the calls of all instances are marked.
     """
     if fn is None:
-        return functools.partial(disable, recursive=recursive, reason=reason)
+        return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     if not callable(fn):
         raise TypeError(f"framelift.disable takes a function, not a {type(fn).__name__}")
+    if isinstance(fn, type):
+        return decorate_class(fn, lambda method: disable(method, recursive, reason=reason))
+    if isinstance(fn, torch.nn.Module):
+        return disabled_module(fn, recursive, reason or "framelift.disable")
+    if not wrapping:
+        return marked_in_place(fn, recursive, reason)
     if not recursive:
-        return skip(fn, reason=reason)
+        return skipping(fn, reason or "framelift.disable")
 
     @functools.wraps(fn)
     def untouched(*args: Any, **kwargs: Any) -> Any:
@@ -237,19 +313,52 @@ def skip(fn: Any = None, *, reason: str | None = None) -> Any:
     if code is None:
         raise TypeError(f"framelift.skip takes a Python function, not a {type(fn).__name__}")
     _frame.set_decision(code, _frame.SKIP, _frame.REFUSE)
+    return skipping(fn, reason or "framelift.skip")
+
+
+def skipping(fn: Any, why: str) -> Callable[..., Any]:
+    """A function that runs a copy of this one as it is; what that calls is captured."""
+    method = fn if isinstance(fn, (FunctionType, MethodType)) else type(fn).__call__
+    code = getattr(method, "__code__", None)
+    if code is None:
+        raise TypeError(f"only a Python function can be left alone without what it calls, not {fn!r:.80}")
+    function: Any = method
+    plain = copied_function(getattr(function, "__func__", function))
+    bound = fn if method is not fn else getattr(fn, "__self__", None)
+    run: Any = plain if bound is None else MethodType(plain, bound)
 
     @functools.wraps(fn)
     def skipped(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    return not_captured(skipped, reason or "framelift.skip")
+    return not_captured(skipped, why)
 
 
-def not_captured(wrapper: Any, why: str) -> Callable[..., Any]:
-    """A call of it in a compiled function is a break."""
-    _frame.set_decision(wrapper.__code__, _frame.SKIP, _frame.REFUSE)
-    wrapper._framelift_disable = why
-    return wrapper
+def marked_in_place(fn: Any, recursive: bool, reason: str | None) -> Any:
+    """The function itself, with the marks that torch's compiler goes by too."""
+    vars(fn).update(_torchdynamo_disable=True, _torchdynamo_disable_recursive=recursive)
+    if reason is not None:
+        vars(fn)["_torchdynamo_disable_msg"] = reason
+    code = getattr(fn, "__code__", None)
+    if code is not None:  # which may have been decided upon before
+        _frame.set_decision(code, _frame.SKIP_ALL if recursive else _frame.SKIP, _frame.REFUSE)
+    return fn
+
+
+def decorate_class(kind: type, decorate: Callable[[Any], Any]) -> type:
+    """A class whose calls of instances are decorated."""
+    name = call_of(kind)
+    if name is None or kind.__flags__ & IMMUTABLE_TYPE:
+        raise TypeError(f"framelift takes a function or a module, not the class {kind.__name__}")
+    setattr(kind, name, decorate(getattr(kind, name)))
+    return kind
+
+
+def call_of(kind: type) -> str | None:
+    """The method that is called when an instance is: None if it can't be."""
+    if issubclass(kind, torch.nn.Module):
+        return "_call_impl"  # as modules compiled in place have it
+    return "__call__" if any("__call__" in vars(base) for base in kind.__mro__) else None
 
 
 def is_compiling() -> bool:

@@ -1,19 +1,22 @@
-"""`framelift.compile`: on functions, methods and modules, as a function or as a decorator; and
-`framelift.install()`, which makes it `torch.compile` for all who call that."""
+"""`framelift.compile`: on functions, methods, modules and classes, as a function or as a decorator."""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
-import threading
+import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import framelift.api.extensions
+import framelift.dispatch.debug_backends
 import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
+from framelift.api.capture_control import call_of, decorate_class
 from framelift.api.compiled_modules import compiled_module
 from framelift.api.entrances import code_of, entrance, uncompiled
 from framelift.core import config
@@ -22,16 +25,9 @@ from framelift.dispatch.backends import backend_name, comes_with_framelift, look
 from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.dispatch.shared_contexts import shared_context
-from framelift.exporting import torch_entrances
 from framelift.guards.guard import GuardFilter
 
-MODES = {
-    "default": {},
-    "reduce-overhead": {"triton.cudagraphs": True},
-    "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True},
-    "max-autotune-no-cudagraphs": {"max_autotune": True, "coordinate_descent_tuning": True},
-}
-"""Inductor's presets, by the names that torch gives them."""
+log = logging.getLogger("framelift")
 
 
 def compile(
@@ -39,7 +35,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "inductor",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
@@ -54,8 +50,9 @@ def compile(
     The result behaves as the original: same values, side effects and errors. `fullgraph=True` makes
     anything that can't be captured an error. `dynamic` says whether sizes and numbers may vary in what is
     compiled: all of them, none, or (None) those that turn out to. `backend` is a name (see
-    `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`; `mode` and `options` are
-    for Inductor; a backend of one's own is called with those that are given.
+    `list_backends`) or a callable `(GraphModule, example_inputs) -> callable`, by default Inductor or what
+    `torch.compiler.set_default_backend` says; `mode` and `options` are for Inductor; a backend of one's own
+    is called with those that are given. Of a class the calls of all instances are compiled.
     `recompile_limit` is how many entries a code object may have in this compiled function, in place of
     `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
     all compiled functions together does not count for this one.
@@ -70,17 +67,24 @@ def compile(
     >>> f(torch.zeros(2), torch.ones(2))
     tensor([1., 1.])
     """
+    backend = default_backend() if backend is None else backend
     settings = {name: value for name, value in locals().items() if name != "model"}
     check_watching(name, guard_fail_fn=guard_fail_fn, guard_filter_fn=guard_filter_fn)
     check_limits(recompile_limit, isolate_recompiles)
+    if options is not None and "guard_filter_fn" in options:  # which is where torch.compile has it
+        guard_filter_fn = guard_filter_fn or options["guard_filter_fn"]
+        options = {name: value for name, value in options.items() if name != "guard_filter_fn"}
+        settings |= {"options": options, "guard_filter_fn": guard_filter_fn}
     if model is None:
         return functools.partial(compile, **settings)
     if not callable(model):
         raise TypeError(f"framelift.compile takes a function or a module, not a {type(model).__name__}")
-    if disable:
+    if disable or config.config.disable:
         return model
     if isinstance(model, type):
-        raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
+        if call_of(model) is None:
+            raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
+        return decorate_class(model, lambda method: compile(method, **settings))
     model = uncompiled(model)
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return model  # which TorchScript has compiled: there are no frames to look at
@@ -97,21 +101,61 @@ def compile(
     return compiled
 
 
+def default_backend() -> str | Backend:
+    """What `torch.compiler.set_default_backend` has set, which loads torch's compiler; Inductor otherwise."""
+    if "torch._dynamo" not in sys.modules:
+        return "inductor"
+    found: str | Backend = torch.compiler.get_default_backend()
+    return found
+
+
+def context_of(**settings: Any) -> Context:
+    """The context of a block in which everything is compiled (`optimize`)."""
+    context = make_context(settings.get("fullgraph", False), settings["backend"], None, None)
+    context.settings = settings
+    for name in ("dynamic", "recompile_limit", "isolate_recompiles", "guard_fail_fn", "guard_filter_fn"):
+        setattr(context, name, settings.get(name))
+    return context
+
+
 def make_context(
     fullgraph: bool, backend: str | Backend, mode: str | None, options: dict[str, Any] | None
 ) -> Context:
     found = lookup_backend(backend)
     name = backend_name(backend)
     if mode is not None and options is not None:
-        raise UserError("give either mode or options, not both")
+        raise UserError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
     if not comes_with_framelift(found):  # these get them as torch.compile gives them
         asked = {"mode": None if mode == "default" else mode, "options": options}
         return Context(found, name, fullgraph, {key: value for key, value in asked.items() if value})
-    if mode is not None and mode not in MODES:
-        raise UserError(f"there is no mode {mode!r}; known are: {', '.join(MODES)}")
-    if (mode is not None or options) and backend != "inductor":
-        raise UserError(f"mode and options are for the inductor backend, not for {name!r}")
-    return Context(found, name, fullgraph, dict(MODES[mode] if mode else options or {}))
+    if backend == "inductor":
+        return Context(found, name, fullgraph, inductor_options(mode, options))
+    if mode not in (None, "default") or options:
+        log.warning("the backend %s has no options; it ignores mode=%r and options=%r", name, mode, options)
+    return Context(found, name, fullgraph)
+
+
+def inductor_options(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+    """Inductor's own preset of that name, or the options by the names that they have there."""
+    if not options and mode in (None, "default"):
+        return {}
+    import torch._inductor as inductor  # which is large, and not needed before
+
+    if not options:
+        presets = inductor.list_mode_options()
+        if mode not in presets:
+            raise UserError(f"Unrecognized mode={mode}, should be one of: {', '.join(presets)}")
+        return dict(presets[mode])
+    known = inductor.list_options()
+    wanted = {option.replace("-", "_"): value for option, value in options.items()}
+    for option in wanted:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UserError(f"Unexpected optimization option {option}, Inductor has no such option{hint}")
+    return wanted
 
 
 def check_limits(recompile_limit: int | None, isolate_recompiles: bool) -> None:
@@ -169,71 +213,3 @@ def seen_by_torchs_compiler(compiled: Callable[..., Any], fn: Callable[..., Any]
         "_torchdynamo_orig_callable": fn,
         "_torchdynamo_wrapper_id": id(compiled),
     }
-
-
-_lock = threading.Lock()
-_torchs: Any = None
-"""What `torch.compile` was before."""
-
-
-_leave_exports: Callable[[], None] | None = None
-"""What takes Framelift's exports from behind torch's names again."""
-
-
-class Installed:
-    """Undoes it: as a context manager at the end of the block, or by `undo()`."""
-
-    def __init__(self, before: Any, leave_exports: Callable[[], None]) -> None:
-        self.before, self.leave_exports = before, leave_exports
-
-    def undo(self) -> None:
-        """`torch.compile`, and torch's exports, are what they were when this was installed."""
-        torch.compile = self.before
-        self.leave_exports()
-
-    def __enter__(self) -> Installed:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.undo()
-
-
-def install(*, backend: str | None = None) -> Installed:
-    """From now on `torch.compile`, and `Module.compile` which calls it, compile with Framelift; libraries
-    that call them use it unchanged. `torch.export.export(strict=True)` has Framelift capture the program, and
-    `torch._dynamo.export`, where that is loaded, is `export_graph`. What has been compiled before stays as it
-    is. With `backend` everything is compiled with that one, whatever the caller says.
-
-    >>> import torch, framelift
-    >>> with framelift.install(backend="eager"):
-    ...     double = torch.compile(lambda x: x * 2)
-    >>> double(torch.ones(1)), len(framelift.entries(double))
-    (tensor([2.]), 1)
-    """
-    global _torchs, _leave_exports
-
-    def installed(model: Any = None, **settings: Any) -> Any:
-        if backend is not None:
-            settings |= {"backend": backend, "mode": None, "options": None}
-        return compile(model, **settings)
-
-    installed.__name__ = installed.__qualname__ = "compile"
-    installed.__doc__ = compile.__doc__
-    with _lock:
-        before = torch.compile
-        _torchs = _torchs or before
-        torch.compile = installed
-        leave_exports = torch_entrances.enter()
-        _leave_exports = _leave_exports or leave_exports
-    return Installed(before, leave_exports)
-
-
-def uninstall() -> None:
-    """`torch.compile`, and torch's exports, are torch's again, however often something was installed."""
-    global _torchs, _leave_exports
-    with _lock:
-        if _torchs is not None:
-            torch.compile = _torchs
-        if _leave_exports is not None:
-            _leave_exports()
-        _torchs = _leave_exports = None

@@ -37,6 +37,25 @@ class CompiledKind(type):
         return type.mro(cls) if kind is None else [cls, Quiet, *kind.__mro__]
 
 
+class OptimizedModuleKind(type):
+    """Instances of `OptimizedModule` are the modules that `compile` gives."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return is_compiled_module(value)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return cls in kind.__mro__ or hasattr(kind, "_framelift_kind")
+
+
+class OptimizedModule(metaclass=OptimizedModuleKind):
+    """What a compiled module is an instance of, beside its own class: `isinstance(m, OptimizedModule)`, and
+    `m._orig_mod` is the module that was compiled."""
+
+
+def is_compiled_module(value: object) -> bool:
+    return hasattr(type(value), "_framelift_kind")
+
+
 class Quiet:
     """Stands between the class of compiled modules and the module's, whose `__init_subclass__` is not run."""
 
@@ -55,8 +74,26 @@ def call_plainly(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self._framelift_kind.__call__(self, *args, **kwargs)
 
 
+def set_attribute(self: Any, name: str, value: Any) -> None:
+    """`_orig_mod` is what libraries put another module in; everything else is the module's."""
+    if name != "_orig_mod":
+        self._framelift_kind.__setattr__(self, name, value)
+    elif value is not self._orig_mod:
+        call_in, context, _ = self._framelift_call
+        object.__setattr__(self, "_orig_mod", value)
+        object.__setattr__(self, "_framelift_call", (call_in, context, entrance(value)))
+        object.__setattr__(self, "__dict__", value.__dict__)
+
+
+def compile_alike(self: Any) -> Callable[[Any], Any]:
+    """Compiles another function with the options of a module."""
+    return lambda fn: restored(fn, self._framelift_call[1].settings)
+
+
 NAMESPACE = {
     "__call__": call_compiled,
+    "__setattr__": set_attribute,
+    "dynamo_ctx": property(compile_alike),
     "_framelift_context": property(lambda self: self._framelift_call[1]),
     "__reduce_ex__": lambda self, protocol: (restored, (self._orig_mod, self._framelift_call[1].settings)),
     "__deepcopy__": lambda self, memo: copied(self, copy.deepcopy(self._orig_mod, memo)),
@@ -131,7 +168,7 @@ def of_copy(context: Context) -> Context:
     return dataclasses.replace(context, code_states=CodeStates(), broken_places=set(), users=PerCode())
 
 
-def restored(module: torch.nn.Module, settings: dict[str, Any]) -> Any:
+def restored(module: Any, settings: dict[str, Any]) -> Any:
     """A compiled module that comes out of a pickle."""
     from framelift.api.compile import compile  # which makes these
 

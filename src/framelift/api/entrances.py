@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from framelift import _frame
 from framelift.core import policy
 
 _lock = threading.Lock()
@@ -31,6 +32,23 @@ def uncompiled(model: Any) -> Any:
     if known.get("_torchdynamo_wrapper_id") == id(model) and not known.get("_torchdynamo_disable"):
         return uncompiled(known["_torchdynamo_orig_callable"])  # what torch.compile makes of a function
     return model
+
+
+def not_captured(wrapper: Any, why: str) -> Callable[..., Any]:
+    """A call of it in a compiled function is a break."""
+    _frame.set_decision(wrapper.__code__, _frame.SKIP, _frame.REFUSE)
+    wrapper._framelift_disable = why
+    return wrapper
+
+
+def copied_function(fn: types.FunctionType) -> types.FunctionType:
+    """The same function with a code object of its own, whose frames run as they are: those of `fn` itself are
+    looked at as before."""
+    code = fn.__code__.replace()
+    made = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    made.__kwdefaults__, made.__qualname__ = fn.__kwdefaults__, fn.__qualname__
+    _frame.set_decision(code, _frame.SKIP, _frame.REFUSE)
+    return made
 
 
 def frame_of(target: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import html
 import json
 import linecache
 import os
@@ -27,6 +28,7 @@ from framelift.core.records import SINGLE, CompileRecord, as_table, single
 from framelift.debugging.reporting import readable, shape_of
 from framelift.dispatch.compilation import NOTHING_CAPTURED
 from framelift.dispatch.compile_contexts import CompiledEntry, Context, Recompilation, Watch, watching
+from framelift.graph.origins import innermost
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.report import terminal
 
@@ -162,6 +164,11 @@ class Explanation:
         if path is not None:
             Path(path).write_text(made, encoding="utf-8", errors="xmlcharrefreplace")
         return made
+
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        page = html.escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
     def source(self) -> str:
         """The program's lines: `+` captured, `!` broken, `-` run as plain Python."""
@@ -322,7 +329,7 @@ def node_data(found: torch.fx.Node) -> dict[str, Any]:
         "dtype": None if tensor is None else str(tensor.dtype),
         "device": None if tensor is None else str(tensor.device),
         "takes": [each.name for each in found.all_input_nodes],
-        "at": (found.stack_trace or "").strip() or None,
+        "at": innermost(found.stack_trace) or None,
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from framelift.api.callbacks import Callbacks
+from framelift.debugging.compile_profiles import CompileProfiles
 from framelift.debugging.replay_records import ReplayRecords
 from framelift.debugging.reporting import Reports
 from framelift.debugging.verifying import verify_graph
@@ -11,5 +13,5 @@ from framelift.distributed.collective_calls import name_collectives
 from framelift.distributed.data_parallel import cut_along_buckets
 
 extensions.ranks = DistributedRanks()
-extensions.observers = [Reports(), ReplayRecords()]
+extensions.observers = [Callbacks(), CompileProfiles(), Reports(), ReplayRecords()]
 extensions.graph_compiler_wrappers = [cut_along_buckets, name_collectives, verify_graph]

@@ -4,6 +4,7 @@ way: breaks, and recompilations with the guards that failed, each with what to d
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 import torch.fx
 
 from framelift.core.breaks import Break
+from framelift.core.config import config
 from framelift.core.records import as_table, compiling
 from framelift.debugging.reporting import indented
 from framelift.dispatch.backends import backend_name, lookup_backend
@@ -43,12 +45,31 @@ class CompileProfiler:
     >>> _ = double(torch.ones(2)), double(torch.ones(2))
     >>> profiler.frame_count, profiler.op_count, profiler.graphs[0].calls
     (1, 2, 2)
+
+    As a context manager it also lifts the limits on recompilations, so that all of them are seen.
     """
 
     def __init__(self, backend: str | Backend = "eager") -> None:
         self.backend = lookup_backend(backend)
         self.name = backend_name(backend)
         self.graphs: list[ProfiledGraph] = []
+        self.limits = contextlib.ExitStack()
+
+    def __enter__(self) -> CompileProfiler:
+        """In a block all recompilations are seen: functions may be compiled as often as they have to be."""
+        lifted = config.patch(recompile_limit=UNLIMITED, accumulated_recompile_limit=UNLIMITED)
+        self.limits.enter_context(lifted)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.limits.close()
+
+    def get_metrics(self) -> dict[str, dict[str, Any]]:
+        """What stands in the way, as data: the guards that failed of each function, and the breaks."""
+        failed: dict[str, list[str]] = {}
+        for what, again in self.recompiles:
+            failed.setdefault(what, []).extend(str(failure) for failure in again.by_failure())
+        return {"guard_failures": failed, "graph_breaks": {found.one_line: n for found, n in self.breaks}}
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
         record = compiling.get()
@@ -146,6 +167,7 @@ class CompileProfiler:
         return f"<CompileProfiler: {self.frame_count} graph(s), {self.op_count} op(s), backend {self.name}>"
 
 
+UNLIMITED = 1 << 30
 MOST = 10
 """How many operations a report lists."""
 

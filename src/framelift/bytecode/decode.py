@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from framelift.core.breaks import CodeName, Place
+from framelift.core.sentinels import Sentinel
 
 if sys.version_info >= (3, 12):
     from framelift.bytecode import python312 as version
@@ -39,6 +40,14 @@ class ExceptionEntry(NamedTuple):
     push_lasti: bool
 
 
+RETURNED = Sentinel("RETURNED")
+"""What becomes of a value that the frame returns."""
+
+
+def stored_in(instruction: dis.Instruction) -> str | None:
+    return instruction.argval if instruction.opname in ("STORE_FAST", "STORE_DEREF") else None
+
+
 class Decoded:
     """A code object ready to be interpreted."""
 
@@ -53,6 +62,7 @@ class Decoded:
         "ops",
         "original",
         "places",
+        "results",
         "simple",
     )
 
@@ -79,6 +89,8 @@ class Decoded:
             self.ops.append((handlers[name], argument))
         self.places: dict[int, Place] = {}
         """Those that someone has asked for."""
+        self.results: dict[int, Any] = {}
+        """The same of what `result_at` gives."""
         self.for_tracebacks: CodeType | None = None
         """Names the code in tracebacks; made when an exception first comes through."""
         self.exceptions = [
@@ -97,6 +109,29 @@ class Decoded:
             return Place(self.name, None)
         columns = (positions.col_offset, positions.end_col_offset)
         return Place(self.name, positions.lineno, columns, positions.end_lineno)
+
+    def result_at(self, at: int) -> str | tuple[str | None, ...] | Sentinel | None:
+        """What becomes of the value that an instruction pushes: the variable that it is stored in, those that
+        its items are stored in, RETURNED, or None for all else."""
+        try:
+            return self.results[at]
+        except KeyError:
+            found = self.results[at] = self.find_result(at)
+            return found
+
+    def find_result(self, at: int) -> str | tuple[str | None, ...] | Sentinel | None:
+        following = self.instructions[at + 1 : at + 3]
+        if len(following) == 2 and following[0].opname == "COPY" and following[0].arg == 1:
+            following = following[1:]  # of two variables, the first
+        if not following:
+            return None
+        first = following[0]
+        if first.opname == "RETURN_VALUE":
+            return RETURNED
+        if first.opname == "UNPACK_SEQUENCE":
+            start = self.instructions.index(first) + 1
+            return tuple([stored_in(store) for store in self.instructions[start : start + first.argval]])
+        return stored_in(first)
 
     def handler_at(self, at: int) -> ExceptionEntry | None:
         """The handler of the instruction `at`; CPython's table holds at most one for each."""

@@ -25,7 +25,7 @@ from typing import Any
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
 from framelift.core.weakly import ENDED, PerCode
 
-__all__ = ["HANDLING", "NOTHING", "VALUE", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
+__all__ = ["HANDLING", "NOTHING", "VALUE", "Done", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
 
 VALUE, NOTHING, HANDLING, UNBOUND = -1, -2, -3, -4
 """What is in a place of the stack: a value; NULL; what PUSH_EXC_INFO leaves there, for which the exception
@@ -165,16 +165,37 @@ origin_of = _origins.get
 _making = threading.RLock()
 
 
-def resume_code(point: Point, inner: FunctionType | None = None, made: bool = False) -> CodeType:
+@dataclass(frozen=True)
+class Done:
+    """The instruction that was done by itself before a frame goes on, and whether it raised."""
+
+    at: int
+    raised: bool
+
+    def handler(self, body: Body) -> Any:
+        """The exception table's entry for what a signal's handler raises now, before anything else is done:
+        it is as if the instruction had raised it, or what it has entered. Behind it is too late: CPython
+        looks for no signals between the end of a `with` statement's body and the call of `__exit__`."""
+        enters = body.name(self.at) == "BEFORE_WITH" and not self.raised
+        return body.handler_of(self.at + 1 if enters else self.at)
+
+
+def resume_code(
+    point: Point, inner: FunctionType | None = None, made: bool = False, done: Done | None = None
+) -> CodeType:
     """With `inner` the frame waits for that function; if `made`, the call gives not what that returns but
-    the object that it has initialised, which is handed over too."""
-    key = (point.at, point.unbound, point.stack, point.takes_free, id(inner), made)
+    the object that it has initialised, which is handed over too. Signals are looked for if it is known what
+    was done before."""
+    handler = None if done is None else done.handler(point.body)
+    catches = handler and (handler.target, handler.depth, handler.lasti)
+    looks = None if done is None else (catches, done.raised)
+    key = (point.at, point.unbound, point.stack, point.takes_free, id(inner), made, looks)
     code = point.body.made.get(key)
     if code is None or called_by(code) is not inner:
         with _making:  # another thread may be at the same point: all get the same code
             code = point.body.made.get(key)
             if code is None or called_by(code) is not inner:
-                code = point.body.made[key] = assemble_resume(point, inner, made)
+                code = point.body.made[key] = assemble_resume(point, inner, made, done)
     return code
 
 
@@ -184,16 +205,22 @@ def called_by(code: CodeType) -> FunctionType | None:
     return None if origin is None or origin.callee is None else origin.callee()
 
 
-def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> CodeType:
+def assemble_resume(point: Point, inner: FunctionType | None, made: bool, done: Done | None) -> CodeType:
     extra = stack_names(point.stack)
     if inner is not None:
         extra += [INNER, MADE] if made else [INNER]
     asm = Assembler(point.body, extra, point.takes_free)
     restore_slots(asm, point)
-    taken = push_stack(asm, point.stack, 0)
+    taken, pushed = 0, 0
+    if done is not None:
+        handler = done.handler(point.body)
+        # an exception comes in the place of the one that was raised
+        pushed = handler.depth if done.raised else len(point.stack)
+        taken = push_stack(asm, point.stack[:pushed], 0)
+        asm.look_for_signals(handler)
+    taken = push_stack(asm, point.stack, taken, pushed)
     callee = None if inner is None else Callee(inner, ENDED)
     if callee is None:
-        asm.look_for_signals(handler_in_front_of(point.body, point.at))
         asm.go_on(point.at)
     else:
         call_inner(asm, point, callee, taken, made)
@@ -205,20 +232,6 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool) -> Cod
     )
     _origins.set(code, origin)
     return code
-
-
-def handler_in_front_of(body: Body, at: int) -> Any:
-    """The exception table's entry for what is raised between an instruction and the one before. That one is
-    usually the one that was done by itself: the last of a `with` statement is still in there."""
-    before = at - 1
-    if before < 0 or body.name(before) in NOT_FOLLOWED:
-        return body.handler_of(at)
-    return body.handler_of(before)
-
-
-NOT_FOLLOWED = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD"}
-NOT_FOLLOWED |= {"JUMP_BACKWARD_NO_INTERRUPT"}
-"""Instructions after which never the next one is done."""
 
 
 def stack_names(stack: tuple[int, ...]) -> list[str]:
@@ -235,9 +248,10 @@ def restore_slots(asm: Assembler, point: Point) -> None:
             asm.emit("STORE_FAST", slot)
 
 
-def push_stack(asm: Assembler, stack: tuple[int, ...], taken: int) -> int:
-    """Restores the stack from the further arguments; gives how many of those have been taken."""
-    for depth, kind in enumerate(stack):
+def push_stack(asm: Assembler, stack: tuple[int, ...], taken: int, pushed: int = 0) -> int:
+    """Restores the stack from the further arguments, from the place `pushed` on; gives how many of those have
+    been taken."""
+    for depth, kind in enumerate(stack[pushed:], pushed):
         if kind <= COPY_OF:
             asm.emit("COPY", depth - (COPY_OF - kind))
         elif kind == NOTHING:

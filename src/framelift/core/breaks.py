@@ -341,6 +341,8 @@ class Break(BaseException):
     """The value that is in the way, if one is."""
     is_error: bool = field(default=False, repr=False)
     """Whether the program wants no break here (`error_on_graph_break`)."""
+    watches_gradients: bool = field(default=False, repr=False)
+    """Whether the program is about to look at the gradients of a tensor of the graph."""
     found_at: str = field(default="", repr=False)
     """Where in Framelift, with `config.verbose`."""
 
@@ -358,10 +360,16 @@ class Break(BaseException):
     def one_line(self) -> str:
         return f"{self.reason.name}: {self.context}" if self.context else self.reason.name
 
+    @property
+    def headline(self) -> str:
+        """Where in the user's code, in the words that people look for in logs."""
+        at = f" at {self.stack[-1].code.co_filename}:{self.stack[-1].line}" if self.stack else ""
+        return f"Graph break in user code{at}"
+
     def describe(self) -> str:
         lines = [self.one_line, f"  Explanation: {self.reason.explanation}", f"  Hint: {self.reason.hint}"]
         if self.stack:
-            lines.append("  From user code (outermost first):")
+            lines.append("  from user code:")
             for place in self.stack:
                 lines.append(f"    {place}")
                 if place.expression:

@@ -17,10 +17,12 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Callable, Iterator
+import pydoc
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from framelift.core import torch_options
 from framelift.core.errors import UserError
 
 
@@ -37,7 +39,10 @@ class Option:
     """For texts: the environment may name it relative to where the program starts."""
 
 
-T = TypeVar("T", bool, int, str)
+LISTENERS: dict[str, Callable[[Any], None]] = {}
+"""Option -> who is told when it is set."""
+
+T = TypeVar("T", bool, int, str, frozenset[Any])
 
 
 def option(default: T, meaning: str, **rest: Any) -> T:
@@ -80,6 +85,19 @@ class Config:
     force_nn_module_property_static_shapes: bool = option(
         False, "The same of all tensors that are not passed to the function, such as buffers of modules."
     )
+    allow_ignore_mark_dynamic: bool = option(
+        False, "Whether code that works for one size only may fix a dimension that is marked as dynamic."
+    )
+    disable: bool = option(False, "Whether `compile` gives back what it is given, and nothing is compiled.")
+    ignore_logging_functions: frozenset[Any] = option(
+        frozenset(), "Functions, such as `print`, whose calls in compiled functions are left out."
+    )
+    ignore_logger_methods: frozenset[Any] = option(
+        frozenset(), "The same of methods, such as `logging.Logger.info`."
+    )
+    cprofile: bool = option(
+        False, "Whether each compilation is run under cProfile, and leaves what that found in a file; slow."
+    )
     suppress_errors: bool = option(
         False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
     )
@@ -98,6 +116,9 @@ class Config:
     compiled_autograd: bool = option(
         False,
         "Whether functions compiled from now on capture the backward passes that are run within them, too.",
+    )
+    raise_on_ctx_manager_usage: bool = option(
+        True, "Whether `optimize` as a context manager is an error; if not, what its block calls is compiled."
     )
     verify_correctness: bool = option(
         False, "Whether what a backend made of a graph is checked against the graph each time it runs; slow."
@@ -132,14 +153,13 @@ class Config:
     )
 
     def __init__(self) -> None:
-        for name, row in OPTIONS.items():
-            self.__dict__[name] = row.default
-            if (text := os.environ.get(variable(name))) is not None:
-                self.__dict__[name] = parsed(name, text)
+        found = {name: row.default for name, row in OPTIONS.items()}
+        given = {name: os.environ.get(variable(name)) for name in OPTIONS}
+        self.put(found | {name: parsed(name, text) for name, text in given.items() if text is not None})
 
     def __setattr__(self, name: str, value: Any) -> None:
         check(name, value)
-        self.__dict__[name] = value
+        self.put({name: value})
 
     def __delattr__(self, name: str) -> None:
         default = known_option(name).default
@@ -149,17 +169,26 @@ class Config:
         raise AttributeError(unknown(name))
 
     @contextlib.contextmanager
-    def patch(self, **values: Any) -> Iterator[Config]:
-        """Other values for a `with` block or a decorated function. Everything is checked before anything is
-        set."""
-        for name, value in values.items():
-            check(name, value)
-        before = {name: self.__dict__[name] for name in values}
-        self.__dict__.update(values)
+    def patch(
+        self, name: str | Mapping[str, Any] | None = None, value: Any = None, /, **values: Any
+    ) -> Iterator[Config]:
+        """Other values for a `with` block or a decorated function: by keyword, `patch("name", value)`, or
+        `patch({"name": value})`. Everything is checked before anything is set."""
+        values |= {} if name is None else {name: value} if isinstance(name, str) else dict(name)
+        for option, wanted in values.items():
+            check(option, wanted)
+        before = {option: self.__dict__[option] for option in values}
+        self.put(values)
         try:
             yield self
         finally:
-            self.__dict__.update(before)
+            self.put(before)
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Sets options that have been checked, and tells who wants to know."""
+        self.__dict__.update(values)
+        for name in LISTENERS.keys() & values.keys():
+            LISTENERS[name](values[name])
 
     def reset(self) -> None:
         """The defaults, or what the environment says, for all of them."""
@@ -189,7 +218,7 @@ def parsed(name: str, text: str) -> Any:
     row = OPTIONS[name]
     value: Any = PARSERS[row.kind](text.strip())
     if value is None:
-        wanted = "0 or 1" if row.kind is bool else "a number"
+        wanted = {bool: "0 or 1", int: "a number"}.get(row.kind, "names of functions that can be imported")
         raise UserError(f"{variable(name)}={text}: it must be {wanted}")
     if row.is_folder and value:
         value = os.path.abspath(value)  # the program may go elsewhere
@@ -201,11 +230,22 @@ PARSERS: dict[type, Callable[[str], Any]] = {
     bool: lambda text: WORDS.get(text.lower()),
     int: lambda text: int(text) if text.lstrip("-").isdigit() else None,
     str: lambda text: text,
+    frozenset: lambda text: functions_named(text),
 }
 """Kind of option -> what reads it; None: it makes no sense."""
 
 
+def functions_named(text: str) -> frozenset[Any] | None:
+    """What names with dots and commas between them stand for: `builtins.print, logging.Logger.info`."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    found = [pydoc.locate(name) for name in names]
+    return None if any(each is None for each in found) else frozenset(found)
+
+
 def unknown(name: str) -> str:
+    if name in torch_options.OPTIONS:
+        option = torch_options.OPTIONS[name]
+        return f"framelift.config has no option {name!r}, which torch has: {option.sentence}"
     close = difflib.get_close_matches(name, OPTIONS, 1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; known are: {', '.join(OPTIONS)}"
     return f"framelift.config has no option {name!r}{hint}"
@@ -220,7 +260,10 @@ def known_option(name: str) -> Option:
 def check(name: str, value: Any, where: str = "framelift.config.") -> None:
     """UserError for a name or a value that makes no sense."""
     wanted = known_option(name)
-    if type(value) is not wanted.kind:
+    if wanted.kind is frozenset and isinstance(value, (Set, list, tuple)):
+        if not all(map(callable, value)):
+            raise UserError(f"{where}{name} must be functions, not {value!r:.80}")
+    elif type(value) is not wanted.kind:
         wrong = f"{value!r:.80} ({type(value).__name__})"
         raise UserError(f"{where}{name} must be of type {wanted.kind.__name__}, not {wrong}")
     if isinstance(value, int) and wanted.least is not None and value < wanted.least:

@@ -1,14 +1,41 @@
-"""Errors that users see; importable from `framelift.exc`."""
+"""Errors that users see; importable from `framelift.exc`.
+
+They have the names of torch's errors for the same occasions. While Framelift is installed in torch's place
+(`framelift.install`), what is raised is also an instance of torch's class of that name, so that whoever
+catches that one catches ours: `also_raised_as` says which class stands for which.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class FrameliftError(RuntimeError):
     """What all of Framelift's own errors are."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> FrameliftError:
+        made: FrameliftError = super().__new__(also_raised_as.get(cls, cls), *args)
+        return made
+
+    def __init__(self, *args: Any) -> None:
+        RuntimeError.__init__(self, *args)  # and no `__init__` of torch's, which takes other arguments
+
+    @property
+    def msg(self) -> str:
+        """The message, by the name that it has in torch."""
+        return str(self)
+
+
+also_raised_as: dict[type[FrameliftError], type[FrameliftError]] = {}
+"""Class -> the one that is raised in its place, which derives from it and from torch's of that name."""
+
 
 class Unsupported(FrameliftError):
     """`fullgraph=True`, and something can't be captured."""
+
+
+class InternalTorchDynamoError(Unsupported):
+    """`fullgraph=True`, and Framelift has made a mistake; the program is not at fault."""
 
 
 class TorchRuntimeError(Unsupported):
@@ -23,8 +50,12 @@ class BackendCompilerFailed(FrameliftError):
     """The backend raised while it compiled a graph; the cause is its exception."""
 
     def __init__(self, backend: str, cause: BaseException) -> None:
-        super().__init__(f"the backend {backend!r} raised {type(cause).__name__}: {cause}")
-        self.backend = backend
+        super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}")
+        self.backend = self.backend_name = backend
+        self.inner_exception = cause
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.backend, self.inner_exception)
 
 
 class WrongResult(FrameliftError):
@@ -47,6 +78,10 @@ class ConstraintViolationError(UserError):
     """A dimension was marked dynamic, and the program does not work for all the sizes that that means."""
 
 
+class ComptimeError(UserError, InternalTorchDynamoError):
+    """A function that was given to `comptime` raised an error."""
+
+
 class RanksDisagree(FrameliftError):
     """Ranks of a distributed program would compile different things, and were not told to agree."""
 
@@ -64,4 +99,8 @@ class RecompileLimitExceeded(RecompileError):
 
 
 class FailOnRecompileLimitHit(RecompileLimitExceeded):
-    """The same, with `config.fail_on_recompile_limit_hit`."""
+    """The same, also with `config.fail_on_recompile_limit_hit`."""
+
+
+TorchDynamoException = FrameliftError
+CondOpArgsMismatchError = UncapturedHigherOrderOpError

@@ -12,7 +12,7 @@ import cmath
 import collections
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -80,20 +80,26 @@ def same(
     expected: Any,
     found: Any,
     fp64_ref: Any = None,
-    *,
-    tol: float | None = None,
     cos_similarity: bool = False,
+    tol: float | None = None,
     equal_nan: bool = True,
     exact_dtype: bool = True,
-    exact_stride: bool = False,
+    relax_numpy_equality: bool = False,
     ignore_non_fp: bool = False,
+    log_error: Callable[..., Any] | None = None,
+    *,
+    exact_stride: bool = False,
+    use_iou_for_bool: bool = False,
+    iou_threshold: float = 0.99,
 ) -> bool:
     """Whether two results are the same: tensors, numbers, arrays, and containers and objects of them.
 
     `fp64_ref` is the same result computed with float64, to judge by where the two are further apart than
     `tol` (by default, what `TOLERANCES` says of their dtype). With `cos_similarity` tensors need only point
     the same way. NaN is the same as NaN unless `equal_nan` is False. dtypes count unless `exact_dtype` is
-    False, strides if `exact_stride` is True; with `ignore_non_fp` only floating-point numbers do.
+    False, strides if `exact_stride` is True; with `ignore_non_fp` only floating-point numbers do. With
+    `relax_numpy_equality` NumPy's numbers and Python's are the same. With `use_iou_for_bool` masks need only
+    agree in `iou_threshold` of what either has. `log_error` is told what differs.
 
     >>> import torch
     >>> same({"loss": torch.tensor(1.0)}, {"loss": torch.tensor(1.00001)})
@@ -102,7 +108,12 @@ def same(
     False
     """
     rules = Rules(tol, cos_similarity, equal_nan, exact_dtype, exact_stride, ignore_non_fp)
-    return difference(expected, found, fp64_ref, rules) is None
+    rules = dataclasses.replace(rules, iou=iou_threshold if use_iou_for_bool else None)
+    rules = dataclasses.replace(rules, relaxed_numpy=relax_numpy_equality)
+    apart = difference(expected, found, fp64_ref, rules)
+    if apart is not None and log_error is not None:
+        log_error("%s", apart)
+    return apart is None
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,9 @@ class Rules:
     exact_dtype: bool = True
     exact_stride: bool = False
     ignore_non_fp: bool = False
+    iou: float | None = None
+    """Of masks: how much of what either has must be in both; None: all."""
+    relaxed_numpy: bool = False
     at_least: float = 0.0
     """A tolerance for all numbers, if they come from ones that are coarser."""
 
@@ -133,6 +147,12 @@ def difference(
 ATOMS = (str, bytes, bool, int, type(None), torch.dtype, torch.device, type, ModuleType)
 
 
+def as_pythons(value: Any) -> Any:
+    """A number of NumPy's as Python's."""
+    is_number = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_number else value
+
+
 class Comparing:
     """One walk through two results, and the reference as far as it has the same structure."""
 
@@ -141,6 +161,8 @@ class Comparing:
         self.seen: set[tuple[int, int]] = set()
 
     def of(self, a: Any, b: Any, reference: Any, path: str) -> Difference | None:
+        if self.rules.relaxed_numpy:
+            a, b = as_pythons(a), as_pythons(b)
         if a is b and not isinstance(a, float):
             return None
         if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -257,6 +279,10 @@ class Comparing:
         if not (a.is_floating_point() or a.is_complex()):
             if self.rules.ignore_non_fp or torch.equal(a, b.to(a.dtype)):
                 return None
+            if self.rules.iou is not None and a.dtype is torch.bool and b.dtype is torch.bool:
+                both, either = int((a & b).sum()), int((a | b).sum())
+                if both >= self.rules.iou * either:
+                    return None
             wrong = int((a != b).sum())
             return Difference(path, f"{wrong} of {a.numel()} elements differ")
         nan = a.isnan()

@@ -45,6 +45,14 @@ MAGIC = b"framelift replay record 1\n"
 NAME = "replay.pt"
 
 
+PLAIN = (bool, int, str)
+"""Kinds of options that a record can hold; functions are not among them."""
+
+
+def plain_options() -> list[str]:
+    return [name for name, row in config.OPTIONS.items() if row.kind in PLAIN]
+
+
 class BadRecord(UserError):
     """A file that is no record, or no whole one, or one that can't be run here."""
 
@@ -106,7 +114,9 @@ def replay_record(compilation: RunningCompilation, error: BaseException | None) 
         "compile_id": record.compile_id,
         "backend": {"name": context.backend_name, "import": backend_import, "expression": backend},
         "settings": {"fullgraph": context.fullgraph, "dynamic": context.dynamic, "options": context.options},
-        "config": {name: getattr(config.config, name) for name in config.OPTIONS},
+        "config": {
+            name: getattr(config.config, name) for name, row in config.OPTIONS.items() if row.kind in PLAIN
+        },
         "versions": versions(),
         "error": record.failed or record.ended_by or (None if error is None else describe_error(error)),
         "traceback": None if error is None else "".join(traceback.format_exception(error)),

@@ -14,7 +14,6 @@ import datetime
 import functools
 import itertools
 import json
-import linecache
 import logging
 import os
 import re
@@ -34,10 +33,12 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.core.policy import OWN_FILES
 from framelift.core.records import CompileRecord, compile_times
+from framelift.debugging import torch_logs
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Recompilation
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.frame_hook import on_cache_miss
+from framelift.graph.origins import describe_nodes
 from framelift.guards.program import GuardProgram, origin
 
 FILES = {name: f"{name}.txt" for name in ("graph", "breaks", "guards", "recompiles", "backward")}
@@ -49,7 +50,13 @@ def is_wanted(record: CompileRecord, *names: str) -> bool:
     """Whether anyone asked: nothing else is to cost anything otherwise."""
     if record.folder is not None or is_traced():
         return True
-    return any(logs.LOGGERS[name].isEnabledFor(logging.DEBUG) for name in names)
+    if any(logs.LOGGERS[name].isEnabledFor(logging.DEBUG) for name in names):
+        return True
+    return torch_logs.is_on(*(torchs for name in names for torchs in TORCHS[name]))
+
+
+TORCHS = {"graph": ("graph_code", "graph"), "guards": ("guards",), "code": ("bytecode",)}
+"""A kind of report -> the artifacts of torch's that show it."""
 
 
 @contextlib.contextmanager
@@ -66,6 +73,7 @@ class Reports(Observer):
     @contextlib.contextmanager
     def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
         """What torch's compilers write to the trace meanwhile gets the same number."""
+        torch_logs.tell("bytecode", lambda: torch_logs.disassembled(compilation.fn.__code__))
         if not config.debug_dir and not is_traced():
             yield
             return
@@ -86,6 +94,7 @@ class Reports(Observer):
         """The log has it since it was decided."""
         with harmless("a recompilation"):
             keep(record, "recompiles", lambda: str(found))
+            torch_logs.tell("recompiles", lambda: recompiled_text(record, found))
             artifact("recompile_reasons", "json", lambda: [str(failure) for failure in found.by_failure()])
 
     def report_graph(self, record: CompileRecord, capture: Capture) -> None:
@@ -94,6 +103,8 @@ class Reports(Observer):
             with harmless("a graph"):
                 text = functools.cache(lambda: readable(module))
                 report(record, "graph", text)
+                torch_logs.tell("graph_code", lambda: f"TRACED GRAPH\n{text()}")
+                torch_logs.tell("graph", lambda: f"TRACED GRAPH\n{module.graph}")
                 trace("dynamo_output_graph", lambda: {"sizes": sizes(module)}, payload_fn=text)
 
     def report_entry(self, record: CompileRecord, capture: Capture) -> None:
@@ -103,6 +114,8 @@ class Reports(Observer):
         with harmless("an entry"):
             report(record, "guards", lambda: guards_text(program))
             report(record, "code", lambda: source)
+            torch_logs.tell("guards", lambda: f"GUARDS:\n{guards_text(program)}")
+            torch_logs.tell("bytecode", lambda: f"GENERATED CODE\n{source}")
             trace("dynamo_guards", payload_fn=lambda: guards_data(program))
             artifact("framelift_generated_code", "string", lambda: source)
 
@@ -113,7 +126,9 @@ class Reports(Observer):
     def report_break(self, record: CompileRecord, found: Break, is_known: bool) -> None:
         """A place that is known is logged for who wants details."""
         with harmless("a break"):
-            report(record, "breaks", found.describe, logging.DEBUG if is_known else logging.INFO)
+            text = lambda: f"{found.headline}\nGraph Break Reason: {found.describe()}"
+            report(record, "breaks", text, logging.DEBUG if is_known else logging.INFO)
+            torch_logs.tell("graph_breaks", text)
             artifact("dynamo_graph_break_reason", "string", found.describe)
 
 
@@ -130,25 +145,16 @@ def report(record: CompileRecord, name: str, text: Callable[[], str], level: int
 # ---- texts
 
 
+def recompiled_text(record: CompileRecord, found: Recompilation) -> str:
+    head = f"Recompiling function {record.name} in {record.filename}:{record.line}"
+    return f"{head}\n    triggered by the following guard failure(s):\n{indented(str(found))}"
+
+
 def readable(module: torch.fx.GraphModule) -> str:
-    """As source, with the user's lines: nodes know which one they come from, and torch wants its text too."""
-    inner = [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-    traces = [(node.meta, node.meta.get("stack_trace")) for each in inner for node in each.graph.nodes]
-    try:
-        for meta, stack in traces:
-            if stack:
-                meta["stack_trace"] = f"{stack.rstrip()}\n    {line_at(stack)}"
-        text: str = module.print_readable(print_output=False, include_stride=True, include_device=True)
-    finally:
-        for meta, stack in traces:
-            if stack:
-                meta["stack_trace"] = stack
+    """As source, with the user's lines."""
+    describe_nodes(module)
+    text: str = module.print_readable(print_output=False, include_stride=True, include_device=True)
     return text
-
-
-def line_at(stack: str) -> str:
-    found = re.search(r'File "(.*)", line (\d+)', stack)
-    return linecache.getline(found[1], int(found[2])).strip() if found else ""
 
 
 def guards_text(program: GuardProgram) -> str:

@@ -34,6 +34,7 @@ from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Context, Graph
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.graph.functions import describe
+from framelift.graph.origins import innermost
 
 INPUTS = "inputs.pt"
 
@@ -83,7 +84,7 @@ class WrongGraph:
     @property
     def place(self) -> str | None:
         """Where in the program that is."""
-        return None if self.culprit is None else (self.culprit.node.stack_trace or "").strip() or None
+        return None if self.culprit is None else innermost(self.culprit.node.stack_trace) or None
 
     def __str__(self) -> str:
         head = f"graph {self.number}, of {self.function}, with the backend {self.backend!r}"

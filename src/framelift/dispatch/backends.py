@@ -14,12 +14,12 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.fx
-from torch._guards import TracingContext, tracing
+from torch._guards import CompileContext, CompileId, TracingContext, compile_context, tracing
 from torch.autograd import grad_mode
 
 from framelift import _frame
@@ -28,6 +28,7 @@ from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
+from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.examples import (
     CompilerContext,
@@ -35,7 +36,6 @@ from framelift.dispatch.examples import (
     ask_for_sizes,
     fix_floats,
     giving_sizes,
-    modules_as_before,
     nothing_changed,
     settle_all,
     sizes_without_node,
@@ -45,6 +45,7 @@ from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.kept import KeptGraph
+from framelift.graph.origins import describe_nodes
 from framelift.graph.torch_flags import TorchState, flags_lock
 
 log = logging.getLogger("framelift")
@@ -53,22 +54,29 @@ ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
 
 _registered: dict[str, Backend] = {}
+_tags: dict[str, tuple[str, ...]] = {}
+"""Name -> what kind of backend it is: "debug" for those that make nothing faster."""
 NOTHING_KNOWN = Given()
 
 
-def register_backend(backend: Backend | None = None, name: str | None = None) -> Any:
+def register_backend(
+    backend: Backend | None = None, name: str | None = None, tags: Sequence[str] = ()
+) -> Any:
     """Makes a backend known by a name; as a function or as a decorator."""
     if backend is None:
-        return lambda fn: register_backend(fn, name)
+        return lambda fn: register_backend(fn, name, tags)
     if not callable(backend):
         raise TypeError(f"a backend must be callable, not {type(backend).__name__}")
-    _registered[name or backend.__name__] = backend
+    known_as = name or backend.__name__
+    _registered[known_as], _tags[known_as] = backend, tuple(tags)
     return backend
 
 
-def list_backends() -> list[str]:
-    """The names that `compile(backend=...)` knows."""
-    return sorted({*_registered, *(entry.name for entry in entry_points())})
+def list_backends(exclude_tags: Sequence[str] | None = ()) -> list[str]:
+    """The names that `compile(backend=...)` knows, without those that have one of these tags (`debug`)."""
+    excluded = set(exclude_tags or ())
+    names = {*_registered, *(entry.name for entry in entry_points())}
+    return sorted(name for name in names if excluded.isdisjoint(_tags.get(name, ())))
 
 
 def entry_points() -> list[importlib.metadata.EntryPoint]:
@@ -86,7 +94,22 @@ def lookup_backend(backend: str | Backend) -> Backend:
             if entry.name == backend:
                 found = _registered[backend] = entry.load()
     if found is None:
-        raise InvalidBackend(f"there is no backend {backend!r}; known are: {', '.join(list_backends())}")
+        found = registered_with_torch(backend)
+    if found is None:
+        known = ", ".join(list_backends())
+        raise InvalidBackend(f"Invalid backend: {backend!r}; known are: {known}")
+    return found
+
+
+def registered_with_torch(name: str) -> Backend | None:
+    """A backend that someone has registered with torch's compiler, as far as that is loaded."""
+    registry: Any = sys.modules.get("torch._dynamo.backends.registry")
+    if registry is None:
+        return None
+    try:
+        found: Backend = registry.lookup_backend(name)
+    except Exception:  # which is of a class that nobody has loaded for this
+        return None
     return found
 
 
@@ -128,6 +151,7 @@ def run_repeatedly(
     """Runs a backend, and once more, without symbols, if it fails where there are some."""
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
+    describe_nodes(graph)
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
     kept = KeptGraph(graph)
@@ -186,7 +210,8 @@ def run_in_context(
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
-    with nothing_changed(inputs, given.written if is_shown else ()), tracing(context):
+    unchanged = nothing_changed(inputs, given.written if is_shown else ())
+    with unchanged, numbered_compilation(), tracing(context):
         try:
             examples = context.examples
             sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
@@ -196,7 +221,7 @@ def run_in_context(
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), modules_as_before():
+            with TorchState(), CompilerState():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying
@@ -208,6 +233,18 @@ def run_in_context(
     if context.used_aot_autograd and differentiated > 1:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
+
+
+@contextlib.contextmanager
+def numbered_compilation() -> Iterator[None]:
+    """Whoever asks torch for the number of the compilation gets that of the record."""
+    record = compiling.get()
+    if record is None or CompileContext.try_get() is not None:
+        yield
+        return
+    frame, _, attempt = record.compile_id.partition("/")
+    with compile_context(CompileContext(CompileId(frame_id=int(frame), frame_compile_id=int(attempt)))):
+        yield
 
 
 def is_differentiated(output: torch.fx.Node) -> bool:
@@ -276,10 +313,17 @@ UNSUPPORTED = frozenset(
 """Names of errors by which torch's compilers say that they can't compile something at all."""
 
 
+SAVED_AND_CHANGED = "one of the variables needed for gradient computation has been modified by an inplace"
+"""How AOTAutograd's tracing ends where a program changes what its gradients need. Eagerly that is an error
+only for who computes them."""
+
+
 def is_refusal(error: BackendCompilerFailed) -> bool:
     """Whether one of torch's compilers knows that it can't compile a graph."""
     cause = error.__cause__
     while cause is not None:
+        if type(cause) is RuntimeError and str(cause).startswith(SAVED_AND_CHANGED):
+            return True
         if not UNSUPPORTED.isdisjoint(cls.__name__ for cls in type(cause).__mro__):
             return True
         cause = cause.__cause__ or cause.__context__
@@ -359,7 +403,7 @@ def parameters_of(inputs: list[Any]) -> list[int]:
 # ---- the backends that come with it
 
 
-@register_backend(name="eager")
+@register_backend(name="eager", tags=("debug",))
 def eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the graph as captured."""
     return graph.forward
@@ -416,14 +460,14 @@ def with_aot_autograd(graph: Graph, inputs: list[Any], **settings: Any) -> Calla
     return aot_module_simplified(graph, inputs, **settings)
 
 
-@register_backend(name="aot_eager")
+@register_backend(name="aot_eager", tags=("debug",))
 @on_fakes
 def aot_eager(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Runs the forward and backward graphs that AOTAutograd makes, without a code generator."""
     return with_aot_autograd(graph, inputs)
 
 
-@register_backend(name="aot_eager_decomp_partition")
+@register_backend(name="aot_eager_decomp_partition", tags=("debug",))
 @on_fakes
 def aot_eager_decomp_partition(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """The same with Inductor's decompositions and partitioner: what it would be given, run as it is."""

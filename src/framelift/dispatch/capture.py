@@ -16,6 +16,7 @@ from framelift import _guards
 from framelift.core.breaks import Break
 from framelift.core.errors import ConstraintViolationError
 from framelift.graph.deferred import symbolic_shapes
+from framelift.graph.origins import describe_nodes, forget_origins
 from framelift.graph.symbols import Symbols
 from framelift.graph.torch_flags import Settings
 from framelift.guards.guard import ClassGuard, Guard
@@ -88,7 +89,7 @@ class Capture:
     lines: set[tuple[str, int]] | None = field(default=None, metadata=SAVED)
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
     input_names: dict[str, str] = field(default_factory=dict, metadata=SAVED)
-    """What the program calls the graph's inputs, if `explain` asked: `arg1_1` is `self.weight`."""
+    """What the program calls the graph's inputs, if `explain` asked: `l_x_` is `x`."""
     seconds: float = field(default=0.0, metadata=LOCAL)
     trace_seconds: float = field(default=0.0, metadata=LOCAL)
     """Of these, what the run took that was kept."""
@@ -124,4 +125,6 @@ class Capture:
         let_go(self.guards, self.class_guards, list(self.program.index))
         self.example_inputs, self.left, self.input_sources = [], [], []
         self.region.outputs = []
+        if self.graph is not None:
+            (forget_origins if self.lines is None else describe_nodes)(self.graph)
         self.symbols = None

@@ -33,6 +33,7 @@ from framelift.dispatch.capture import KEPT, Capture
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
+from framelift.graph.origins import GraphArgument, InputSource, describe_nodes
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.kinds import Access, Check
@@ -125,6 +126,7 @@ MAKING_SETS = frozenset({"BUILD_SET", "SET_ADD", "SET_UPDATE"})
 
 def graph_data(module: torch.fx.GraphModule) -> tuple[Any, ...]:
     """A graph as what a pickle can hold: nodes refer to each other by name."""
+    describe_nodes(module)
     nodes = [(n.op, n.name, n.target, n.args, n.kwargs, dict(n.meta)) for n in module.graph.nodes]
     bodies = dict(module.named_children())
     if not all(isinstance(body, torch.fx.GraphModule) for body in bodies.values()):
@@ -160,6 +162,10 @@ def load_graph(nodes: list[Any], bodies: dict[str, Any], meta: dict[str, Any]) -
     return module
 
 
+def load_graph_argument(source: str, is_tensor: bool) -> GraphArgument:
+    return GraphArgument(InputSource(source), is_tensor)
+
+
 @dataclass(frozen=True)
 class NodeName:
     """Stands for a node in the arguments of another."""
@@ -174,6 +180,7 @@ def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
 REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
     Header: lambda it: (Header, (it.versions, it.state, it.hashes)),
     Position: lambda it: (Position, tuple(it)),
+    GraphArgument: lambda it: (load_graph_argument, (str(it.source.name), it.is_tensor)),
     Source: lambda it: (Source, (it.base, it.access, it.key)),
     Access: lambda it: (getattr, (Access, it.name)),
     Check: lambda it: (getattr, (Check, it.name)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import logging
 import time
 import timeit
@@ -35,6 +36,7 @@ from framelift.core.records import CompileRecord, compile_records, compiling, co
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
+from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
 from framelift.dispatch.restarts import CaptureRuns
@@ -42,6 +44,7 @@ from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
+from framelift.graph.kept import KeptGraph
 from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.terms import DATA_DEPENDENT
 from framelift.graph.torch_flags import flags_lock
@@ -65,6 +68,7 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
     breaks.FAKE_FAILED: errors.TorchRuntimeError,
     breaks.OPERATOR_ERROR: errors.TorchRuntimeError,
     breaks.BODIES: errors.UncapturedHigherOrderOpError,
+    breaks.FAULT: errors.InternalTorchDynamoError,
 }
 """What a break is when it is an error, if it has a name of its own."""
 
@@ -103,16 +107,19 @@ class Compilation:
             return False if self.context.fullgraph else None
         for observer in extensions.observers:
             observer.report_graph(self.record, capture)
+        kept = None
+        if capture.graph is not None and takes_fakes(self.context.backend):  # others are not to refuse one
+            kept = KeptGraph(capture.graph)
         try:
             compiled = None if capture.graph is None else self.compile_graph(capture)
         except BackendCompilerFailed as error:
             if self.may_avoid(capture, error):
                 return self.capture_and_compile()
-            if self.context.fullgraph or capture.graph is None or not self.is_refused(capture, error):
+            if self.context.fullgraph or kept is None or not self.is_refused(capture, error):
                 raise
             log.warning("a graph of %s is run as captured: %s", self.state.what, error)
             counters["graphs_run_as_captured"]["refused by the backend"] += 1
-            compiled = capture.graph.forward
+            compiled = kept.made_again().forward  # the backend has changed the graph that it was given
         entry = self.make_entry(capture, compiled)
         extensions.ranks.wait_for_backends(self.state)
         return self.add_entry(entry)
@@ -123,7 +130,7 @@ class Compilation:
         """Captures the frame, no further than `end`."""
         context = self.context
         try:
-            with flags_lock:
+            with flags_lock, CompilerState():
                 options = context.fullgraph, self.dynamism(), context.guard_filter_fn, self.keeps_lines
                 only_ordinary = self.whole_state().only_ordinary
                 runs = CaptureRuns(self.fn, self.arguments, *options, only_ordinary=only_ordinary)
@@ -151,6 +158,11 @@ class Compilation:
         """What earlier captures say about which sizes change; None: nothing, and nobody asked for symbols."""
         state, mode = self.state, self.context.dynamic
         known = [entry.capture.program.relied_on for entry in state.entries] + state.sizes_on_other_ranks
+        if state.resumed is not None:
+            state.dynamism.handed_over = handed_over = self.whole_state().dynamism.handed_over
+            known += [handed_over] if handed_over else []
+        if state.first_seen:
+            known = [state.first_seen, *known]
         if mode is None and not config.assume_static_by_default:
             mode = True
         if mode is None and not (known and config.automatic_dynamic_shapes):
@@ -247,7 +259,10 @@ class Compilation:
             counters["stats"]["calls_captured"] += len(capture.ops)
         counters["inline_call"]["inlined"] += capture.inlined_calls
         counters["restarts"]["traces"] += capture.restarts
-        return native.region, tuple(inputs)
+        region: Any = native.region
+        if torch.autograd._profiler_enabled():  # later runs are shown by C
+            region = functools.partial(run_shown, entry.title, region)
+        return region, tuple(inputs)
 
     def time_guards(self, entry: CompiledEntry) -> float:
         """What the guards cost a call that they hold for: the least of some rounds, since much else runs."""
@@ -385,6 +400,12 @@ class Compilation:
             counters["graph_break"][found.reason.name] += 1
         for observer in extensions.observers:
             observer.report_break(self.record, found, is_known)
+
+
+def run_shown(title: str, region: Any, *inputs: Any) -> Any:
+    """Runs a region as a range of torch's profilers."""
+    with torch.autograd.profiler.record_function(title):
+        return region(*inputs)
 
 
 def holds_only_ordinary(graph: Graph) -> bool:

@@ -56,9 +56,14 @@ class CompiledEntry:
     def bind(self) -> _guards.Entry:
         """What the frame hook looks at: the guards, and the region bound to the graph."""
         region = self.capture.region.bind(self.graph_callable)
-        native = _guards.Entry(self.capture.program.native, region, self)
+        native = _guards.Entry(self.capture.program.native, region, self, self.title)
         self.known_native = weakref.ref(native)
         return native
+
+    @property
+    def title(self) -> str:
+        """What profilers and memory snapshots show of a run."""
+        return f"Torch-Compiled Region: {self.compile_id}"
 
     @property
     def native(self) -> _guards.Entry | None:
@@ -94,6 +99,8 @@ class Recompilation:
         for failure, entries in self.by_failure().items():
             which = "entry" if len(entries) == 1 else "entries"
             lines.append(f"{which} {', '.join(map(str, entries))}: {failure}")
+            if failure.mismatch:
+                lines.append(f"  {failure.mismatch}")
             if failure.where:
                 lines.append(f"  relied on at {failure.where}")
         if not self.failures:
@@ -142,6 +149,8 @@ class CodeState:
         self.dynamism = Dynamism()
         self.sizes_on_other_ranks: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""
+        self.first_seen: dict[str, Any] | None = None
+        """The sizes and numbers of a call that came before anything was compiled, if a stance asks."""
         self.was_shared = False
         """Whether it was captured by one rank for all, or was to be."""
         self.number = next(_numbers)
@@ -218,7 +227,7 @@ class GuardFail(NamedTuple):
     """What `guard_fail_fn` is told."""
 
     reason: str
-    """The guard that failed, and what was found: `n == 2, found 3`."""
+    """The guard that failed, and what was found: `n == 2, found 3`; of a tensor also in torch's words."""
     orig_code: CodeType
 
 
@@ -249,6 +258,8 @@ class Context:
     """Where there were breaks: each is reported once."""
     users: PerCode[None] = field(default_factory=PerCode)
     """The compiled functions and modules that run in it."""
+    stand_ins: dict[str, Context] = field(default_factory=dict)
+    """Backend -> the same with that one, for a stance (`stand_ins`)."""
 
     def __post_init__(self) -> None:
         with _contexts_lock:
@@ -263,6 +274,7 @@ class Context:
                 _frame.set_cache(state.code, None, self)
         self.code_states.clear()
         self.broken_places.clear()
+        self.stand_ins.clear()
 
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()

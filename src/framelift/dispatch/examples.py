@@ -28,7 +28,6 @@ from framelift.dispatch.compile_contexts import Graph
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made
 from framelift.graph.symbols import Input, Symbols, settled
-from framelift.graph.torch_flags import flags_lock
 
 
 class Given(NamedTuple):
@@ -113,6 +112,10 @@ class CompilerContext(TracingContext):
         return [n for n, fake in enumerate(fakes) if isinstance(fake, torch.Tensor) and has_symbols(fake)]
 
 
+WHERE = ("stack_trace", "nn_module_stack")
+"""What a node that reads a size says of where it comes from, as the tensor does."""
+
+
 class SizeOf(NamedTuple):
     """A symbol that is a size of one of the inputs."""
 
@@ -143,7 +146,9 @@ def ask_for_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
     for symbol, n, dim in reversed(sizes):
         with graph.graph.inserting_after(inputs[-1]):
             node = graph.graph.call_function(torch.ops.aten.sym_size.int, (inputs[n], dim))
-        node.meta["example_value"] = symbol
+        node.meta |= {key: inputs[n].meta[key] for key in WHERE if key in inputs[n].meta}
+        node.meta["example_value"] = node.meta["val"] = symbol
+        node.meta["source_fn_stack"] = [(node.name, node.target)]
     graph.recompile()
 
 
@@ -305,28 +310,6 @@ def nothing_changed(inputs: list[Any], written: tuple[int, ...]) -> Iterator[Non
                     tensor.copy_(values)
                 if known is not None:
                     torch._C._autograd._unsafe_set_version_counter((tensor,), (known,))
-
-
-TRACER = ("CURRENT_PATCHER", "_is_fx_tracing_flag")
-"""What torch's tracer notes of itself, if it has these: whether it is at work, and what it has replaced."""
-
-
-@contextlib.contextmanager
-def modules_as_before() -> Iterator[None]:
-    """While torch traces, calls of all modules go through it. If a signal comes before it has put back
-    what was there, they would for good: now, or when another compiler takes it to be still at work."""
-    module, tracer = torch.nn.Module, torch.fx._symbolic_trace
-    with flags_lock:  # no other thread is in the middle of it
-        methods = {name: vars(module)[name] for name in ("__call__", "__getattr__")}
-        noted = {name: vars(tracer)[name] for name in TRACER if name in vars(tracer)}
-    try:
-        yield
-    except BaseException:
-        for held, before in ((module, methods), (tracer, noted)):
-            for name, value in before.items():
-                if vars(held)[name] is not value:
-                    setattr(held, name, value)
-        raise
 
 
 def version(tensor: torch.Tensor) -> int | None:

@@ -17,13 +17,14 @@ from torch.fx import _symbolic_trace
 from framelift import _frame, _guards
 from framelift.core import policy, stance
 from framelift.core.config import config
-from framelift.core.errors import BackendCompilerFailed
+from framelift.core.errors import BackendCompilerFailed, ComptimeError
 from framelift.core.records import compile_records, counters
 from framelift.dispatch import recompiles
 from framelift.dispatch.compilation import Compilation, Replacement, skip
 from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts
 from framelift.dispatch.extensions import extensions
 from framelift.dispatch.shared_contexts import forget_shared
+from framelift.dispatch.stand_ins import is_first_call
 from framelift.graph.torch_flags import flags_lock, without_saved_tensors_hooks
 
 log = logging.getLogger("framelift")
@@ -56,6 +57,8 @@ def on_cache_miss(
     state = context.state_of(fn.__code__)
     if recompiles.has_stopped(context, state):
         return None
+    if stance.get() == "eager_then_compile" and is_first_call(state, fn, arguments):
+        return False
     with state.lock, without_saved_tensors_hooks():
         found = find_entry(state, fn, arguments)
         if extensions.ranks.all_have_entry(state, found is not None):
@@ -117,11 +120,12 @@ def compile_frame(
         recompiles.report_recompilation(context, state, again)
         if context.guard_fail_fn is not None:
             for failure in again.by_failure():
-                context.guard_fail_fn(GuardFail(str(failure), code))
+                reason = "; ".join(filter(None, (str(failure), failure.mismatch)))
+                context.guard_fail_fn(GuardFail(reason, code))
     counters["frames"]["total"] += 1
     try:
         return Compilation(context, state, fn, arguments).run()
-    except BackendCompilerFailed as error:
+    except (BackendCompilerFailed, ComptimeError) as error:
         if not config.suppress_errors or context.fullgraph:
             raise
         log.warning("%s runs as plain Python (config.suppress_errors): %s", state.what, why := str(error))

@@ -12,7 +12,7 @@ from typing import Any
 
 from framelift.core.causes import Cause, suggestion
 from framelift.core.config import config
-from framelift.core.errors import FailOnRecompileLimitHit, RecompileError, RecompileLimitExceeded
+from framelift.core.errors import FailOnRecompileLimitHit, RecompileError
 from framelift.core.records import counters
 from framelift.dispatch.compile_contexts import CodeState, Context, Recompilation, entries_everywhere
 
@@ -46,8 +46,8 @@ def report_recompilation(context: Context, state: CodeState, found: Recompilatio
     """Keeps it, counts it and logs it; with `error_on_recompile` it is an error, and nothing is kept."""
     count = f"{found.number} of at most {limit(context, state)} entries"
     if config.error_on_recompile:
-        text = f"{state.what} would be compiled again (config.error_on_recompile); it has {count}"
-        raise RecompileError(f"{text}\n{indented(found.lines())}")
+        text = f"Recompiling function {state.what} (config.error_on_recompile); it has {count}"
+        raise RecompileError(f"{text}\n{TRIGGERED}\n{indented(found.lines())}")
     state.recompiles.append(found)
     counters["recompiles"][f"{state.name}: {found.reason}"] += 1
     if log.isEnabledFor(logging.INFO):
@@ -56,9 +56,12 @@ def report_recompilation(context: Context, state: CodeState, found: Recompilatio
 
 def refused_compilation(state: CodeState, found: Recompilation | None) -> RecompileError:
     """The error for what is not compiled, with the stance `fail_on_recompile`."""
-    text = f"{state.what} would have to be compiled, and the stance is 'fail_on_recompile'"
-    lines = ["it has not been compiled before"] if found is None else found.lines()
+    text = f"Detected recompile when torch.compile stance is 'fail_on_recompile': {state.what}"
+    lines = ["it has not been compiled before"] if found is None else [TRIGGERED, *found.lines()]
     return RecompileError(f"{text}\n{indented(lines)}")
+
+
+TRIGGERED = "triggered by the following guard failure(s):"
 
 
 # ---- limits
@@ -96,9 +99,9 @@ def stop_recompiling(context: Context, state: CodeState, which: str, fn: Any, ar
     text = f"{state.what} has reached {which}"
     told = indented(reasons_so_far(state, explain_miss(state, fn, arguments)))
     if config.fail_on_recompile_limit_hit:
-        raise FailOnRecompileLimitHit(f"{text} (config.fail_on_recompile_limit_hit)\n{told}")
+        raise FailOnRecompileLimitHit(f"Hard failure due to fail_on_recompile_limit_hit: {text}\n{told}")
     if context.fullgraph:
-        raise RecompileLimitExceeded(f"{text} (fullgraph=True)\n{told}")
+        raise FailOnRecompileLimitHit(f"Hard failure due to fullgraph=True: {text}\n{told}")
     state.skipped = f"{text}; it runs as plain Python where none of them fits\n{told}"
     log.warning("%s", state.skipped)
 

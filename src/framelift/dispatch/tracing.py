@@ -43,6 +43,7 @@ from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
+from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
@@ -98,7 +99,7 @@ class Trace:
         self.ended_by: Break | None = None
         self.lines: set[tuple[str, int]] | None = set() if keeps_lines else None
         """Lines of which there is something in the graph, if someone wants to know: (file, line)."""
-        self.recorder = Recorder(lambda: where(self.machine, self.lines), lambda: self.world.places.here())
+        self.recorder = Recorder(self.origin, lambda: self.world.places.here())
         self.recorder.flags.began = switches
         self.world = world = TraceWorld(self.recorder)
         if dynamism is not None:
@@ -124,6 +125,13 @@ class Trace:
         self.result: Any = None
         self.disturbed = False
         """Whether the instruction that could not be captured had already changed something."""
+
+    def origin(self) -> Origin | None:
+        """Where a new node comes from; notes the lines that led there, if someone wants to know."""
+        if self.lines is not None:
+            frames = chain(self.machine.frame)
+            self.lines.update((frame.code.code.co_filename, frame.line or 0) for frame in frames)
+        return self.world.places.origin()
 
     def run(self) -> None:
         """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
@@ -204,6 +212,12 @@ class Trace:
 
     # ---- what comes of it
 
+    def thinned(self, guards: list[Guard], keeps: GuardFilter | None, sources: list[Source]) -> list[Guard]:
+        if keeps is None:
+            return guards
+        found = self.world.inputs.outside_values()
+        return thinned(guards, keeps, sources, lambda source: found.get(source, MISSING))
+
     def finish(self, guard_filter: GuardFilter | None = None) -> Capture:
         """The capture of what was run. Raises Break where something that lives on can't be made again."""
         if self.ended_by is not None and self.machine.stopped is None:
@@ -217,7 +231,7 @@ class Trace:
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
-            guards=thinned(guards, guard_filter, region.inputs),
+            guards=self.thinned(guards, guard_filter, region.inputs),
             class_guards=class_guards,
             storages=storages,
             region=region,
@@ -245,6 +259,10 @@ class Trace:
         fn = self.fn
         try:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
+            if stopping is not None and self.recorder.builder.symbols is not None:
+                self.world.inputs.note_handed_over(stopping.variables())
+            if self.ended_by is not None and self.ended_by.watches_gradients:
+                self.recorder.histories.watches_all = True
             return generate(self.world, fn.__name__, self.result, self.switches, stopping)
         except Break as found:
             found.stack = found.stack or [Place(CodeName.of(fn.__code__), fn.__code__.co_firstlineno)]
@@ -371,17 +389,6 @@ OF_C = "(Triggered internally at"
 RUN: Any = inspect.unwrap(Recorder.run).__code__
 
 
-def where(machine: Machine, lines: set[tuple[str, int]] | None = None) -> str:
-    """The innermost place in the user's code, for a node's stack trace; notes the lines that led there."""
-    frame = machine.frame
-    if frame is None:
-        return ""
-    if lines is not None:
-        lines.update((each.code.code.co_filename, each.line or 0) for each in chain(frame))
-    code = frame.code.code
-    return f'  File "{code.co_filename}", line {frame.line}, in {code.co_name}\n'
-
-
 # ---- guards
 
 
@@ -406,8 +413,12 @@ def collect_guards(
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         _, groups = storages = storage_groups(tensors)
+        entries = recorder.inputs.entries
+        changed = [*attributed, *(entries[n].value for n in recorder.mutations.written_inputs())]
+        touched = {tensor.untyped_storage()._cdata for tensor in changed}
         for (_, tensor), group in zip(tensors, groups, strict=True):
-            if groups.count(group) > 1:  # where one is written to, it matters how the others lie to it
+            # where one is written to, it matters how the others lie to it
+            if groups.count(group) > 1 and tensor.untyped_storage()._cdata in touched:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():

@@ -17,6 +17,7 @@ import torch.fx
 
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
+from framelift.graph.origins import describe_nodes, innermost
 
 COLLECTIVES_SHOWN = 8
 """How many collectives a note lists."""
@@ -38,13 +39,14 @@ class CollectiveCall(NamedTuple):
 
 def collectives(graph: torch.fx.GraphModule) -> Iterator[CollectiveCall]:
     """Those of a graph, in the order of the program."""
+    describe_nodes(graph)
     for node in graph.graph.nodes:
         target: Any = getattr(node.target, "overloadpacket", node.target)
         namespace, _, name = getattr(target, "_qualified_op_name", "").partition("::")
         if namespace == "_c10d_functional" and name != WAITING:
             given, group = node.args[0], node.args[-1]
             tensor = given.meta.get("example_value") if isinstance(given, torch.fx.Node) else None
-            yield CollectiveCall(name, str(group), tensor, node.meta.get("stack_trace", "").strip())
+            yield CollectiveCall(name, str(group), tensor, innermost(node.stack_trace))
 
 
 def describe_collectives(graph: torch.fx.GraphModule | None) -> list[list[Any]]:

@@ -23,6 +23,7 @@ from framelift.exporting.signatures import Call
 from framelift.exporting.size_checks import check_sizes, needed
 from framelift.graph.builder import is_converted
 from framelift.graph.op_memory import storage
+from framelift.graph.origins import describe_nodes
 
 ROOT_STACK = "L__self__"
 """torch's name for the module that is exported, in the stacks of modules that nodes have."""
@@ -100,20 +101,21 @@ class ModuleMaker:
         outputs = [new[node] if isinstance(node, torch.fx.Node) else node for node in given]
         results = self.assign(outputs, [self.result(result, outputs) for result in program.results])
         graph.output(tuple(results))
-        for node in graph.nodes:
-            if node.op in ("call_function", "call_method", "get_attr", "call_module"):
-                node.meta["nn_module_stack"] = self.stack_of(node)
         spec = pytree.tree_flatten((*call.args, *call.kwargs.values()))[1]
         info = _PyTreeInfo(call.argument_names, spec, program.out_spec)
         graph.set_codegen(_PyTreeCodeGen(info))
         module = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph(), class_name=class_name(call))
         self.attach(module, {bodies[name]: body for name, body in program.modules.items()})
+        vars(module)["_graph"], graph.owning_module = graph, module
+        describe_nodes(module)
+        for node in graph.nodes:
+            if node.op in ("call_function", "call_method", "get_attr", "call_module"):
+                node.meta["nn_module_stack"] = self.stack_of(node)
         if self.checks_sizes:
-            # for torch.export, which matches arguments by name and interprets the graph: no source is made of it
-            vars(module)["_graph"], graph.owning_module = graph, module
+            # torch.export matches arguments by name, and interprets the graph: no source is made of it
             set_signature(module, call.signature)
         else:
-            module.graph = graph
+            module.recompile()
         module.train(call.root.training if call.root is not None else True)
         return module
 

@@ -1,40 +1,19 @@
-"""Puts Framelift's exports behind torch's own names: the strict mode of `torch.export.export`, which
-otherwise has TorchDynamo capture the program, and `torch._dynamo.export`. `install()` does this.
-
-Neither needs to be loaded for it, nor what exports programs here: that comes with the first call.
+"""Framelift's exports as torch calls them: the strict mode of `torch.export.export`, which otherwise has
+TorchDynamo capture the program, and `torch._dynamo.export`. `install()` puts them there. What exports
+programs is loaded with the first call.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
-
-import torch.export
-
-FRONT_END = ("torch._dynamo", "torch._dynamo.eval_frame")
-"""Modules that have `export`, where they are loaded."""
 
 UNKNOWN = (
     *("specialize_float", "disable_constraint_solver", "prefer_deferred_runtime_asserts_over_guards"),
     *("constraints", "_log_export_usage"),
 )
 """Options of torch's that say how TorchDynamo does its work."""
-
-
-def enter() -> Callable[[], None]:
-    """Puts them there; gives what undoes it."""
-    loaded = [torch.export, *(sys.modules[name] for name in FRONT_END if name in sys.modules)]
-    before = [(module, vars(module)["export"]) for module in loaded]
-    for module, was in before:
-        vars(module)["export"] = program_exporter(was) if module is torch.export else export_graph
-
-    def undo() -> None:
-        for module, was in before:
-            vars(module)["export"] = was
-
-    return undo
 
 
 def export_graph(f: Callable[..., Any], *extra_args: Any, **options: Any) -> Any:

@@ -6,9 +6,10 @@ What the callable uses from around it becomes an operand of the body, each once,
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, describe, tensors_of
+from framelift.graph.origins import ORIGIN, Origin, name_after_variables, variable_of
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
@@ -47,6 +49,8 @@ class GraphBody:
     """Whether only a compiler differentiates or repeats it, which knows how to."""
     in_backward: bool = False
     """Whether it runs when gradients are computed, and not before."""
+    where: Callable[[], Origin | None] = lambda: None
+    """Says where the program stands that a new node is for."""
     graph: torch.fx.Graph = field(default_factory=torch.fx.Graph)
     nodes: dict[int, torch.fx.Node] = field(default_factory=dict)
     """id of a fake -> its node here."""
@@ -57,8 +61,6 @@ class GraphBody:
     operands: list[BodyOperand] = field(default_factory=list)
     operator_inputs: list[torch.fx.Node] = field(default_factory=list)
     """Placeholders for what the operator itself gives to the body."""
-    placed: int = 0
-    """How many placeholders it ever had."""
     draws: bool = False
     """Whether an operator in it draws random numbers, or may."""
     changed: dict[int, Place | None] = field(default_factory=dict)
@@ -83,14 +85,21 @@ class GraphBody:
         """The nodes of its operands in the graph around it."""
         return [operand.outer for operand in self.operands]
 
-    def placeholder(self, after: list[torch.fx.Node]) -> torch.fx.Node:
+    def placeholder(self, after: list[torch.fx.Node], name: str = "child") -> torch.fx.Node:
         first = next(iter(self.graph.nodes), None)
         with self.graph.inserting_after(after[-1]) if after else self.graph.inserting_before(first):
-            self.placed += 1
-            return self.graph.placeholder(f"arg{self.placed - 1}_1")
+            return self.noted(named_placeholder(self.graph, name))
+
+    def noted(self, node: torch.fx.Node) -> torch.fx.Node:
+        """A node, with where it comes from."""
+        origin = self.where()
+        if origin is not None:
+            node.meta[ORIGIN] = origin
+        return node
 
     def add_operand(self, value: Any, outer: torch.fx.Node) -> torch.fx.Node:
-        made = self.placeholder([*self.operator_inputs, *(operand.node for operand in self.operands)])
+        after = [*self.operator_inputs, *(operand.node for operand in self.operands)]
+        made = self.placeholder(after, variable_of(outer))
         made.meta["example_value"] = value
         self.operands.append(BodyOperand(made, value, outer))
         return made
@@ -105,19 +114,19 @@ class GraphBody:
         node.args = args
         if kwargs:
             node.kwargs = kwargs
-        return node
+        return self.noted(node)
 
     def add_module(self, name: str, module: Any) -> torch.fx.Node:
         """A body within, or another object that is held, as an argument of a call."""
-        name = f"{name}_{len(self.modules)}"
+        name = next(each for n in itertools.count() if (each := f"{name}_{n}") not in self.modules)
         self.modules[name] = module
-        return self.graph.create_node("get_attr", name)
+        return self.noted(self.graph.create_node("get_attr", name))
 
     def share_module(self, name: str, body: GraphBody) -> torch.fx.Node:
         """The same under one name for all calls that use it."""
         if name not in self.modules:
             self.modules[name] = body.module()
-        return self.graph.create_node("get_attr", name)
+        return self.noted(self.graph.create_node("get_attr", name))
 
     def close(self, outputs: Any, impure: set[torch.fx.Node], prune: bool) -> None:
         """Gives it its outputs; `prune` leaves out operands that nobody uses."""
@@ -128,13 +137,14 @@ class GraphBody:
                 if not operand.node.users:
                     self.graph.erase_node(operand.node)
             self.operands = [operand for operand in self.operands if operand.node.users]
+        name_after_variables(self.graph)
 
     def set_operands(self, operands: list[tuple[Any, torch.fx.Node]]) -> None:
         """Has just these operands, in this order: all that it uses, and others that it does not."""
         known = {operand.outer: operand.node for operand in self.operands}
         before, taken = list(self.operator_inputs), []
         for value, outer in operands:
-            node = known.get(outer) or self.placeholder(before)
+            node = known.get(outer) or self.placeholder(before, variable_of(outer))
             first = next(iter(self.graph.nodes))
             if before:
                 before[-1].append(node)
@@ -148,6 +158,13 @@ class GraphBody:
     def module(self) -> torch.fx.GraphModule:
         """What runs it."""
         return graph_module(self.graph, self.modules)
+
+
+def named_placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
+    """The parameter is called as the node is: a graph's code lets go of it after its last use."""
+    node = graph.create_node("placeholder", name, name=name)
+    node.target = node.name
+    return node
 
 
 def share_operands(bodies: list[GraphBody]) -> list[Any]:
@@ -185,7 +202,7 @@ def copy_nodes(
 
 def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
     """Its source, which torch registers for tracebacks, goes when it goes."""
-    made = torch.fx.GraphModule(modules, graph, class_name="Captured")
+    made = torch.fx.GraphModule(modules, graph, class_name="GraphModule")
     cls: Any = type(made)
     cls._wrapped_call = staticmethod(torch.nn.Module.__call__)  # torch's own prints a graph that fails
     code = type(made).forward.__code__
@@ -196,6 +213,21 @@ def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]
 def forget_source(filename: str) -> None:
     linecache.cache.pop(filename, None)
     torch.fx.graph_module._loader.eval_cache.pop(filename, None)
+
+
+BODY_NAMES = {
+    ("cond", "true_fn"): "cond_true",
+    ("cond", "false_fn"): "cond_false",
+    ("map_impl", "f"): "map_body",
+    ("scan", "combine_fn"): "scan_combine_fn",
+    ("associative_scan", "combine_fn"): "associative_scan_combine_fn",
+    ("strict_mode", "callable"): "strict_mode_body",
+    ("hints_wrapper", "body_fn"): "hints_wrapper_body",
+    ("flex_attention", "mask_mod"): "mask_fn",
+    ("autograd_function_apply", "forward"): "fwd_body",
+    ("autograd_function_apply", "backward"): "bwd_body",
+}
+"""(operator, what the program gives it) -> what tools know the body by, where that is another name."""
 
 
 class HigherOrder:
@@ -218,7 +250,7 @@ class HigherOrder:
         in_backward: bool = False,
     ) -> Iterator[GraphBody]:
         """Calls within are recorded in a body, with gradients on or off (None: as around it)."""
-        made = GraphBody(takes_floats, is_region, in_backward)
+        made = GraphBody(takes_floats, is_region, in_backward, self.builder.where)
         with self.builder.nested(made), self.recorder.flags.grad_mode(grad):
             yield made
 
@@ -245,7 +277,10 @@ class HigherOrder:
             changed = bool(fakes.written) and recorder.note_changes(fakes.written, tensors)
         if fakes.drew_random:
             recorder.random_numbers.note(func)
-        modules = {id(body): builder.body.add_module(name, body) for name, body in bodies.items()}
+        add, operator = builder.body.add_module, getattr(func, "__name__", "")
+        modules = {
+            id(body): add(BODY_NAMES.get((operator, role), role), body) for role, body in bodies.items()
+        }
         given = tuple([self.argument(func, value, modules) for value in args])
         named = {name: self.argument(func, value, modules) for name, value in settings.items()}
         failing = builder.failing

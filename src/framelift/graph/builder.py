@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator
 from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, NamedTuple
@@ -21,13 +22,14 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph import op_memory
 from framelift.graph.assertions import Assertions
-from framelift.graph.body import GraphBody
+from framelift.graph.body import GraphBody, named_placeholder
 from framelift.graph.complex_numbers import is_its_text
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, is_ordinary
 from framelift.graph.functions import NUMPY, SPELLINGS, describe, tensors_of
 from framelift.graph.op_memory import storage
+from framelift.graph.origins import ORIGIN, GraphArgument, InputSource, Origin
 from framelift.graph.subclasses import as_plain, is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Symbols
 from framelift.graph.terms import NumberNodes
@@ -36,6 +38,14 @@ Tensor = torch.Tensor
 
 GUARDED_FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
+
+
+NO_NAME = re.compile(r"[^a-zA-Z0-9]+")
+"""What of an expression can't be in a name, or would make it long."""
+
+
+LONGEST_NAME = 400
+"""A key of a dictionary may be a text of any length."""
 
 
 class GraphInput(NamedTuple):
@@ -49,8 +59,9 @@ class GraphInput(NamedTuple):
 class GraphInputs:
     """The inputs of one graph, in order."""
 
-    def __init__(self, graph: torch.fx.Graph) -> None:
-        self.graph = graph
+    def __init__(self, body: GraphBody) -> None:
+        self.body = body
+        self.graph = body.graph
         self.entries: list[GraphInput] = []
         self.unused: list[GraphInput] = []
         """Those that were dropped: guards may be about their sizes."""
@@ -67,10 +78,13 @@ class GraphInputs:
         """The next input is a NumPy array."""
         self.arrays += 1
 
-    def placeholder(self) -> torch.fx.Node:
-        """A new one, behind all others."""
+    def placeholder(self, source: str, is_tensor: bool = False) -> torch.fx.Node:
+        """A new one, behind all others, for what is found at a source: it is called after that."""
+        name = NO_NAME.sub("_", source)[:LONGEST_NAME].lower()
         with self.graph.inserting_after(self.entries[-1].node if self.entries else None):
-            return self.graph.placeholder(f"arg{len(self.entries)}_1")
+            node = named_placeholder(self.graph, name)
+        node.meta["grapharg"] = GraphArgument(InputSource(source), is_tensor)
+        return self.body.noted(node)
 
     def add(self, node: torch.fx.Node, value: Any, stand_in: Any) -> None:
         self.entries.append(GraphInput(node, value, stand_in))
@@ -79,8 +93,8 @@ class GraphInputs:
         self.index_of[id(fake)] = len(self.entries)
         self.add(node, tensor, fake)
 
-    def add_object(self, value: Any) -> None:
-        node = self.objects[id(value)] = self.placeholder()  # which must not keep it alive
+    def add_object(self, value: Any, source: str) -> None:
+        node = self.objects[id(value)] = self.placeholder(source)  # which must not keep it alive
         self.add(node, value, value)
 
     def note_fact(self, name: str, fake: Any) -> None:
@@ -155,21 +169,23 @@ METHODS = {
 
 
 class GraphBuilder:
-    """The graph of one trace. `where()` gives the stack trace for a new node, `place()` where that is.
+    """The graph of one trace. `where()` gives the origin of a new node, `place()` where that is.
 
     `record` adds a call by its values, `add_call` one by nodes; both go to `body`, the graph that is being
     written: the whole one, or one within it while `nested` is active.
     """
 
-    def __init__(self, fakes: Fakes, where: Callable[[], str], place: Callable[[], Place | None]) -> None:
+    def __init__(
+        self, fakes: Fakes, where: Callable[[], Origin | None], place: Callable[[], Place | None]
+    ) -> None:
         self.fakes = fakes
         self.where = where
         self.place = place
-        self.body = GraphBody()
+        self.body = GraphBody(where=where)
         """The graph in which calls are recorded now."""
         self.bodies = [self.body]
         """The whole graph, and those within which calls are being recorded, outermost first."""
-        self.inputs = GraphInputs(self.body.graph)
+        self.inputs = GraphInputs(self.body)
         self.numbers = NumberNodes(self)
         self.assertions = Assertions(self)
         self.symbols: Symbols | None = None
@@ -251,7 +267,8 @@ class GraphBuilder:
         there, into = {operand.node: operand.outer for operand in body.operands}, self.body
         for node in body.graph.nodes:
             if node.op == "get_attr":
-                there[node] = into.add_module("body", body.modules[str(node.target)])
+                name = str(node.target).rpartition("_")[0]
+                there[node] = into.add_module(name, body.modules[str(node.target)])
             elif node.op != "placeholder":
                 there[node] = into.graph.node_copy(node, there.__getitem__)
                 if node in self.impure:
@@ -263,12 +280,12 @@ class GraphBuilder:
 
     # ---- inputs
 
-    def add_object(self, value: Any) -> bool:
+    def add_object(self, value: Any, source: str) -> bool:
         """Whether an object that is no tensor, and that backends know, is an input of the graph now."""
         if id(value) not in self.inputs.objects:
             if self.in_body:
                 return False
-            self.inputs.add_object(value)
+            self.inputs.add_object(value, source)
         return True
 
     def symbolise(self) -> Symbols:
@@ -327,7 +344,9 @@ class GraphBuilder:
 
     def note_call(self, node: torch.fx.Node, out: Any, pure: bool = True) -> torch.fx.Node:
         """A node calls what the program has called; gives the node."""
-        node.meta["stack_trace"] = self.where()
+        origin = node.meta.get(ORIGIN)
+        if origin is not None:
+            origin.value = out
         self.calls += 1
         if not pure:
             self.impure.add(node)
@@ -337,7 +356,6 @@ class GraphBuilder:
     def add_effect(self, target: Any, args: tuple[Any, ...]) -> torch.fx.Node:
         """A call that matters for what it does, and is no operator."""
         node = self.body.add_node("call_function", target, args)
-        node.meta["stack_trace"] = self.where()
         self.impure.add(node)
         return node
 
@@ -351,9 +369,11 @@ class GraphBuilder:
             node.meta["example_value"] = out
             self.know(out, node)
         elif isinstance(out, (tuple, list)):
+            node.meta["example_value"] = tuple(out) if isinstance(out, tuple) else list(out)
             for n, item in enumerate(out):
                 self.name_item(item, node, n)
         elif isinstance(out, dict):
+            node.meta["example_value"] = dict(out)
             for key, item in out.items():
                 self.name_item(item, node, key)
 
@@ -363,7 +383,9 @@ class GraphBuilder:
             self.know(item, body.add_node("call_function", operator.getitem, (node, key)))
         if (cls is FakeTensor and id(item) not in body.nodes) or isinstance(item, (tuple, list, dict)):
             made = body.add_node("call_function", operator.getitem, (node, key))
-            made.meta["stack_trace"] = node.meta["stack_trace"]
+            origin = node.meta.get(ORIGIN)
+            if origin is not None:
+                made.meta[ORIGIN] = origin.of_item(key)
             self.name_outputs(item, made)
 
     def node(self, func: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:

@@ -21,9 +21,9 @@ from framelift.core import breaks
 from framelift.graph.front_end import call_references_directly, importing_less, load_front_end
 from framelift.graph.safe_operators import (
     divides_by_zero,
-    has_several_dtypes,
+    has_doubtful_dtypes,
     is_division,
-    is_out_of_range,
+    is_doubtful,
     is_product,
     may_fail,
     numbers_of,
@@ -53,15 +53,19 @@ class Operator(NamedTuple):
     """Whether it does so only where an integer is divided by zero."""
     multiplies: bool
     """Whether it fails where its tensors are of several dtypes."""
-    numbers: tuple[tuple[int, str], ...]
-    """Its arguments that are numbers, and may be too large for its tensors."""
+    numbers: tuple[tuple[int, str, bool], ...]
+    """Its arguments that are numbers, and may be none for its tensors."""
 
     def is_unchecked(self, args: Any, kwargs: dict[str, Any]) -> bool:
         """Whether it may fail for what its kernel for fakes does not look at."""
-        if self.multiplies and has_several_dtypes(args):
+        if self.multiplies and has_doubtful_dtypes(args):
             return True
-        given = [args[n] if n < len(args) else kwargs.get(name) for n, name in self.numbers]
-        return any([is_out_of_range(value, args) for value in given])
+        return any(
+            [
+                is_doubtful(is_bound, args[n] if n < len(args) else kwargs.get(name), args)
+                for n, name, is_bound in self.numbers
+            ]
+        )
 
 
 _operators: dict[Any, Operator] = {}

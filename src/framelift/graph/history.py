@@ -46,6 +46,8 @@ class Histories:
         """id of an input that is made a leaf before the graph runs -> its placeholder."""
         self.retained: dict[int, FakeTensor] = {}
         """Tensors that are no leaves, and are to have their gradients all the same."""
+        self.watches_all = False
+        """Whether the program looks at the gradients of any result of the graph."""
         self.freed: set[Any] = set()
         """Autograd's nodes whose saved tensors have been let go."""
         self.refused: tuple[Reason, str] | None = None
@@ -240,6 +242,8 @@ class Histories:
         if self.hooks and len({id(output) for output in outputs if is_differentiated(output)}) > 1:
             # to a backward graph, an output that nobody uses has a gradient: its hooks would be called
             self.run_as_captured = SEVERAL_OUTPUTS
+        elif (self.retained or self.watches_all) and self.feeds_others(outputs):
+            self.run_as_captured = RESULTS_OF_RESULTS
         if not (self.freed or self.leaves):
             return
         self.replay()
@@ -247,6 +251,23 @@ class Histories:
         with self.real_histories():
             for fake in tensors:
                 self.prepare_output(fake, tensors)
+
+    def feeds_others(self, outputs: list[Any]) -> bool:
+        """Whether a tensor whose gradient is looked at is one that another result is computed from: to a
+        backward graph all results are alike, and none gets the gradients of another."""
+        tensors = [output for output in outputs if is_differentiated(output)]
+        results = {self.builder.body.nodes[id(tensor)] for tensor in tensors}
+        watched = [tensor for tensor in tensors if self.watches_all or id(tensor) in self.retained]
+        pending = [user for tensor in watched for user in self.builder.body.nodes[id(tensor)].users]
+        seen: set[torch.fx.Node] = set()
+        while pending:
+            node = pending.pop()
+            if node in results:
+                return True
+            if node not in seen:
+                seen.add(node)
+                pending += node.users
+        return False
 
     def prepare_output(self, fake: FakeTensor, outputs: list[FakeTensor]) -> None:
         if fake.is_inference():  # it has no history, but may be said to want gradients
@@ -275,6 +296,7 @@ class Histories:
 
 
 SEVERAL_OUTPUTS = "a hook that gives a gradient where none came, and several differentiated results"
+RESULTS_OF_RESULTS = "a result whose gradient is looked at, and that another is computed from"
 LEAF_INSIDE = "a tensor that is differentiated up to one made inside, which lives on"
 
 

@@ -1,16 +1,21 @@
 """Tensors whose data is known while tracing: those that factories make of constants, and what is computed of
-them. Programs ask such tensors for numbers and lists (`torch.tensor(sizes).cumsum(0).tolist()`)."""
+them. Programs ask such tensors for numbers and lists (`torch.tensor(sizes).cumsum(0).tolist()`). What is
+computed of one that is made of a number which varies is known as a symbol (`x[: torch.tensor(n) // 2]`)."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
+from framelift.graph import arithmetic
 from framelift.graph.functions import is_custom
 from framelift.graph.op_memory import storage
+from framelift.graph.symbols import simplest
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
@@ -79,11 +84,88 @@ def answer(recorder: Recorder, func: Any, args: Any, kwargs: dict[str, Any]) -> 
     """What a function gives that asks for data, in a tuple, if it is the same in every call."""
     if func not in ASKING:
         return None
+    if func is Tensor.item:
+        number = number_of(recorder, args[0])
+        if number is not None:
+            return (number,)
     given = [data_of(recorder, arg) if isinstance(arg, Tensor) else arg for arg in args]
     if any(arg is None for arg in given):
         return None
     with torch._C.DisableTorchFunction(), unset_fake_temporarily():
         return (func(*given, **kwargs),)
+
+
+# ---- numbers that vary
+
+
+def number_of(recorder: Recorder, fake: Any) -> Any:
+    """The integer in a tensor that is made of numbers which vary, as a symbol; None if it is not known."""
+    if type(fake) is not FakeTensor or recorder.builder.symbols is None:
+        return None
+    node = recorder.builder.body.nodes.get(id(fake))
+    try:
+        with torch._C.DisableTorchFunction():
+            return None if node is None else computed(recorder, node, CALLS)
+    except Unknown:
+        return None
+
+
+def computed(recorder: Recorder, node: torch.fx.Node, depth: int) -> Any:
+    expected = node.meta.get("example_value")
+    if type(expected) is torch.SymInt:
+        return expected
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    step = INTEGER_STEPS.get(name)
+    if step is None or not depth or type(expected) is not FakeTensor or node.kwargs.keys() - PLACES:
+        raise Unknown
+    if expected.dim() or expected.dtype is not torch.int64 or expected.device.type != "cpu":
+        raise Unknown
+    if storage(expected) in recorder.mutations.first_written:
+        raise Unknown
+    fetch = lambda given: computed(recorder, given, depth - 1)
+    number = step(*torch.fx.map_arg(node.args, fetch))
+    if type(number) not in (int, torch.SymInt):
+        raise Unknown
+    return simplest(number)
+
+
+def by(operation: Any) -> Callable[..., Any]:
+    return lambda *operands: arithmetic.compute(operation, operands)
+
+
+PLACES = frozenset({"dtype", "device"})
+INTEGER_STEPS: dict[str, Callable[..., Any]] = {
+    **{name: by(getattr(operator, name)) for name in ("add", "sub", "mul", "neg", "floordiv", "mod")},
+    **dict.fromkeys(("scalar_tensor", "clone", "detach", "long"), lambda number: number),
+    "floor_divide": by(operator.floordiv),
+    "remainder": by(operator.mod),
+}
+"""Name of a function of tensors with one integer -> the same of the integers."""
+
+
+def with_numbers(recorder: Recorder, index: Any) -> Any:
+    """An index in which slices have numbers in the place of tensors, where these are known."""
+    if type(index) is tuple:
+        return tuple([with_numbers(recorder, place) for place in index])
+    if type(index) is not slice:
+        return index
+    bounds = (index.start, index.stop, index.step)
+    if not any(type(bound) is FakeTensor for bound in bounds):
+        return index
+    numbers = [number_of(recorder, bound) for bound in bounds]
+    return slice(*[old if new is None else new for old, new in zip(bounds, numbers, strict=True)])
+
+
+def in_place_of_tensors(recorder: Recorder, args: Any) -> Any:
+    """Arguments with numbers in the place of tensors that are known, for a function that takes a tensor and
+    asks others for their numbers (`torch.clamp(x, 0, most)`); None if there are none. Types come out the
+    same, since what the numbers are applied to has dimensions."""
+    if not args or type(args[0]) is not FakeTensor or not args[0].dim():
+        return None
+    numbers = [None, *(number_of(recorder, arg) for arg in args[1:])]
+    if all(number is None for number in numbers):
+        return None
+    return tuple([old if new is None else new for old, new in zip(args, numbers, strict=True)])
 
 
 def list_of(known: Tensor) -> Any:

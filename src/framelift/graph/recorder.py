@@ -67,8 +67,17 @@ from framelift.graph.functions import (
     tensors_of,
 )
 from framelift.graph.history import Histories
+from framelift.graph.numbers_as_data import make_of_symbols
+from framelift.graph.origins import Origin
 from framelift.graph.safe_operators import LOOKING_AT_DATA
-from framelift.graph.subclasses import Subclasses, Wrappers, as_plain, is_known_kind, is_wrapper_class
+from framelift.graph.subclasses import (
+    REFLECTED,
+    Subclasses,
+    Wrappers,
+    as_plain,
+    is_known_kind,
+    is_wrapper_class,
+)
 from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
@@ -89,7 +98,9 @@ class Recorder(TorchFunctionMode):
     holds as it is, `higher_order.call` for an operator that is given callables. `finish` closes the graph.
     """
 
-    def __init__(self, where: Callable[[], str], place: Callable[[], Place | None] = lambda: None) -> None:
+    def __init__(
+        self, where: Callable[[], Origin | None], place: Callable[[], Place | None] = lambda: None
+    ) -> None:
         super().__init__()
         self.fakes = Fakes()
         self.keys = op_memory.Keys(self.fakes)
@@ -148,15 +159,18 @@ class Recorder(TorchFunctionMode):
 
     # ---- inputs
 
-    def add_input(self, tensor: torch.Tensor, dims: dict[int, Dim] | None = None) -> FakeTensor:
-        """A real tensor becomes a placeholder; some of its dimensions may be symbols."""
+    def add_input(
+        self, tensor: torch.Tensor, source: str = "value", dims: dict[int, Dim] | None = None
+    ) -> FakeTensor:
+        """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
+        expression that it is called after."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {cls.__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
-            node = self.inputs.placeholder()
+            node = self.inputs.placeholder(source, is_tensor=True)
             try:
                 fake = self.fake_input(tensor, node, dims)
             except Exception as error:
@@ -209,10 +223,10 @@ class Recorder(TorchFunctionMode):
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a torch function on fakes, recorded."""
         subclasses = self.subclasses
-        if subclasses.are_there and subclasses.overloaded(args, kwargs):
-            return func(*args, **kwargs)  # torch says by which name it goes
-        if self.modes.active:
-            return func(*args, **kwargs)  # which comes first
+        if (subclasses.are_there and subclasses.overloaded(args, kwargs)) or self.modes.active:
+            if func in REFLECTED and subclasses.asks_right_first(args):
+                func, args = REFLECTED[func], args[::-1]
+            return func(*args, **kwargs)  # torch says by which name it goes, and which comes first
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.inputs.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
@@ -232,6 +246,12 @@ class Recorder(TorchFunctionMode):
             args = (args[0], dtype_of_class(args[0], args[1]))
         if func is Tensor.new and len(args) == 2 and type(args[1]) is torch.Size:
             func = Tensor.new_empty  # a graph has a tuple in its place, which `new` takes for data
+        if func in OF_DATA and args and self.builder.symbols is not None:
+            made = make_of_symbols(self.record_call, func, args, kwargs)
+            if made is not NotImplemented:
+                return made
+        if func in INDEXING and self.builder.symbols is not None:
+            args = (args[0], known_data.with_numbers(self, args[1]), *args[2:])
         if func in ASSERTS and args and not kwargs:
             func, args = torch.ops.aten._assert_async.msg, (*args, FALSE_TENSOR)[:2]
         if func in SCALED and takes_a_factor(args, kwargs):
@@ -245,7 +265,15 @@ class Recorder(TorchFunctionMode):
                 return self.requires_grad.set(*args, **kwargs)
             if "out" in kwargs:
                 self.reassignments.make_room(func, args, kwargs)
-            out = self.perform(func, args, kwargs)
+            try:
+                out = self.perform(func, args, kwargs)
+            except Break as stop:
+                if stop.reason is not breaks.DATA_DEPENDENT_VALUE or self.builder.symbols is None:
+                    raise
+                numbers = known_data.in_place_of_tensors(self, args)
+                if numbers is None:
+                    raise
+                out = self.perform(func, numbers, kwargs)
         if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
             self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):

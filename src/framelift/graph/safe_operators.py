@@ -137,23 +137,40 @@ def is_product(func: Any) -> bool:
     return variant_of(func._schema.name.partition("::")[2]) in PRODUCTS
 
 
-def numbers_of(func: Any) -> tuple[tuple[int, str], ...]:
-    """Which arguments of an operator are numbers: their places and names."""
+FACTORS = frozenset({"alpha", "beta"})
+"""Names of numbers that must be of the tensors' kind."""
+SUBTRACTIONS = frozenset({"sub", "subtract", "rsub"})
+"""Operators of which all numbers must be: truth values are not subtracted."""
+
+
+def numbers_of(func: Any) -> tuple[tuple[int, str, bool], ...]:
+    """Which arguments of an operator are numbers: their places and names, and whether they must be of the
+    tensors' kind."""
     found = enumerate(func._schema.arguments)
-    return tuple([(n, argument.name) for n, argument in found if str(argument.type) == "number"])
+    subtracts = variant_of(func._schema.name.partition("::")[2]) in SUBTRACTIONS
+    return tuple(
+        [
+            (n, argument.name, subtracts or argument.name in FACTORS)
+            for n, argument in found
+            if str(argument.type) == "number"
+        ]
+    )
 
 
-def has_several_dtypes(args: Any) -> bool:
-    return len({value.dtype for value in args if isinstance(value, Tensor)}) > 1
+def has_doubtful_dtypes(args: Any) -> bool:
+    """Whether a product is of tensors of several dtypes, or of truth values."""
+    dtypes = {value.dtype for value in args if isinstance(value, Tensor)}
+    return len(dtypes) > 1 or torch.bool in dtypes
 
 
-def is_out_of_range(value: Any, args: Any) -> bool:
-    """Whether a number may be too large for the elements of the first tensor."""
-    if type(value) not in (int, float) or not math.isfinite(value):
+def is_doubtful(is_bound: bool, value: Any, args: Any) -> bool:
+    """Whether a number may be none for the elements of the first tensor: too large, or of another kind."""
+    if value is None or not (tensors := [given for given in args if isinstance(given, Tensor)]):
         return False
-    tensors = [given for given in args if isinstance(given, Tensor)]
-    dtype = tensors[0].dtype if tensors else None
-    if dtype is None or dtype.is_complex or dtype is torch.bool:
+    dtype = tensors[0].dtype
+    if is_bound and (type(value) is bool) is not (dtype is torch.bool):
+        return True
+    if type(value) not in (int, float) or not math.isfinite(value) or dtype.is_complex or dtype is torch.bool:
         return False
     return abs(value) > (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
 

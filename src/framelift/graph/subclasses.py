@@ -9,6 +9,7 @@ What lives on is made one of its class again afterwards.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,12 @@ def is_known_kind(cls: type) -> bool:
     if issubclass(cls, UNINITIALIZED):
         return False
     return cls in PLAIN_CLASSES or getattr(cls, "__torch_dispatch__", None) is NO_DISPATCH
+
+
+REFLECTED: dict[Any, Any] = {operator.lt: operator.gt, operator.le: operator.ge}
+REFLECTED |= {swapped: fn for fn, swapped in REFLECTED.items()}
+REFLECTED |= {operator.eq: operator.eq, operator.ne: operator.ne}
+"""Comparison -> what it is of the operands the other way round."""
 
 
 def overrides(cls: Any) -> bool:
@@ -90,6 +97,14 @@ class Subclasses:
         if found is None:
             return torch.nn.Parameter if getattr(fake, "_is_param", False) else torch.Tensor
         return found
+
+    def asks_right_first(self, operands: Any) -> bool:
+        """Whether Python asks the right one of two tensors to compare itself: it is of a subclass."""
+        left, right = operands
+        if not type(left) is type(right) is FakeTensor:
+            return False
+        known, other = self.class_of(left), self.class_of(right)
+        return other is not known and issubclass(other, known)
 
     def set_class(self, fake: FakeTensor, cls: type) -> FakeTensor:
         self.classes[id(fake)] = cls
@@ -257,7 +272,6 @@ class Wrappers:
             found: FakeTensor = self.with_faces(getattr(self.behind[id(face)], name))
         if builder.node_of(found) is None:
             node = builder.body.add_node("call_function", getattr, (builder.node_of(face), name))
-            node.meta["stack_trace"] = builder.where()
             builder.name_outputs(found, node)
         return found
 

@@ -127,11 +127,12 @@ class NumberNodes:
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
 
-    def add_input(self, value: int | float) -> Any:
-        """A number becomes a placeholder; gives the symbol that stands for it."""
+    def add_input(self, value: int | float, source: str) -> Any:
+        """A number becomes a placeholder; gives the symbol that stands for it. `source`: the expression that
+        it is called after."""
         builder = self.builder
         whole = builder.bodies[0]
-        node = builder.inputs.placeholder()
+        node = builder.inputs.placeholder(source)
         with torch._C.DisableTorchFunction():
             symbol = builder.symbolise().number(node, value)
         builder.inputs.add(node, value, symbol)

@@ -43,6 +43,8 @@ class Failure:
     """What it is about: `x`."""
     place: Place | None = None
     """The user's line that relies on it."""
+    mismatch: str = ""
+    """Of a tensor: the same in torch's words, which people look for in logs."""
 
     def __str__(self) -> str:
         return f"{self.guard}, found {self.found}"
@@ -57,12 +59,13 @@ class Failure:
 
 
 def of_guard(guard: Guard, found: Any) -> Failure:
-    subject, text = str(guard.source), guard.text
+    subject, text, mismatch = str(guard.source), guard.text, ""
     difference = guard.expected.diff(found) if guard.check is Check.TENSOR else None
     if difference is not None:
         fact = TENSOR_FACTS[difference.fact]
         text = fact.written(guard.source, difference.expected, difference.dim)
         shown_found, cause = fact.value_text(difference.found), fact.cause
+        mismatch = fact.mismatch(subject, difference)
     elif is_of_a_number(guard.source):
         subject, value = str(guard.source.base), number(guard.source, found)
         shown_found, cause = str(value), causes.INT if value.dtype.kind in "iub" else causes.FLOAT
@@ -70,7 +73,7 @@ def of_guard(guard: Guard, found: Any) -> Failure:
         says = guard.check.found
         shown_found, cause = says if isinstance(says, str) else says(found), cause_of(guard)
     text = located(text, guard.source)
-    return Failure(text, shorten(shown_found), cause, shorten(subject), guard.user_place)
+    return Failure(text, shorten(shown_found), cause, shorten(subject), guard.user_place, mismatch)
 
 
 def of_access(source: Source, guards: list[Guard]) -> Failure:
@@ -150,9 +153,18 @@ class TensorFact:
     cause: Cause
     none: str = "none"
     """What the value None stands for."""
+    torchs: str = ""
+    """What torch's messages call it; empty where they have no word for it."""
 
     def written(self, source: Source, value: Any, dim: int | None = None) -> str:
         return self.text.format(s=source, d=dim, e=self.value_text(value))
+
+    def mismatch(self, tensor: str, difference: _guards.TensorDifference) -> str:
+        if not self.torchs:
+            return ""
+        at = "" if difference.dim is None else f" at index {difference.dim}"
+        expected, found = map(self.value_text, (difference.expected, difference.found))
+        return f"tensor '{tensor}' {self.torchs} mismatch{at}. expected {expected}, actual {found}"
 
     def value_text(self, value: Any) -> str:
         if value is None:
@@ -162,15 +174,17 @@ class TensorFact:
 
 TENSOR_FACTS = {
     _guards.TENSOR_TYPE: TensorFact("type({s}) is {e}", causes.TYPE),
-    _guards.TENSOR_DTYPE: TensorFact("{s}.dtype == {e}", causes.TENSOR, "undefined"),
-    _guards.TENSOR_DEVICE: TensorFact("{s}.device == torch.device('{e}')", causes.TENSOR),
+    _guards.TENSOR_DTYPE: TensorFact("{s}.dtype == {e}", causes.TENSOR, "undefined", "dtype"),
+    _guards.TENSOR_DEVICE: TensorFact("{s}.device == torch.device('{e}')", causes.TENSOR, torchs="device"),
     _guards.TENSOR_LAYOUT: TensorFact("{s}.layout == {e}", causes.STRIDE),
-    _guards.TENSOR_REQUIRES_GRAD: TensorFact("{s}.requires_grad == {e}", causes.TENSOR),
-    _guards.TENSOR_DIM: TensorFact("{s}.dim() == {e}", causes.TENSOR),
-    _guards.TENSOR_SIZE: TensorFact("{s}.shape[{d}] == {e}", causes.SIZE, "a symbol"),
+    _guards.TENSOR_REQUIRES_GRAD: TensorFact(
+        "{s}.requires_grad == {e}", causes.TENSOR, torchs="requires_grad"
+    ),
+    _guards.TENSOR_DIM: TensorFact("{s}.dim() == {e}", causes.TENSOR, torchs="rank"),
+    _guards.TENSOR_SIZE: TensorFact("{s}.shape[{d}] == {e}", causes.SIZE, "a symbol", "size"),
     _guards.TENSOR_SYMBOLIC: TensorFact("{s}: symbolic sizes == {e}", causes.TENSOR),
-    _guards.TENSOR_STRIDE: TensorFact("{s}.stride({d}) == {e}", causes.STRIDE),
-    _guards.TENSOR_KEYS: TensorFact("{s}: dispatch keys == {e}", causes.TENSOR),
+    _guards.TENSOR_STRIDE: TensorFact("{s}.stride({d}) == {e}", causes.STRIDE, torchs="stride"),
+    _guards.TENSOR_KEYS: TensorFact("{s}: dispatch keys == {e}", causes.TENSOR, torchs="dispatch key set"),
 }
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from framelift.core.breaks import Place
 from framelift.core.errors import UserError
 from framelift.core.sentinels import MISSING, Sentinel
@@ -107,9 +109,36 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
             found[guard.source] = guard.expected.sizes
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
+        elif guard.check is Check.EQUAL and type(guard.expected) is torch.Size:
+            found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
         elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
             found.setdefault(guard.source, VARIES)
     return {str(source): value for source, value in found.items()}
+
+
+@dataclass(frozen=True)
+class FilteredSource:
+    """Where a guard's value is found, with the questions that torch's filters ask of it."""
+
+    name: str
+    through_module: bool
+    """Whether it is found in a `torch.nn.Module`."""
+    through_torchs_module: bool
+    """Whether all modules on the way are of torch's own classes."""
+
+    def is_unspecialized_nn_module(self) -> bool:
+        return self.through_module
+
+    def is_unspecialized_builtin_nn_module(self) -> bool:
+        return self.through_torchs_module
+
+
+@dataclass(frozen=True)
+class FilteredGuard:
+    """A guard itself, as far as filters look at it."""
+
+    name: str
+    source: FilteredSource
 
 
 @dataclass(frozen=True)
@@ -118,23 +147,51 @@ class GuardFilterEntry:
 
     name: str
     """What it is about: `x`, `self.scale`."""
-    guard_type: str
-    """The kind of fact: `TENSOR`, `TYPE`, `EQUAL`, `IS`..."""
+    has_value: bool
     value: Any
-    """What is expected."""
+    """What is found there; where that is not kept, what is expected."""
+    guard_type: str
+    """The kind of fact, by torch's name: `TENSOR_MATCH`, `TYPE_MATCH`, `EQUALS_MATCH`, `ID_MATCH`..."""
+    derived_guard_types: tuple[str, ...]
+    """By Framelift's own name: `TENSOR`, `TYPE`, `EQUAL`, `IS`..."""
     is_global: bool
+    orig_guard: FilteredGuard
     text: str
     """As messages write it: `n == 2`."""
+
+
+TORCHS_NAMES = {
+    Check.IS: "ID_MATCH",
+    Check.TYPE: "TYPE_MATCH",
+    Check.EQUAL: "EQUALS_MATCH",
+    Check.LEN: "SEQUENCE_LENGTH",
+    Check.NONEMPTY: "SEQUENCE_LENGTH",
+    Check.KEYS: "DICT_KEYS_MATCH",
+    Check.NO_KEY: "DICT_CONTAINS",
+    Check.NO_ATTR: "NOT_PRESENT_IN_GENERIC_DICT",
+    Check.NO_SLOT: "HASATTR",
+    Check.CODE: "CLOSURE_MATCH",
+    Check.TENSOR: "TENSOR_MATCH",
+    Check.SAME_AS: "DUPLICATE_INPUT",
+    Check.NOT_SAME_AS: "NO_TENSOR_ALIASING",
+}
+"""What torch calls a kind of guard; others go by their own name."""
 
 
 GuardFilter = Callable[[list[GuardFilterEntry]], Sequence[bool]]
 
 
-def thinned(guards: list[Guard], keeps: GuardFilter | None, sources: list[Source]) -> list[Guard]:
-    """The guards that the filter keeps. A guard also stays if other values are reached through its source."""
+def thinned(
+    guards: list[Guard],
+    keeps: GuardFilter | None,
+    sources: list[Source],
+    values: Callable[[Source], Any] = lambda source: MISSING,
+) -> list[Guard]:
+    """The guards that the filter keeps. A guard also stays if other values are reached through its source.
+    `values` says what is found at a source, as far as that is known."""
     if keeps is None:
         return guards
-    entries = list(map(filter_entry, guards))
+    entries = [filter_entry(guard, values) for guard in guards]
     try:
         kept = list(keeps(entries))
     except Exception as error:
@@ -145,7 +202,20 @@ def thinned(guards: list[Guard], keeps: GuardFilter | None, sources: list[Source
     return [guard for guard, wanted in zip(guards, kept, strict=True) if wanted or guard.source in bases]
 
 
-def filter_entry(guard: Guard) -> GuardFilterEntry:
-    ways = {at.access for at in guard.source.path()}
+def filter_entry(guard: Guard, values: Callable[[Source], Any]) -> GuardFilterEntry:
+    path = list(guard.source.path())
+    ways = {at.access for at in path}
     is_global = Access.GLOBALS in ways and not ways & {Access.ARG, Access.FUNC}
-    return GuardFilterEntry(str(guard.source), guard.check.name, there(guard.expected), is_global, str(guard))
+    modules = [type(found) for found in map(values, path) if isinstance(found, torch.nn.Module)]
+    torchs = bool(modules) and all(kind.__module__.startswith("torch.nn.") for kind in modules)
+    name, found = str(guard.source), values(guard.source)
+    return GuardFilterEntry(
+        name,
+        found is not MISSING,
+        there(guard.expected) if found is MISSING else found,
+        TORCHS_NAMES.get(guard.check, guard.check.name),
+        (guard.check.name,),
+        is_global,
+        FilteredGuard(name, FilteredSource(name, bool(modules), torchs)),
+        str(guard),
+    )

@@ -35,9 +35,9 @@ class Frame(Generic[W]):
     owner: weakref.ref[Suspended]
 
     __slots__ = (
-        *("back", "called_at", "code", "fast", "func", "generator", "globals", "instead", "ip", "kwnames"),
-        *("machine", "names", "namespace", "original", "owner", "stack", "users_place", "value", "viewed"),
-        "world",
+        *("activation", "back", "called_at", "code", "fast", "func", "generator", "globals", "instead", "ip"),
+        *("kwnames", "machine", "names", "namespace", "original", "owner", "stack", "users_place", "value"),
+        *("viewed", "world"),
     )
 
     def __init__(self, machine: Machine[W], func: FunctionType, code: Decoded, arguments: list[Any]) -> None:

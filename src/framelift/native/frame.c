@@ -139,6 +139,7 @@ static PyObject *missed_callback;
 static PyObject *dispatch_capsule;
 static Dispatch dispatch; /* what the capsule holds */
 static bool eager;        /* compiled functions run as they are, in all threads */
+static PyObject *redirect; /* owned, or NULL: says which context a call of a compiled function is in instead */
 
 static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread);
 
@@ -958,6 +959,16 @@ static bool torchs_compiler_is_active(void)
     return torchs && is_within_torchs_compiler();
 }
 
+/* Which context a call is in, where something stands between: a new reference. */
+static PyObject *redirected(Thread *thread, PyObject *context)
+{
+    enum Mode outer = thread->mode;
+    thread->mode = OFF;
+    PyObject *found = PyObject_CallOneArg(redirect, context);
+    thread->mode = outer;
+    return found;
+}
+
 /* call(), with the caches of one context in force. */
 static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -969,13 +980,48 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
     if (eager || thread->handling || torchs_compiler_is_active()) {
         return call_in_mode(OFF, args + 1, nargs - 1, kwnames);
     }
+    PyObject *context = args[0], *other = NULL;
+    if (redirect != NULL) {
+        context = other = redirected(thread, context);
+        if (other == NULL) {
+            return NULL;
+        }
+    }
     PyObject *outer = thread->context;
-    thread->context = Py_IsNone(args[0]) ? NULL : args[0];
+    thread->context = Py_IsNone(context) ? NULL : context;
     enter_hook();
     PyObject *result = call_in_mode(RUN, args + 1, nargs - 1, kwnames);
     leave_hook();
     thread->context = outer;
+    Py_XDECREF(other);
     return result;
+}
+
+/* The same from here on, for a `with` statement: gives what leave_in() needs to put back what was. */
+static PyObject *frame_enter_in(PyObject *module, PyObject *context)
+{
+    Thread *thread = &this_thread;
+    PyObject *outer = thread->context == NULL ? Py_None : thread->context;
+    PyObject *before = Py_BuildValue("(iO)", (int)thread->mode, outer);
+    if (before != NULL) {
+        thread->context = Py_IsNone(context) ? NULL : context;
+        thread->mode = RUN;
+        enter_hook();
+    }
+    return before;
+}
+
+static PyObject *frame_leave_in(PyObject *module, PyObject *before)
+{
+    int mode;
+    PyObject *outer;
+    if (!PyArg_ParseTuple(before, "iO", &mode, &outer)) {
+        return NULL;
+    }
+    leave_hook();
+    this_thread.mode = (enum Mode)mode;
+    this_thread.context = Py_IsNone(outer) ? NULL : outer;
+    Py_RETURN_NONE;
 }
 
 static PyObject *frame_native(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -1086,6 +1132,12 @@ static PyObject *frame_set_eager(PyObject *module, PyObject *value)
         return NULL;
     }
     eager = truth;
+    Py_RETURN_NONE;
+}
+
+static PyObject *frame_set_redirect(PyObject *module, PyObject *callback)
+{
+    Py_XSETREF(redirect, none_to_null(callback));
     Py_RETURN_NONE;
 }
 
@@ -1295,6 +1347,14 @@ static PyMethodDef methods[] = {
     {"shielded", FASTCALL_KEYWORDS(frame_shielded), "Call a function while signals wait."},
     {"exposed", FASTCALL_KEYWORDS(frame_exposed),
      "Call a function while signals do not wait, given the functions that are entered for their handlers."},
+    {"enter_in", frame_enter_in, METH_O,
+     "enter_in(context, /)\n--\n\nThis thread is in a context, which the caller keeps, until leave_in() is given the "
+     "result."},
+    {"leave_in", frame_leave_in, METH_O,
+     "leave_in(before, /)\n--\n\nPut back what was before enter_in()."},
+    {"set_redirect", frame_set_redirect, METH_O,
+     "set_redirect(callback, /)\n--\n\nHave `callback(context)` say in which context call_in() calls; None: in the one "
+     "that it is given."},
     {"set_torch_state", frame_set_torch_state, METH_O,
      "set_torch_state(capsule, /)\n--\n\nSet the C functions that save torch's state and put it back."},
     {"unraisable", FASTCALL(frame_unraisable),

@@ -20,6 +20,7 @@ from framelift.bytecode.resume import (
     HANDLING,
     RAISED,
     VALUE,
+    Done,
     Like,
     Outcome,
     Point,
@@ -157,7 +158,8 @@ class Plan:
         point = self.frames[level].point
         at, kept, pushed = self.after(level, outcome)
         then = Point(point.body, at, point.unbound | dead, (*kept, *pushed), point.takes_free)
-        code, inner = decided(resume_code(then), point), None
+        done = None if self.step is None else Done(point.at, outcome == RAISED)
+        code, inner = decided(resume_code(then, done=done), point), None
         for n in range(level - 1, -1, -1):
             frame = self.frames[n]
             inner = resume_function(code, self.like(n + 1))

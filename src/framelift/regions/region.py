@@ -16,7 +16,7 @@ import itertools
 import linecache
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from torch.autograd.graph import increment_version
 from torch.overrides import _push_mode
 
 from framelift import _frame
+from framelift.bytecode import slot_names
 from framelift.bytecode.extend import TooLargeError
 from framelift.bytecode.resume import Like, NoStepError, Point
 from framelift.core import breaks
@@ -118,6 +119,11 @@ class Stopping:
             (tuple(found.slots), tuple(found.stack), None if new is MISSING else new)
             for found, new in zip(self.standings, made, strict=True)
         )
+
+    def variables(self) -> Iterator[tuple[str, Any]]:
+        """Those of all frames, with what they hold."""
+        for frame, found in zip(self.frames, self.standings, strict=True):
+            yield from zip(slot_names(frame.code.code), found.slots, strict=False)  # no stack
 
     def written(self, world: TraceWorld, r: Rebuild, states: str) -> str:
         """What the region returns."""

@@ -48,6 +48,17 @@ def wrap_constant(world: TraceWorld, value: Any, source: Source) -> Any:
     return value
 
 
+def wrap_size(world: TraceWorld, value: torch.Size, source: Source) -> Any:
+    """A constant, or one with symbols for the sizes that have changed."""
+    places = [source.child(Access.ITEM, n) for n in range(len(value))]
+    varies = world.inputs.dynamism.number
+    if source.access is Access.CONST or not any(map(varies, places, value)):
+        return wrap_constant(world, value, source)
+    world.guards.add(source, Check.TYPE, torch.Size)
+    world.guards.add(source, Check.LEN, len(value))
+    return torch.Size([wrap_number(world, size, place) for size, place in zip(value, places, strict=True)])
+
+
 def wrap_singleton(world: TraceWorld, value: Any, source: Source) -> Any:
     """Itself, guarded by identity; it is the same wherever it is found."""
     if source.access is not Access.CONST:
@@ -102,11 +113,11 @@ def rebuild_constant(r: Rebuilder, value: Any) -> str:
 
 type_rule(int, float, wrap=wrap_number)
 type_rule(
-    *(complex, str, bytes, range, torch.device, torch.Size, datetime.timedelta),
-    datetime.timezone,
+    *(complex, str, bytes, range, torch.device, datetime.timedelta, datetime.timezone),
     wrap=wrap_constant,
     rebuild=rebuild_constant,
 )
+type_rule(torch.Size, wrap=wrap_size, rebuild=rebuild_constant)
 type_rule(
     *(datetime.date, datetime.datetime, datetime.time),
     wrap=wrap_constant,

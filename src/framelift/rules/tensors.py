@@ -29,11 +29,11 @@ def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
         dims = world.inputs.dims_of(source, value)
         if not dims:
             world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-            return world.inputs.know(value, world.recorder.add_input(value), source)
-        fake = world.recorder.add_input(value, dims)
+            return world.inputs.add_tensor(value, source)
+        fake = world.inputs.add_tensor(value, source, dims)
         free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
-    return world.inputs.know(value, fake, source)
+    return fake
 
 
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
@@ -42,7 +42,7 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
         if value.is_nested:
             refuse(breaks.TENSOR_KIND, "a nested tensor of jagged layout")
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.inputs.know(value, world.recorder.add_input(value), source)
+        face = world.inputs.add_tensor(value, source)
     flatten = world.classes.attribute(type(value), "__tensor_flatten__")
     parts, context = world.materialize.for_c(world.calls.invoke(flatten, face))
     with torch._C.DisableTorchFunction():

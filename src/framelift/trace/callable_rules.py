@@ -193,8 +193,12 @@ _controls: dict[int, Server] = {}
 """id of a function that the user has said something about -> the same, for as long as it lives."""
 
 
-def control(fn: Any, server: Server) -> None:
-    """What users say is to be done with calls of a function; they say so by `api/capture_control.py`."""
+def control(fn: Any, server: Server | None) -> None:
+    """What users say is to be done with calls of a function; they say so by `api/capture_control.py`. None:
+    nothing any more."""
+    if server is None:
+        _controls.pop(id(fn), None)
+        return
     if id(fn) not in _controls:
         weakref.finalize(fn, _controls.pop, id(fn), None)
     _controls[id(fn)] = server

@@ -44,6 +44,8 @@ class Dynamism:
         """Source -> the values, or sizes, that earlier captures were made for."""
         self.fixed: set[Any] = set()
         """Sources, and pairs of source and dimension, of which a definite value is needed."""
+        self.handed_over: dict[str, Any] = {}
+        """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.suspects: set[Any] = set()
         """Those of which it was once."""
 
@@ -53,6 +55,11 @@ class Dynamism:
         for capture in captures:
             for source, found in capture.items():
                 self.seen.setdefault(source, []).append(found)
+
+    @property
+    def may_vary(self) -> bool:
+        """Whether a number that has not been looked at yet may turn out to be a symbol."""
+        return self.mode is not False and bool(self.mode or self.seen)
 
     def was_definite(self, one: Any) -> None:
         """The program needed a definite value of what was a symbol."""
@@ -139,7 +146,7 @@ def marks(tensor: torch.Tensor) -> dict[int, Dim | None]:
     for dim in held.get("_dynamo_weak_dynamic_indices", ()):
         found[dim] = Dim()
     for dim in held.get("_dynamo_dynamic_indices", ()):
-        found[dim] = Dim(demanded=True)
+        found[dim] = Dim(demanded=not config.allow_ignore_mark_dynamic)
     for asked in held.get("_dynamo_dynamic_range", ()):
         found[asked.dim] = Dim(True, asked.min, asked.max)
     bounds, shape_ids = held.get("_dynamo_unbacked_bounds", {}), held.get("_dynamo_shape_ids", {})

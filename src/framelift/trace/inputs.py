@@ -9,16 +9,19 @@ is one object, and that it is the same is guarded too. `Guards` has the facts th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import Guard
+from framelift.guards.guard import VARIES, Guard
 from framelift.guards.kinds import Access, Check
+from framelift.guards.source_texts import SourceTexts
 from framelift.guards.sources import Root, Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.dynamism import Dynamism
@@ -52,6 +55,8 @@ class Inputs(Part):
         self.numbers: dict[Source, Any] = {}
         """Source of a number -> the symbol for it."""
         self.number_inputs: dict[torch.fx.Node, Source] = {}
+        self.texts = SourceTexts()
+        """What the inputs of the graph are called after."""
 
     def load(self, value: Any, source: Source) -> Any:
         if source.access is Access.DICT:
@@ -66,6 +71,13 @@ class Inputs(Part):
     def know(self, value: Any, opened: Any, source: Source) -> Any:
         self.known[id(value)] = Known(value, opened, source)
         return opened
+
+    def add_tensor(
+        self, value: torch.Tensor, source: Source, dims: dict[int, Dim] | None = None, text: str = ""
+    ) -> Any:
+        """A tensor from outside becomes an input of the graph, called after its source or after `text`."""
+        fake = self.world.recorder.add_input(value, text or self.texts.of(source), dims)
+        return self.know(value, fake, source)
 
     def stand_in(self, value: Any, made: Any, source: Source) -> Any:
         """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""
@@ -97,6 +109,12 @@ class Inputs(Part):
             return None if self.world.created.has(value) else self.root.constant(value, value.__qualname__)
         return None
 
+    def outside_values(self) -> dict[Source, Any]:
+        """What was found where, of all that was opened."""
+        found = {known.source: known.value for known in self.known.values()}
+        found |= {view.source: view.outside for view in self.world.attributes.views.values()}
+        return found | self.glanced
+
     def known_of(self, value: Any) -> Any:
         at = self.world.recorder.inputs.index_of.get(id(value))
         return self.known.get(id(self.world.recorder.inputs.entries[at][1] if at is not None else value))
@@ -105,13 +123,32 @@ class Inputs(Part):
         found = self.numbers.get(source)
         if found is None:
             self.world.guards.add(source, Check.TYPE, type(value))
-            found = self.numbers[source] = self.world.recorder.builder.numbers.add_input(value)
+            numbers = self.world.recorder.builder.numbers
+            found = self.numbers[source] = numbers.add_input(value, self.texts.of(source))
             self.number_inputs[self.world.recorder.inputs.entries[-1][0]] = source
         return found
 
     def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
         return {} if source.access is Access.CONST else self.dynamism.dims(source, tensor)
+
+    def note_handed_over(self, variables: Iterable[tuple[str, Any]]) -> None:
+        """What a break hands over that varies need not be found out again by the rest of the function."""
+        handed_over = self.dynamism.handed_over
+        for name, value in variables:
+            if type(value) is Pending and value.opened is not MISSING:
+                value = value.opened
+            if type(value) in (torch.SymInt, torch.SymFloat):
+                handed_over[name] = VARIES
+            elif type(value) is FakeTensor:
+                sizes: Any = value.shape
+                if any(type(size) is not int for size in sizes):
+                    handed_over[name] = tuple([size if type(size) is int else None for size in sizes])
+            elif type(value) is Pending and type(value.value) is torch.Tensor:
+                dims = self.dims_of(value.source, value.value)
+                if dims:
+                    shape = value.value.shape
+                    handed_over[name] = tuple([None if n in dims else size for n, size in enumerate(shape)])
 
     def graph_input_source(self, node: torch.fx.Node, value: Any) -> Source:
         """Where an input of the graph is found."""

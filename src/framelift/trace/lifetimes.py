@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import weakref
 from collections.abc import Iterator
-from types import FunctionType, GeneratorType
+from types import BuiltinFunctionType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -113,7 +113,16 @@ class Lifetimes(Part):
 
 
 def has_finaliser(value: Any) -> bool:
-    return type(class_attribute(type(value), "__del__")) is FunctionType  # of C's nobody can tell
+    """Whether code of the program's runs when it dies; of what C runs nobody can tell."""
+    return type(class_attribute(type(value), "__del__")) is FunctionType or has_callbacks(value)
+
+
+def has_callbacks(value: Any) -> bool:
+    """Whether a weak reference to an instance calls something of the program's when that dies."""
+    if not is_watched(type(value)) or weakref.getweakrefcount(value) == 0:
+        return False
+    callbacks = [reference.__callback__ for reference in weakref.getweakrefs(value)]
+    return any(callback is not None and type(callback) is not BuiltinFunctionType for callback in callbacks)
 
 
 HOLDING = (list, dict, set, collections.deque)

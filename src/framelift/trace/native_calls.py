@@ -30,6 +30,7 @@ from framelift.core.breaks import refuse
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import PerCode
+from framelift.graph.known_data import number_of
 from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
@@ -202,7 +203,7 @@ class NativeCalls(Part):
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world = self.world
         materialize = world.materialize
-        if world.recorder.builder.symbols is not None:
+        if world.recorder.builder.symbols is not None or world.inputs.dynamism.may_vary:
             if rule.with_symbols is not None:
                 given = list(args)
                 if (found := rule.with_symbols(world, fn, given, kwargs)) is not MISSING:
@@ -215,9 +216,12 @@ class NativeCalls(Part):
                 args = given
             elif rule.on_symbols is not None and not kwargs:
                 numbers = materialize.for_torch(args)
-                if fn in CONVERSIONS and config.capture_scalar_outputs and is_number(numbers):
-                    numbers = [world.recorder.call(torch.Tensor.item, (numbers[0],), {})]
-                    args = numbers
+                if fn in CONVERSIONS and is_number(numbers):
+                    known = number_of(world.recorder, numbers[0])
+                    if known is not None:
+                        args = numbers = [known]
+                    elif config.capture_scalar_outputs:
+                        args = numbers = [world.recorder.call(torch.Tensor.item, (numbers[0],), {})]
                 if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
                     return found
                 with torch._C.DisableTorchFunction(), data_dependence():

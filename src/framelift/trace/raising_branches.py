@@ -98,7 +98,7 @@ class RaisingBranches(Part):
         else:
             return None
         exact = COMPARABLE.get(type(other), ())
-        if not -EXACT < other < EXACT if exact else True:
+        if not exact or (type(other) is not torch.SymInt and not -EXACT < other < EXACT):
             return None
         dtype = torch.float64 if tensor.is_floating_point() else tensor.dtype
         if dtype not in exact or self.branch_at(frame, at) is None:
@@ -162,7 +162,11 @@ class RaisingBranches(Part):
 EXACT = 1 << 53
 """Whole numbers below this are all floats of Python's."""
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-COMPARABLE: dict[type, tuple[torch.dtype, ...]] = {int: (*INTEGERS, torch.float64), float: (torch.float64,)}
+COMPARABLE: dict[type, tuple[torch.dtype, ...]] = {
+    int: (*INTEGERS, torch.float64),
+    float: (torch.float64,),
+    torch.SymInt: (torch.int64,),
+}
 """Type of a number -> dtypes of tensors of which each is compared with it as Python compares the numbers."""
 
 

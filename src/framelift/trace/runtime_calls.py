@@ -131,8 +131,9 @@ class RuntimeCalls:
         self.made_inside.add(id(made))
         return self.world.inputs.know(made, made, self.note(fn, args, kwargs))
 
-    def tensor(self, example: torch.Tensor, source: Source) -> Any:
-        return self.world.inputs.know(example, self.world.recorder.add_input(example), source)
+    def tensor(self, example: torch.Tensor, source: Source, text: str = "") -> Any:
+        """`text`: what the input is called after, if not after its source."""
+        return self.world.inputs.add_tensor(example, source, text=text)
 
     def number(self, example: int | float, source: Source) -> Any:
         """A number that may be any other the next time, so nothing can be decided by it."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType, MethodWrapperType
+from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
+
+import torch
 
 from framelift.bytecode import slot_names
 from framelift.bytecode.resume import INNER, called_by
 from framelift.core import policy
 from framelift.core.breaks import Place
 from framelift.core.sentinels import MISSING
+from framelift.graph.origins import Activation, CalledModule, Origin
 from framelift.guards.kinds import Access
 from framelift.guards.sources import STACK, Source
 from framelift.interpreter.pending import Pending
@@ -64,6 +67,8 @@ class Places(Part):
     def start(self) -> None:
         self.users: dict[int, bool] = {}
         """id of a globals dictionary -> whether it is the user's."""
+        self.latest: Origin | None = None
+        """That of the node that was recorded last."""
 
     def here(self) -> Place | None:
         """Where the program stands."""
@@ -90,6 +95,46 @@ class Places(Part):
         if found is None:
             found = self.users[id(scope)] = policy.is_user_code(scope.get("__name__") or "")
         return found
+
+    def origin(self) -> Origin | None:
+        """Where the node comes from that is about to be recorded."""
+        machine = self.world.machine
+        frame = machine.frame if machine else None
+        if frame is None:
+            return None
+        activation = self.activation(frame)
+        at, latest = frame.ip, self.latest
+        if latest is not None and latest.activation is activation and latest.at == at:
+            # in a loop its value was stored meanwhile; otherwise the instruction records more than one node
+            latest.is_intermediate = not latest.slot_holds_value(frame.fast)
+        self.latest = latest = Origin(activation, at)
+        return latest
+
+    def activation(self, frame: Any) -> Activation:
+        found: Activation | None = getattr(frame, "activation", None)  # not set before it is asked for
+        if found is None:
+            back = frame.back
+            outer = None if back is None else self.activation(back)
+            module = None if back is None or frame.func.__name__ != "forward" else self.called_module(frame)
+            called_at, is_direct = (0, False) if back is None else (back.ip, frame.called_at is not None)
+            found = Activation(outer, called_at, is_direct, frame.code, self.is_users(frame.globals), module)
+            if frame.generator is None:  # its callers stay where they are as long as it runs
+                frame.activation = found
+        return found
+
+    def called_module(self, frame: Any) -> CalledModule | None:
+        """The module whose `forward` a frame runs."""
+        value = frame.fast[0] if frame.fast else None
+        if type(value) is CellType:
+            value = value.cell_contents
+        source = None
+        if type(value) is Pending:
+            value, source = value.value, value.source
+        if not isinstance(value, torch.nn.Module):
+            return None
+        source = source or self.world.inputs.source_of(value)
+        path = type(value).__name__ if source is None else self.world.inputs.texts.module_path(source)
+        return CalledModule(str(id(value)), path, type(value))
 
     def stack(self) -> list[Place]:
         """Where the program stands, with its callers, outermost first."""

@@ -20,7 +20,7 @@ from framelift.graph.body import GraphBody
 from framelift.graph.op_memory import ATOMS
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, interpret
-from framelift.trace.callable_rules import BY_TYPE, serve
+from framelift.trace.callable_rules import BY_TYPE, control_of, serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
@@ -42,6 +42,8 @@ APPLY: Any = torch.autograd.Function.apply
 @serve(APPLY.__func__)
 def serve_apply(f: TraceFrame, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     cls = opened(cls)
+    if (allowed := control_of(cls)) is not None:  # `allow_in_graph`: not looked into
+        return allowed(f.world, cls, list(args), kwargs)
     if kwargs or torch._C._are_functorch_transforms_active():
         what = f"{cls.__qualname__}.apply with keywords, or within a transform of torch.func"
         raise Break(breaks.AUTOGRAD_FUNCTION, what)

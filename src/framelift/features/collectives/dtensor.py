@@ -46,8 +46,9 @@ def serve_method(method: Any, tensor: str) -> None:
         if given.get("device_mesh", fake) is None and method not in OF_ITS_MESH:
             raise Break(breaks.DISTRIBUTED, f"{method.__qualname__} with the mesh that is current")
         mesh = given.get("device_mesh")
-        from_outside = mesh is not None and world.inputs.source_of(mesh) is not None
-        if from_outside and recorder.builder.add_object(mesh):
+        found_at = None if mesh is None else world.inputs.source_of(mesh)
+        text = "" if found_at is None else world.inputs.texts.of(found_at)
+        if text and recorder.builder.add_object(mesh, text):
             del given["device_mesh"]
             return recorder.call_opaque(with_given(method, given), (fake, mesh), {})
         return recorder.call_opaque(with_given(method, given), (fake,), {})

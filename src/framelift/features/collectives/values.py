@@ -56,7 +56,7 @@ def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
     cls = type(value)
     with torch._C.DisableTorchFunction():
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.inputs.know(value, world.recorder.add_input(value), source)
+        face = world.inputs.add_tensor(value, source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
         if not is_wrapper_class(type(local)):
             world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))

@@ -122,7 +122,7 @@ def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any]
     if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
         why = f"gradients through {what}, which draws random numbers"
         recorder.histories.refuse_gradients(breaks.RANDOM, why)
-    given = (recorder.builder.body.add_module("checkpointed", module), *made.outer_nodes)
+    given = (recorder.builder.body.add_module("wrap_body", module), *made.outer_nodes)
     recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
     return out
 

@@ -45,7 +45,7 @@ def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
     made, builder = region.body, recorder.builder
     with torch._C.DisableTorchFunction():
         what, names = (grad, *signature(made.graph, made.modules)), builder.region_names
-        name = names.setdefault(what, f"region_{len(names)}")
+        name = names.setdefault(what, f"subgraph_{len(names)}")
     given = (builder.body.share_module(name, made), name, *made.outer_nodes)
     builder.add_call(invoked, given, tuple(region.tensors))
 

@@ -69,7 +69,11 @@ def serve_register_hook(f: TraceFrame, self: Any, hook: Any) -> Any:
     if id(tensor) in world.recorder.inputs.index_of:
         return registered_later(world, tensor, "register_hook", hook)
     handle = Handle()
-    handle.node = recorded(world, tensor, opened(hook))
+    try:
+        handle.node = recorded(world, tensor, opened(hook))
+    except Break as found:
+        found.watches_gradients = True
+        raise
     return handle
 
 

@@ -44,7 +44,8 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         tensor = torch.from_numpy(value)
     world.recorder.inputs.note_array()
     made = world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
-    array = Array(world.runtime_calls.tensor(tensor, made))
+    tensor = world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source))
+    array = Array(tensor)
     if not value.ndim:
         world.feature(Arrays).zero[id(array)] = array
     return world.inputs.stand_in(value, array, source)

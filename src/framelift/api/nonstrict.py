@@ -1,0 +1,166 @@
+"""`nonstrict_trace`: calls that are kept in the graph, and of which AOTAutograd sees the operators.
+
+A graph holds a call with the tensors and numbers that the arguments consist of. What these are made of beside
+them - containers, instances of classes that are registered with torch's pytrees - is part of what is called,
+and so is how the results are put together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch._guards import detect_fake_mode
+
+from framelift import _frame
+from framelift.api.capture_control import is_compiling
+from framelift.core import breaks
+from framelift.core.breaks import Break
+from framelift.guards.kinds import Check
+from framelift.interpreter.pending import opened
+from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
+
+LEAVES = (
+    *(torch.Tensor, int, float, bool, complex, str, type(None), torch.SymInt, torch.SymFloat, torch.SymBool),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Generator),
+)
+"""What the arguments and results may consist of."""
+
+
+def nonstrict_trace(traceable_fn: Any) -> Any:
+    """A function of its own whose calls are kept in the graph; AOTAutograd looks into it, and captures
+    nothing but the operators. Arguments and results may be tensors, numbers, texts, and containers and
+    instances of them whose classes are registered with `torch.utils._pytree`. Tensors that it finds elsewhere
+    (globals, closures) are constants.
+
+    >>> import torch, framelift
+    >>> @framelift.nonstrict_trace
+    ... def scale(pair):
+    ...     return {"scaled": pair[0] * pair[1]}
+    >>> framelift.compile(lambda x: scale((x, 3))["scaled"], backend="eager", fullgraph=True)(torch.ones(1))
+    tensor([3.])
+    """
+    if not callable(traceable_fn):
+        raise TypeError(f"framelift.nonstrict_trace takes a function, not a {type(traceable_fn).__name__}")
+
+    @functools.wraps(traceable_fn)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        if not is_compiling():
+            return traceable_fn(*args, **kwargs)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        found, result = call_flat(traceable_fn, spec, leaves)
+        return pytree.tree_unflatten(found, result)
+
+    made: Any = traced
+    _frame.set_decision(made.__code__, _frame.SKIP, _frame.INTERPRET)
+    return made
+
+
+def call_flat(fn: Any, spec: pytree.TreeSpec, leaves: list[Any]) -> tuple[list[Any], pytree.TreeSpec]:
+    """Calls a function with the parts of its arguments; gives those of its result, and how they belong
+    together."""
+    call = FlatCall(fn, spec)
+    found = list(call(tuple(leaves)))
+    assert call.result is not None
+    return found, call.result
+
+
+@serve(call_flat)
+def serve_call_flat(f: TraceFrame, /, fn: Any, spec: Any, leaves: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    world: Any = f.world
+    fn, for_torch = opened(fn), world.materialize.for_torch
+    given = [for_torch(leaf) for leaf in opened(leaves)]
+    for leaf in given:
+        check_leaf(leaf, f"{getattr(fn, '__qualname__', fn)} with")
+    call = FlatCall(fn, real_spec(world, spec))
+    found = world.recorder.call_opaque(as_target(call, fn), tuple(given), {})
+    assert call.result is not None
+    return list(found), call.result
+
+
+def real_spec(world: Any, spec: Any) -> Any:
+    """A description of a structure as plain Python has it; what is from outside in it is guarded."""
+    spec = opened(spec)
+    if world.inputs.source_of(spec) is not None or type(spec) is not pytree.TreeSpec:
+        return spec  # one of torch's own, such as that of a leaf
+    children = [real_spec(world, child) for child in opened(spec._children)]
+    return pytree.TreeSpec(opened(spec.type), constant(world, spec._context), children)
+
+
+def constant(world: Any, value: Any) -> Any:
+    """What a structure's description knows beside the parts: keys, or an object that counts as a constant, of
+    which another is another structure."""
+    value = opened(value)
+    source = world.inputs.source_of(value)
+    if source is not None:
+        world.guards.add(source, Check.IS, value)
+        return value
+    if type(value) is pytree.ConstantNode:
+        return pytree.ConstantNode(constant(world, value.value))
+    if type(value) in (tuple, list):
+        return type(value)(constant(world, each) for each in value)
+    if type(value).__module__ != "builtins" and hasattr(value, "__dict__"):
+        for name, held in vars(value).items():
+            vars(value)[name] = constant(world, held)
+        return value
+    return world.materialize.for_c(value)
+
+
+def check_leaf(leaf: Any, what: str) -> None:
+    if not isinstance(leaf, LEAVES):
+        kind = type(leaf).__name__
+        why = f"{what} a {kind}: its class is not registered (torch.utils._pytree.register_pytree_node)"
+        raise Break(breaks.GRAPH_ARGUMENT, f"nonstrict_trace: {why}")
+
+
+class FlatCall:
+    """Calls a function with the parts that its arguments consist of, and gives those of its result."""
+
+    def __init__(self, fn: Callable[..., Any], spec: pytree.TreeSpec) -> None:
+        self.fn, self.spec = fn, spec
+        self.result: pytree.TreeSpec | None = None
+        """How the result is put together."""
+
+    def __call__(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        args, kwargs = pytree.tree_unflatten(list(leaves), self.spec)
+        with real_tensors_allowed(leaves):
+            found, result = pytree.tree_flatten(_frame.untouched(self.fn, *args, **kwargs))
+        for leaf in found:
+            check_leaf(leaf, f"{getattr(self.fn, '__qualname__', self.fn)} gives")
+        if self.result is None:
+            self.result = result
+        elif result != self.result:
+            raise RuntimeError(f"{self.fn} gives a result of another structure than when it was captured")
+        return tuple(found)
+
+
+def as_target(call: FlatCall, fn: Any) -> Any:
+    """A function by the name of the one that is called, as graphs show it."""
+
+    @functools.wraps(fn, updated=())
+    def flat(*leaves: Any) -> tuple[Any, ...]:
+        return call(leaves)
+
+    made: Any = flat
+    del made.__wrapped__
+    _frame.set_decision(made.__code__, _frame.SKIP, _frame.REFUSE)
+    return made
+
+
+@contextlib.contextmanager
+def real_tensors_allowed(leaves: Any) -> Iterator[None]:
+    """Fake tensors meet those that the function finds elsewhere."""
+    mode = detect_fake_mode(leaves)
+    before = mode is not None and mode.allow_non_fake_inputs
+    if mode is not None:
+        mode.allow_non_fake_inputs = True
+    try:
+        yield
+    finally:
+        if mode is not None:
+            mode.allow_non_fake_inputs = before

@@ -1,0 +1,85 @@
+"""`optimize`: what `torch._dynamo.optimize` is, the options of `compile` given before the function.
+
+optimize("eager")(fn)              as a decorator
+with optimize("eager"): ...        what is called in the block is compiled, as far as it is no function's part
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from framelift import _frame
+from framelift.api.compile import compile, context_of
+from framelift.core.config import config
+from framelift.core.errors import IncorrectUsage, UserError
+from framelift.dispatch.compile_contexts import Backend, GuardFail
+from framelift.guards.guard import GuardFilter
+
+
+class OptimizeContext:
+    """The options; called with a function, what `compile` gives for it."""
+
+    def __init__(self, backend: str | Backend, **settings: Any) -> None:
+        self.settings = {"backend": backend, **settings}
+        self.context: Any = None
+        self.before: list[tuple[int, Any]] = []
+
+    def __call__(self, fn: Any) -> Any:
+        return compile(fn, **self.settings)
+
+    def __enter__(self) -> None:
+        if config.raise_on_ctx_manager_usage:
+            raise IncorrectUsage(
+                "framelift.optimize(...) is used with a context manager. Use it as a decorator, or set "
+                "framelift.config.raise_on_ctx_manager_usage = False: then what the block calls is compiled"
+            )
+        self.context = self.context or context_of(**self.settings)
+        self.before.append(_frame.enter_in(self.context))
+
+    def __exit__(self, *raised: object) -> None:
+        _frame.leave_in(self.before.pop())
+
+
+for _method in (OptimizeContext.__enter__, OptimizeContext.__exit__):
+    _frame.set_decision(_method.__code__, _frame.SKIP, _frame.REFUSE)
+
+
+def optimize(
+    backend: str | Backend = "inductor",
+    *,
+    nopython: bool = False,
+    error_on_graph_break: bool | None = None,
+    guard_export_fn: Callable[[Any], Any] | None = None,
+    guard_fail_fn: Callable[[GuardFail], Any] | None = None,
+    guard_filter_fn: GuardFilter | None = None,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+) -> Any:
+    """A decorator that compiles with these options; `nopython` is what `compile` calls `fullgraph`.
+
+    >>> import torch, framelift
+    >>> framelift.optimize("eager")(lambda x: x + 1)(torch.ones(1))
+    tensor([2.])
+    """
+    if guard_export_fn is not None:
+        raise UserError(
+            "guard_export_fn is not offered: guards are given to guard_filter_fn, or see explain()"
+        )
+    if disable:
+        return lambda fn: fn
+    settings: dict[str, Any] = {"fullgraph": nopython, "dynamic": dynamic, "recompile_limit": recompile_limit}
+    settings |= {"guard_fail_fn": guard_fail_fn, "guard_filter_fn": guard_filter_fn}
+    made: Any = OptimizeContext(backend, **settings, isolate_recompiles=isolate_recompiles)
+    if error_on_graph_break is None:
+        return made
+    from framelift.api.capture_control import error_on_graph_break as within
+
+    return lambda fn: made(within(error_on_graph_break)(fn))
+
+
+def optimize_assert(backend: str | Backend, **settings: Any) -> Any:
+    """`optimize` with `nopython=True`."""
+    return optimize(backend, **{**settings, "nopython": True})

@@ -1,0 +1,249 @@
+"""Where the nodes of a graph come from: lines, modules and variables of the program.
+
+While a trace runs, a node gets an `Origin`: which frame recorded it, and at which instruction. That is no
+text, and all nodes of a frame share what is known of its callers. The variables that nodes are named after
+are found when a graph is closed (`name_after_variables`), from the instructions that follow. The texts that
+tools read are made when a graph is handed to somebody who may read them (`describe_nodes`):
+
+    stack_trace        the user's lines, outermost first, as Python writes a traceback
+    nn_module_stack    the modules in whose calls the node was recorded: key -> (path, class)
+    source_fn_stack    what was called: [(name, function or class of a module of torch's)]; within a body that
+                       comes after the operators that the body is given to
+    val                what also stands under `example_value`
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, NamedTuple
+
+import torch
+import torch.fx
+
+from framelift.bytecode.decode import RETURNED, Decoded
+from framelift.core.breaks import Place
+
+ORIGIN = "framelift_origin"
+"""The key of a node's origin, until it is described."""
+
+
+class CalledModule(NamedTuple):
+    """A module whose `forward` a frame runs."""
+
+    key: str
+    path: str
+    """As a user reads it: "L['self'].layers.0"."""
+    cls: type
+
+
+class Activation:
+    """One frame of the program, and the frames that wait for it. It keeps nothing of them alive."""
+
+    __slots__ = ("called_at", "code", "is_direct", "is_users", "module", "outer")
+
+    def __init__(
+        self,
+        outer: Activation | None,
+        called_at: int,
+        is_direct: bool,
+        code: Decoded,
+        is_users: bool,
+        module: CalledModule | None,
+    ) -> None:
+        self.outer = outer
+        self.called_at = called_at
+        """Which instruction of the outer frame waits for it."""
+        self.is_direct = is_direct
+        """Whether that instruction pushes what the frame returns: C code may have called it instead."""
+        self.code = code
+        self.is_users = is_users
+        """Whether it runs code of the user's, and not of a library."""
+        self.module = module
+
+
+class Origin:
+    """Where a node was recorded."""
+
+    __slots__ = ("activation", "at", "is_intermediate", "item", "name", "value")
+
+    def __init__(self, activation: Activation, at: int, item: int | None = None) -> None:
+        self.activation = activation
+        self.at = at
+        """The instruction."""
+        self.item = item
+        """Which item it is of what the instruction gives, if it is one."""
+        self.value: Any = None
+        """What the node gives."""
+        self.is_intermediate = False
+        """Whether the same instruction recorded another node after it, which gives the result."""
+        self.name = ""
+        """What the node was called before it was named after a variable."""
+
+    def of_item(self, key: Any) -> Origin:
+        return Origin(self.activation, self.at, key if self.item is None and type(key) is int else -1)
+
+    @property
+    def variable(self) -> str | None:
+        """The variable that the program keeps the value in."""
+        if self.is_intermediate:
+            return None
+        activation, found = self.activation, self.activation.code.result_at(self.at)
+        while found is RETURNED and activation.is_direct and activation.outer is not None:
+            at, activation = activation.called_at, activation.outer
+            found = activation.code.result_at(at)
+        if self.item is None:
+            return found if type(found) is str else None
+        return found[self.item] if type(found) is tuple and 0 <= self.item < len(found) else None
+
+    def slot_holds_value(self, fast: list[Any]) -> bool:
+        """Whether the frame has stored the node's value since."""
+        name = self.activation.code.result_at(self.at)
+        names = self.activation.code.names
+        return type(name) is str and name in names and fast[names.index(name)] is self.value
+
+
+# ---- names
+
+
+def variable_of(node: torch.fx.Node) -> str:
+    """The variable that holds what a node gives, or else the node's name."""
+    origin = node.meta.get(ORIGIN) if node.op.startswith("call") else None
+    return (origin and origin.variable) or node.name
+
+
+def name_after_variables(graph: torch.fx.Graph) -> None:
+    """Tensors that the program keeps in variables are called as these are."""
+    for node in graph.nodes:
+        origin = node.meta.get(ORIGIN)
+        if origin is not None and not origin.name and node.op.startswith("call"):
+            origin.name = node.name
+            if isinstance(node.meta.get("example_value"), torch.Tensor):
+                variable = origin.variable
+                if variable is not None and variable.isidentifier() and variable != "self":
+                    node._rename(variable)
+
+
+# ---- texts
+
+
+class InputSource:
+    """Where an input of a graph is found, as tools ask for it: `source.name`, or in other versions of torch
+    `source.name()`, is an expression over L, the variables of the frame, and G, its globals."""
+
+    def __init__(self, name: str) -> None:
+        self.name = CallableText(name)
+
+    def __repr__(self) -> str:
+        return f"<source {self.name!s}>"
+
+
+class CallableText(str):
+    def __call__(self) -> str:
+        return str(self)
+
+
+class GraphArgument(NamedTuple):
+    """What is noted of a placeholder under "grapharg"."""
+
+    source: InputSource
+    is_tensor: bool
+
+
+def describe_nodes(module: torch.fx.GraphModule) -> None:
+    """Puts the texts that tools read in the place of the origins, in all graphs of a module."""
+    Descriptions().describe(module, [])
+
+
+def forget_origins(module: torch.fx.GraphModule) -> None:
+    """Nobody will ask any more where the nodes come from."""
+    for graph in (each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)):
+        for node in graph.nodes:
+            node.meta.pop(ORIGIN, None)
+
+
+class Descriptions:
+    """Makes the texts of one graph and of those within it, each once."""
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[int, int], str] = {}
+        """(id of code, instruction) -> its lines of a traceback."""
+        self.callers: dict[Activation, tuple[str, str]] = {}
+        """Frame -> the lines of those that wait for it: (the user's, all)."""
+        self.stacks: dict[Activation, dict[str, tuple[str, type]]] = {}
+        """Frame -> the modules that are called there."""
+
+    def describe(self, module: torch.fx.GraphModule, around: list[tuple[str, Any]]) -> None:
+        """`around`: the operators that the graph is given to."""
+        for node in module.graph.nodes:
+            origin = node.meta.pop(ORIGIN, None)
+            if origin is None:
+                continue
+            meta, activation = node.meta, origin.activation
+            meta["stack_trace"] = self.stack_trace(activation, origin.at)
+            modules = self.modules_of(activation)
+            if modules:
+                meta["nn_module_stack"] = dict(modules)
+            if "example_value" in meta:
+                meta.setdefault("val", meta["example_value"])
+            if node.op.startswith("call"):
+                called = (origin.name or node.name, self.function_of(node, modules))
+                meta["source_fn_stack"] = [*around, called]
+                for given in node.all_input_nodes:
+                    if given.op == "get_attr":
+                        body = getattr(module, str(given.target), None)
+                        if isinstance(body, torch.fx.GraphModule):
+                            self.describe(body, meta["source_fn_stack"])
+
+    def stack_trace(self, activation: Activation, at: int) -> str:
+        users, whole = self.lines_of_callers(activation)
+        line = self.line(activation.code, at)
+        return (users + line if activation.is_users else users) or whole + line
+
+    def lines_of_callers(self, activation: Activation) -> tuple[str, str]:
+        found = self.callers.get(activation)
+        if found is None:
+            outer = activation.outer
+            found = "", ""
+            if outer is not None:
+                users, whole = self.lines_of_callers(outer)
+                line = self.line(outer.code, activation.called_at)
+                found = users + line if outer.is_users else users, whole + line
+            self.callers[activation] = found
+        return found
+
+    def line(self, code: Decoded, at: int) -> str:
+        found = self.lines.get((id(code), at))
+        if found is None:
+            found = self.lines[id(code), at] = as_traceback(code.place(at))
+        return found
+
+    def modules_of(self, activation: Activation) -> dict[str, tuple[str, type]]:
+        """Outermost first."""
+        found = self.stacks.get(activation)
+        if found is None:
+            found = {} if activation.outer is None else self.modules_of(activation.outer)
+            module = activation.module
+            if module is not None and module.key not in found:
+                found = {**found, module.key: (module.path, module.cls)}
+            self.stacks[activation] = found
+        return found
+
+    def function_of(self, node: torch.fx.Node, modules: dict[str, tuple[str, type]]) -> Any:
+        """A module of torch's own stands for what it calls."""
+        _, cls = next(reversed(modules.values()), ("", None))
+        return cls if cls is not None and cls.__module__.startswith("torch.nn.") else node.target
+
+
+def as_traceback(place: Place) -> str:
+    """As Python writes it."""
+    name = place.code.co_qualname.rpartition(".")[2]
+    start, end = place.columns
+    about: Any = {"end_lineno": place.end_line, "colno": start, "end_colno": end}
+    summary = traceback.FrameSummary(place.code.co_filename, place.line, name, **about)
+    return traceback.StackSummary().format_frame_summary(summary)
+
+
+def innermost(stack_trace: str | None) -> str:
+    """The last place of a stack trace, without its text: 'File "model.py", line 3, in forward'."""
+    places = [line for line in (stack_trace or "").splitlines() if line.startswith('  File "')]
+    return places[-1].strip() if places else ""

@@ -1,0 +1,173 @@
+"""While Framelift is installed, torch's own names act on it: stances, options, errors, marks, callbacks."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+import torch._dynamo.comptime
+from torch import nn
+from torch._dynamo import exc as torchs_exc
+
+import framelift
+from framelift.testing import CompileCounter
+
+X = torch.arange(3.0)
+BEFORE = {
+    (module, name): getattr(module, name)
+    for module, names in [
+        (torch, ["compile"]),
+        (torch.compiler, ["set_stance", "reset", "disable", "allow_in_graph"]),
+        (torch._dynamo, ["optimize", "set_stance", "OptimizedModule", "nonstrict_trace", "reset"]),
+        (torch._dynamo.comptime, ["comptime"]),
+    ]
+    for name in names
+}
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Any:
+    framelift.reset()
+    with framelift.install():
+        yield
+    framelift.config.reset()
+    assert {where: getattr(*where) for where in BEFORE} == BEFORE
+
+
+def breaking(x: torch.Tensor) -> torch.Tensor:
+    print("a break")
+    return x + 1
+
+
+def test_stances_are_framelifts() -> None:
+    counter = CompileCounter()
+    compiled = torch.compile(lambda x: x * 2, backend=counter, dynamic=False)
+    with torch.compiler.set_stance("force_eager"):
+        compiled(X)
+    assert counter.frame_count == 0
+    compiled(X)
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError) as raised:
+        compiled(torch.ones(5))
+    text = str(raised.value)
+    assert "Detected recompile when torch.compile stance is 'fail_on_recompile'" in text
+    assert "tensor 'x' size mismatch at index 0. expected 3, actual 5" in text
+    other = CompileCounter()
+    with torch.compiler.set_stance(force_backend=other):
+        compiled(X)
+    assert (counter.frame_count, other.frame_count) == (1, 1)
+
+
+def test_reset_forgets_what_framelift_compiled() -> None:
+    compiled = torch.compile(lambda x: x * 2, backend="eager")
+    compiled(X)
+    torch.compiler.reset()
+    assert not framelift.entries(compiled)
+
+
+def test_options_are_framelifts(caplog: pytest.LogCaptureFixture) -> None:
+    limit = framelift.config.recompile_limit
+    with torch._dynamo.config.patch(recompile_limit=3, capture_scalar_outputs=True):
+        assert framelift.config.recompile_limit == 3 and framelift.config.capture_scalar_outputs
+    with torch._dynamo.config.patch(cache_size_limit=2):
+        assert framelift.config.recompile_limit == 2
+    assert framelift.config.recompile_limit == limit
+    with caplog.at_level(logging.WARNING), torch._dynamo.config.patch(use_numpy_random_stream=True):
+        pass
+    assert "use_numpy_random_stream is ignored: Random numbers of NumPy" in caplog.text
+
+
+def test_torchs_classes_catch_framelifts_errors() -> None:
+    def raised(fn: Any, *args: Any, **settings: Any) -> BaseException:
+        with pytest.raises(Exception) as found:
+            torch.compile(fn, **{"backend": "eager", **settings})(*args)
+        return found.value
+
+    def failing(graph: Any, inputs: Any) -> Any:
+        raise ValueError("not this one")
+
+    broken = raised(breaking, X, fullgraph=True)
+    assert isinstance(broken, torchs_exc.Unsupported) and isinstance(broken, framelift.exc.Unsupported)
+    assert (
+        "from user code:" in broken.msg and type(pickle.loads(pickle.dumps(broken))).__name__ == "Unsupported"
+    )
+    failed = raised(lambda x: x + 1, X, backend=failing)
+    assert isinstance(failed, torchs_exc.BackendCompilerFailed) and type(failed.inner_exception) is ValueError
+    assert str(failed).startswith("backend=") and "ValueError: not this one" in str(failed)
+    assert isinstance(raised(lambda x: x, X, backend="nobody's"), torchs_exc.InvalidBackend)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+        compiled(X)
+        with pytest.raises(torchs_exc.RecompileError):
+            compiled(torch.ones(5))
+    limited = torch.compile(
+        lambda x: x + 1, backend="eager", dynamic=False, fullgraph=True, recompile_limit=1
+    )
+    limited(X)
+    with pytest.raises(torchs_exc.FailOnRecompileLimitHit):
+        limited(torch.ones(5))
+
+
+def test_marks_of_torchs_are_framelifts() -> None:
+    def with_error(x: torch.Tensor) -> torch.Tensor:
+        with torch._dynamo.error_on_graph_break(True):
+            return breaking(x)
+
+    with pytest.raises(torchs_exc.Unsupported):
+        torch.compile(with_error, backend="eager")(X)
+
+    @torch._dynamo.nonstrict_trace
+    def traced(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x * 2
+
+    assert torch.equal(torch.compile(lambda x: traced(x) + 1, backend="eager", fullgraph=True)(X), X * 2 + 1)
+    counter = CompileCounter()
+    assert (
+        torch.equal(torch._dynamo.optimize(counter)(lambda x: x + 1)(X), X + 1) and counter.frame_count == 1
+    )
+
+
+def test_comptime_of_torchs_is_framelifts(capsys: pytest.CaptureFixture[str]) -> None:
+    from torch._dynamo.comptime import comptime
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        comptime.print_graph()
+        return y
+
+    torch.compile(fn, backend="eager", fullgraph=True)(X)
+    assert "sin" in capsys.readouterr().out
+
+
+def test_libraries_know_a_compiled_module() -> None:
+    net = nn.Linear(3, 3)
+    compiled = torch.compile(net, backend="eager")
+    assert isinstance(compiled, torch._dynamo.OptimizedModule)
+    assert isinstance(compiled, torch._dynamo.eval_frame.OptimizedModule) and compiled._orig_mod is net
+    assert not isinstance(net, torch._dynamo.OptimizedModule) and list(compiled.state_dict()) == [
+        "weight",
+        "bias",
+    ]
+    other = nn.Linear(3, 3)
+    compiled._orig_mod = other  # as accelerate does
+    assert torch.equal(compiled(X), other(X)) and list(compiled.state_dict()) == ["weight", "bias"]
+    step = compiled.dynamo_ctx(lambda x: x + 1)  # as Lightning does
+    assert torch.equal(step(X), X + 1)
+
+
+def test_callbacks_and_counters_of_torchs_are_used() -> None:
+    handler = torch._dynamo.callback.callback_handler
+    seen: list[str] = []
+    start, end = (lambda args: seen.append("start")), (lambda args: seen.append("end"))
+    handler.register_start_callback(start), handler.register_end_callback(end)
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    try:
+        torch.compile(lambda x: x.sin() + 5, backend="eager")(X)
+    finally:
+        handler.remove_start_callback(start), handler.remove_end_callback(end)
+    assert seen == ["start", "end"]
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1

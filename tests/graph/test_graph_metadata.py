@@ -1,0 +1,445 @@
+"""What the nodes of a graph that a backend gets say of themselves: lines, modules, names, sources."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import linecache
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.fx
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import create_op_support
+from torch.fx.passes.shape_prop import ShapeProp
+from torch.fx.passes.split_module import split_module
+
+import framelift
+
+GLOBAL = torch.full((3,), 2.0)
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = torch.relu(self.lin(x))
+        return y + 1
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Block(), Block()])
+        self.head = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU())
+        self.register_buffer("scale", torch.ones(3))
+        self.kept = {"a": torch.ones(3)}
+
+    def halves(self, x):
+        left, right = x.chunk(2)
+        return left.sum() + right.sum()
+
+    def forward(self, x, *args, **options):
+        for layer in self.layers:
+            x = layer(x)
+        total = self.halves(x)
+        x = self.head(x * self.scale + self.kept["a"])
+        return x * args[0] + options["bias"] + total * GLOBAL
+
+
+def captured(fn: Callable[..., Any], *args: Any, **options: Any) -> list[torch.fx.GraphModule]:
+    """The graphs that a backend gets, as they are then."""
+    found: list[torch.fx.GraphModule] = []
+
+    def backend(graph, inputs):
+        found.append(graph)
+        return graph.forward
+
+    compiled = framelift.compile(fn, backend=backend, **options)
+    compiled(*args)
+    return found
+
+
+def all_graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
+    return [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+
+
+def calls(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in module.graph.nodes if node.op.startswith("call")]
+
+
+def model_graph() -> torch.fx.GraphModule:
+    torch.manual_seed(0)
+    model = Model()
+    x, y = torch.ones(4, 3), torch.ones(3)
+    (graph,) = captured(lambda: model(x, y, bias=y))
+    return graph
+
+
+# ---- generated: every operation, wherever it is called
+
+OPERATIONS = {
+    "method": "x.sin()",
+    "function": "torch.cos(x)",
+    "operator": "x * 2",
+    "functional": "F.softmax(x, -1)",
+    "indexing": "x[0]",
+    "attribute": "x.T",
+    "in place": "x.clone().add_(1)",
+    "factory": "torch.ones(3) + x.sum()",
+    "several results": "torch.max(x, dim=0)[0]",
+    "comparison": "(x > 0).any()",
+    "matrix product": "x @ x.T",
+    "einsum": "torch.einsum('ij,kj->ik', x, x)",
+    "reduction": "sum([x, x, x])",
+}
+PLACES = {
+    "stored": "    result = {}\n    return result",
+    "returned": "    return {}",
+    "in a loop": "    for _ in range(3):\n        y = x + 1\n        result = {}\n    return result + y",
+    "in a branch": "    if x.shape[0] == 3:\n        return {}\n    return x",
+    "in a comprehension": "    return [{} for _ in range(2)]",
+    "in a lambda": "    return (lambda x: {})(x)",
+    "in a nested function": "    def inner(x):\n        return {}\n    return inner(x) + inner(x)",
+    "in a generator": "    def items():\n        yield {}\n    return list(items())[0]",
+    "in a try": "    try:\n        return {}\n    finally:\n        x = None",
+    "in a callback": "    return sorted([1, 2], key=lambda n: ({}).shape) and x + 1",
+    "in cond": "    return torch.cond(x.sum() > 0, lambda x: ({}).sum() * 1, lambda x: x.sum() * 3, (x,))",
+    "with gradients off": "    with torch.no_grad():\n        return {}",
+}
+
+
+def program(tmp_path, name: str, place: str, operation: str) -> tuple[Callable[..., Any], str]:
+    header = "import torch\nfrom torch.nn import functional as F\n\ndef program(x):\n"
+    source = f"{header}{place.format(operation)}\n"
+    path = tmp_path / f"{re.sub(r'[^a-z]', '_', name)}.py"
+    path.write_text(source)
+    scope: dict[str, Any] = {}
+    exec(compile(source, str(path), "exec"), scope)
+    return scope["program"], str(path)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_call_says_which_of_the_users_lines_it_comes_from(tmp_path, operation, place):
+    fn, path = program(tmp_path, f"{operation} {place}", PLACES[place], OPERATIONS[operation])
+    for graph in captured(fn, torch.arange(9.0).reshape(3, 3)):
+        for module in all_graphs(graph):
+            names = [node.name for node in module.graph.nodes]
+            assert len(names) == len(set(names))
+            for node in calls(module):
+                assert node.meta["source_fn_stack"][-1][0], node
+                if node.target is not torch._C._set_grad_enabled:
+                    assert "example_value" in node.meta, node
+                assert "val" in node.meta or "example_value" not in node.meta
+                places = re.findall(r'File "(.*)", line (\d+), in .*\n    (.*)', node.meta["stack_trace"])
+                assert all(file == path for file, _, _ in places), node.meta["stack_trace"]
+                _, line, text = places[-1]
+                assert linecache.getline(path, int(line)).strip() == text.strip()
+                assert node.op != "call_method" or node.target in text or OPERATIONS[operation] in text
+        assert "No stacktrace" not in graph.print_readable(print_output=False)
+
+
+# ---- modules
+
+
+def test_a_call_says_in_which_modules_it_was_made():
+    stacks = {}
+    for node in calls(model_graph()):
+        stack = node.meta.get("nn_module_stack", {})
+        stacks[node.meta["source_fn_stack"][-1][0]] = [(path, cls.__name__) for path, cls in stack.values()]
+    model = next(iter(stacks["linear"]))[0]
+    assert stacks["linear"] == [
+        (model, "Model"),
+        (f"{model}.layers.0", "Block"),
+        (f"{model}.layers.0.lin", "Linear"),
+    ]
+    assert stacks["add_1"] == [(model, "Model"), (f"{model}.layers.1", "Block")]
+    assert [path for path, _ in stacks["gelu"]] == [model, f"{model}.head", f"{model}.head.1"]
+    assert stacks["chunk"] == [(model, "Model")]
+
+
+def test_modules_of_torchs_own_are_what_was_called():
+    called = [node.meta["source_fn_stack"][-1][1] for node in calls(model_graph())]
+    assert called.count(torch.nn.Linear) == 3
+    assert called.count(torch.nn.GELU) == 1
+    assert torch.relu in called
+
+
+def test_the_module_that_is_compiled_is_self():
+    model = Model()
+    found = []
+    compiled = framelift.compile(model, backend=lambda graph, inputs: found.append(graph) or graph.forward)
+    compiled(torch.ones(4, 3), torch.ones(3), bias=torch.ones(3))
+    paths = [path for path, _ in calls(found[0])[0].meta["nn_module_stack"].values()]
+    assert paths == ["L['self'].layers.0", "L['self'].layers.0.lin"]
+
+
+def test_a_module_with_hooks_is_on_the_stack():
+    block = Block()
+    block.register_forward_hook(lambda module, args, out: out * 2)
+    (graph,) = captured(lambda x: block(x), torch.ones(2, 3))
+    paths = [list(node.meta.get("nn_module_stack", {}).values()) for node in calls(graph)]
+    assert [cls.__name__ for _, cls in paths[0]] == ["Block", "Linear"]
+
+
+def test_bodies_say_what_they_are_given_to():
+    (graph,) = captured(
+        lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)), torch.ones(3)
+    )
+    (sin,) = calls(graph.cond_true_0)
+    assert sin.meta["source_fn_stack"] == [("cond", torch.ops.higher_order.cond), ("sin", "sin")]
+    assert "lambda x: x.sin()" in sin.meta["stack_trace"].splitlines()[-2]
+
+
+# ---- names
+
+
+def names_of(fn: Callable[..., Any], *args: Any, op: str = "call") -> list[str]:
+    (graph,) = captured(fn, *args, fullgraph=True)
+    return [node.name for node in graph.graph.nodes if node.op.startswith(op)]
+
+
+def test_nodes_are_named_after_the_variables_that_hold_them():
+    def fn(x):
+        first = x.sin()
+        for _ in range(2):
+            first = first + 1
+        left, right = first.chunk(2)
+        both = again = left * right
+        return both - again
+
+    expected = ["first", "first_1", "first_2", "chunk", "left", "right", "both", "sub"]
+    assert names_of(fn, torch.ones(4)) == expected
+
+
+def test_what_a_function_returns_is_named_where_it_is_stored():
+    def helper(x):
+        return x.sin() * 2
+
+    def fn(x):
+        value = helper(x)
+        return value + 1
+
+    assert names_of(fn, torch.ones(4)) == ["sin", "value", "add"]
+
+
+def test_names_that_python_needs_are_not_taken():
+    def fn(x):
+        self = x.sin()
+        input = self.cos()
+        torch_ = input + 1
+        return torch_.sum()
+
+    names = names_of(fn, torch.ones(4))
+    assert names[0] == "sin"
+    assert names[1] == "input_1"
+    check = framelift.compile(fn, backend=lambda graph, inputs: graph.forward)
+    torch.testing.assert_close(check(torch.ones(4)), fn(torch.ones(4)))
+
+
+def test_placeholders_are_named_after_where_they_come_from():
+    model, x = Model(), torch.ones(4, 3)
+    found = []
+    compiled = framelift.compile(model, backend=lambda graph, inputs: found.append(graph) or graph.forward)
+    compiled(x, torch.ones(3), bias=torch.ones(3))
+    inputs = found[0].graph.find_nodes(op="placeholder")
+    sources = {node.name: node.meta["grapharg"].source for node in inputs}
+    assert {name: source.name for name, source in sources.items()} == {
+        "l_x_": "L['x']",
+        "l_self_modules_layers_modules_0_modules_lin_parameters_weight_": (
+            "L['self']._modules['layers']._modules['0']._modules['lin']._parameters['weight']"
+        ),
+        "l_self_modules_layers_modules_0_modules_lin_parameters_bias_": (
+            "L['self']._modules['layers']._modules['0']._modules['lin']._parameters['bias']"
+        ),
+        "l_self_modules_layers_modules_1_modules_lin_parameters_weight_": (
+            "L['self']._modules['layers']._modules['1']._modules['lin']._parameters['weight']"
+        ),
+        "l_self_modules_layers_modules_1_modules_lin_parameters_bias_": (
+            "L['self']._modules['layers']._modules['1']._modules['lin']._parameters['bias']"
+        ),
+        "l_self_modules_head_modules_0_parameters_weight_": (
+            "L['self']._modules['head']._modules['0']._parameters['weight']"
+        ),
+        "l_self_modules_head_modules_0_parameters_bias_": (
+            "L['self']._modules['head']._modules['0']._parameters['bias']"
+        ),
+        "l_self_buffers_scale_": "L['self']._buffers['scale']",
+        "l_self_kept_a_": "L['self'].kept['a']",
+        "l_args_0_": "L['args'][0]",
+        "l_options_bias_": "L['options']['bias']",
+        "g_global_": "G['GLOBAL']",
+    }
+    assert sources["l_x_"].name() == "L['x']"
+
+
+def test_placeholders_of_alike_sources_have_names_of_their_own():
+    def fn(given):
+        return given["a.b"] + given["a"]["b"] + given["a_b"]
+
+    one = torch.ones(2)
+    names = names_of(fn, {"a.b": one, "a": {"b": one + 1}, "a_b": one + 2}, op="placeholder")
+    assert names == ["l_given_a_b_", "l_given_a_b__1", "l_given_a_b__2"]
+
+
+def test_closures_and_numbers_are_named_too():
+    held = torch.ones(3)
+
+    def fn(x, n):
+        return x * n + held
+
+    (graph,) = captured(fn, torch.ones(3), 5, dynamic=True)
+    names = [node.name for node in graph.graph.find_nodes(op="placeholder")]
+    assert {"l_x_", "l_n_", "l_held_"} <= set(names)
+
+
+def test_a_key_may_be_a_long_text():
+    key = "k" * 5000
+    (name,) = names_of(lambda given: given[key] + 1, {key: torch.ones(2)}, op="placeholder")
+    assert len(name) < 1000
+
+
+# ---- the module itself
+
+
+def test_it_is_shown_as_a_table(capsys):
+    pytest.importorskip("tabulate")
+    model_graph().graph.print_tabular()
+    assert "linear" in capsys.readouterr().out
+
+
+def test_it_is_a_graph_module_that_can_be_printed_written_copied_and_pickled(tmp_path):
+    graph = model_graph()
+    inputs = [
+        torch.randn(node.meta["example_value"].shape) for node in graph.graph.find_nodes(op="placeholder")
+    ]
+    expected = graph(*inputs)
+    assert type(graph).__name__ == "GraphModule"
+    assert "class GraphModule(torch.nn.Module):" in graph.print_readable(print_output=False)
+    for copied in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        torch.testing.assert_close(copied(*inputs), expected)
+    assert calls(copy.deepcopy(graph))[0].meta["stack_trace"] == calls(graph)[0].meta["stack_trace"]
+    graph.to_folder(tmp_path / "written_graph", "Written")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        written = importlib.import_module("written_graph").Written()
+    finally:
+        sys.path.remove(str(tmp_path))
+    torch.testing.assert_close(written(*inputs), expected)
+
+
+# ---- consumers
+
+
+def real_inputs(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    return [torch.randn(node.meta["val"].shape) for node in graph.graph.find_nodes(op="placeholder")]
+
+
+def test_shapes_are_propagated():
+    graph = model_graph()
+    inputs = real_inputs(graph)
+    ShapeProp(graph).propagate(*inputs)
+    for node in calls(graph):
+        if isinstance(node.meta["val"], torch.Tensor):
+            assert node.meta["tensor_meta"].shape == node.meta["val"].shape
+
+
+def test_it_is_split_by_module():
+    graph = model_graph()
+    inputs = real_inputs(graph)
+    expected = graph(*inputs)
+    layers: dict[str, int] = {}
+
+    def part(node: torch.fx.Node) -> int:
+        paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+        found = next((path for path in paths if re.search(r"layers\.\d$", path)), "")
+        return layers.setdefault(found, len(layers))
+
+    parts = split_module(graph, graph, part)
+    assert len(layers) == 3
+    torch.testing.assert_close(parts(*inputs), expected)
+
+
+def test_it_is_partitioned():
+    graph = model_graph()
+    inputs = real_inputs(graph)
+    expected = graph(*inputs)
+    is_known = lambda modules, node: node.op.startswith("call") and node.target is not torch.relu
+    supported = create_op_support(is_known)
+    partitioner = CapabilityBasedPartitioner(graph, supported, allows_single_node_partition=True)
+    fused = partitioner.partition_and_fuse()
+    assert len([node for node in fused.graph.nodes if node.op == "call_module"]) >= 2
+    torch.testing.assert_close(fused(*inputs), expected)
+
+
+def test_it_is_drawn():
+    pytest.importorskip("pydot")
+    from torch.fx.passes.graph_drawer import FxGraphDrawer
+
+    assert "linear" in str(FxGraphDrawer(model_graph(), "model").get_dot_graph())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_custom_backend_on_aot_autograd_sees_lines_and_modules(dynamic):
+    made: list[torch.fx.GraphModule] = []
+
+    def keep(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    def backend(graph, inputs):
+        return aot_module_simplified(graph, inputs, fw_compiler=keep)
+
+    model, x = Model(), torch.ones(4, 3)
+    compiled = framelift.compile(model, backend=backend, dynamic=dynamic)
+    with torch.no_grad():
+        compiled(x, torch.ones(3), bias=torch.ones(3))
+    (graph,) = made
+    named = 0
+    for node in calls(graph):
+        if node.target in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int):
+            continue
+        assert __file__ in node.meta["stack_trace"], node
+        assert node.meta["source_fn_stack"]
+        named += any(path.endswith(".lin") for path, _ in node.meta.get("nn_module_stack", {}).values())
+    assert named >= 2
+    assert "No stacktrace" not in graph.print_readable(print_output=False)
+
+
+def test_inductors_code_names_the_users_lines():
+    from torch._inductor.utils import run_and_get_code
+
+    def fn(x):
+        shifted = x.sin() + 1
+        return shifted * 2
+
+    _, codes = run_and_get_code(framelift.compile(fn, backend="inductor"), torch.ones(64))
+    assert "shifted" in "\n".join(codes) or "sin" in "\n".join(codes)
+    assert not any("No stacktrace" in code for code in codes)
+
+
+def test_a_graph_that_is_run_as_captured_keeps_no_origins():
+    report = []
+
+    def fn(x):
+        return Block()(x) if x is None else x.sin() * 2
+
+    compiled = framelift.compile(fn, backend="eager")
+    compiled(torch.ones(3))
+    from framelift.graph.origins import ORIGIN
+
+    found = framelift.explain(fn)(torch.ones(3))
+    for graph in found.graphs:
+        report += [node for node in graph.graph.nodes if ORIGIN in node.meta]
+        assert all("stack_trace" in node.meta for node in calls(graph))
+    assert not report
