@@ -132,7 +132,8 @@ def calls_back(reference: Any, value: Any) -> bool:
     callback = reference.__callback__
     if callback is None or type(callback) is BuiltinFunctionType:
         return False
-    return type(callback) is not FunctionType or not policy.within(callback.__module__, ("framelift",))
+    # weak dictionaries of libraries only let go of an entry
+    return type(callback) is not FunctionType or policy.is_user_code(callback.__module__ or "")
 
 
 HOLDING = (list, dict, set, collections.deque)
