@@ -223,7 +223,8 @@ def fake_without_base(mode: FakeTensorMode, value: torch.Tensor) -> Any:
 
 def entries_of(graph: Graph, symbols: Symbols | None) -> list[Input | None]:
     """What is symbolic of each input of a graph."""
-    by_name = {} if symbols is None else {entry.node.name: entry for entry in symbols.inputs}
+    known = [] if symbols is None else [*symbols.inputs, *symbols.wrapped]
+    by_name = {entry.node.name: entry for entry in known}
     return [by_name.get(node.name) for node in placeholders(graph)]
 
 

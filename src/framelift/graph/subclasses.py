@@ -26,6 +26,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.nested import NestedTensor, face_layout
 from framelift.graph.op_memory import ATOMS, Keys
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ REFLECTED |= {operator.eq: operator.eq, operator.ne: operator.ne}
 
 
 def overrides(cls: Any) -> bool:
-    """Whether torch asks the class what its functions do."""
-    return cls not in PLAIN_CLASSES and cls.__torch_function__ is not NO_FUNCTION
+    """Whether torch asks the class what its functions do. What it asks its own class of jagged tensors is
+    torch's business: a graph holds the call itself."""
+    return cls not in PLAIN_CLASSES and cls.__torch_function__ is not NO_FUNCTION and cls is not NestedTensor
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -219,6 +221,9 @@ class Subclasses:
 
 is_wrapper_class = is_traceable_wrapper_subclass_type
 
+MAKERS: set[Any] = set()
+"""Functions that make tensors around others of plain ones."""
+
 
 class Wrappers:
     """The tensors of a trace that wrap others and say how (`__tensor_flatten__`), as AOTAutograd takes them.
@@ -236,11 +241,15 @@ class Wrappers:
         """id of a face -> the wrapper."""
         self.faces: dict[int, FakeTensor] = {}
         """id of a wrapper -> its face."""
+        self.lengths: list[FakeTensor] = []
+        """Inputs that nested tensors have their lengths of."""
 
     def face_of(self, wrapper: Any) -> FakeTensor:
         found = self.faces.get(id(wrapper))
         if found is None:
-            meta = _guards.empty_meta(tuple(wrapper.shape), wrapper.stride(), wrapper.dtype)
+            nested = type(wrapper) is NestedTensor
+            sizes, strides = face_layout(wrapper) if nested else (tuple(wrapper.shape), wrapper.stride())
+            meta = _guards.empty_meta(sizes, strides, wrapper.dtype)
             found = self.builder.fakes.wrap(meta, wrapper.device, wrapper.requires_grad and wrapper.is_leaf)
             if not wrapper.is_leaf:
                 _guards.fake_history(found)
@@ -248,7 +257,15 @@ class Wrappers:
             self.behind[id(found)] = wrapper
             self.keys.exclude(found)  # what is done to it can't be remembered by its metadata
             self.subclasses.set_class(found, type(wrapper))
+            if nested:
+                size = wrapper._size[wrapper._ragged_idx].node.expr
+                self.builder.symbolise().nested_sizes.setdefault(size, (found, wrapper._ragged_idx))
         return found
+
+    def nested(self, face: FakeTensor) -> Any:
+        """What is behind the face of a nested tensor: it says itself which sizes it has. None for others."""
+        found = self.behind.get(id(face))
+        return found if type(found) is NestedTensor else None
 
     def with_wrappers(self, value: Any) -> Any:
         """Arguments of an operator, as it is run."""

@@ -46,6 +46,10 @@ OF_THE_REAL_ONE = {
 """Attributes of which a fake has its own -> why they are not told."""
 
 
+OF_SIZES = frozenset({"shape", "ndim", "layout", "is_nested", "nbytes"})
+"""Metadata that the face of a nested tensor does not have."""
+
+
 class TensorAttributes(Part):
     @acts_for_program
     def attribute(self, fake: Any, name: str) -> Any:
@@ -59,6 +63,8 @@ class TensorAttributes(Part):
         if name in METADATA:
             self.world.recorder.inputs.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
+                if name in OF_SIZES and (shown := self.world.recorder.wrappers.nested(fake)) is not None:
+                    return getattr(shown, name)
                 if name == "nbytes":  # which torch does not compute of symbols
                     return fake.numel() * fake.element_size()
                 return getattr(fake, name)
