@@ -34,8 +34,11 @@ def wrap_nested(world: TraceWorld, value: Any, source: Source) -> Any:
     with torch._C.DisableTorchFunction():
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, range(len(value._size))))
         names, _ = value.__tensor_flatten__()
+        is_known = id(value._values) in world.inputs.known
         parts = {name: load_part(world, value, source, name) for name in names}
         face = world.inputs.add_tensor(value, source, parts=parts)
+        if is_known:
+            world.recorder.ask_for(parts["_values"])
     fix_parts(world, value, face)
     tell_lengths_apart(world, parts[lengths_name(value)])
     return face
@@ -54,9 +57,9 @@ def load_part(world: TraceWorld, nested: Any, source: Source, name: str) -> Fake
     if world.inputs.dynamism.mode and may_vary(source, nested):
         dims = dict.fromkeys(range(part.dim()), Dim()) | dims
     if name in CACHED:
-        dims[0] = Dim()
+        dims[0] = Dim(apart=True)
     elif name == "_values":
-        dims.setdefault(nested._ragged_idx - 1, Dim())  # lengths differ from call to call
+        dims[nested._ragged_idx - 1] = Dim(apart=True)  # lengths differ from call to call
     return wrap_plain(world, part, place, dims)
 
 
@@ -79,7 +82,7 @@ type_rule(NestedTensor, wrap=wrap_nested)
 # ---- functions that make nested tensors
 
 
-def serve_maker(function: Any, has_lengths: bool) -> None:
+def serve_maker(function: Any) -> None:
     """A graph calls the function itself, which has a tensor of its own to find the class by."""
     MAKERS.add(function)
 
@@ -92,12 +95,11 @@ def serve_maker(function: Any, has_lengths: bool) -> None:
         given = tuple([for_torch(arg) for arg in args])
         named = {name: for_torch(value) for name, value in kwargs.items()}
         made = recorder.call(function, given, named)
-        lengths = given[1:3][-1] if has_lengths else given[1]
-        if type(lengths) is FakeTensor:
-            tell_lengths_apart(f.world, lengths)
+        wrapper = recorder.wrappers.nested(made)
+        tell_lengths_apart(f.world, getattr(wrapper, lengths_name(wrapper)))
         return made
 
 
-serve_maker(nested_tensor.nested_view_from_values_offsets, False)
-serve_maker(nested_tensor.nested_view_from_values_offsets_lengths, True)
-serve_maker(nested_tensor.nested_from_padded, False)
+serve_maker(nested_tensor.nested_view_from_values_offsets)
+serve_maker(nested_tensor.nested_view_from_values_offsets_lengths)
+serve_maker(nested_tensor.nested_from_padded)

@@ -56,7 +56,7 @@ def fake_of(
     sizes[ragged] = lengths.nested_int_memo
     entries = {entry.node: entry for entry in symbols.inputs}
     known_parts = {name: entries.get(builder.bodies[0].nodes[id(part)]) for name, part in parts.items()}
-    symbols.wrapped.append(Wrapped(node, known_parts, tuple(sizes)))
+    symbols.wrapped.append(Wrapped(node, tensor, tuple(sizes), known_parts))
     made: Any = made_of(fakes, tensor, parts, tuple(sizes))
     if tensor.requires_grad and not tensor.is_leaf:
         _guards.fake_history(made)

@@ -198,7 +198,9 @@ class Recorder(TorchFunctionMode):
         parts: dict[str, FakeTensor] | None,
     ) -> FakeTensor:
         if parts is not None:
-            return self.wrappers.face_of(nested.fake_of(self.builder, node, tensor, parts))
+            face = self.wrappers.face_of(nested.fake_of(self.builder, node, tensor, parts))
+            self.wrappers.values[id(parts["_values"])] = id(face)
+            return face
         if is_wrapper_class(type(tensor)):
             return self.wrappers.face_of(self.fakes.of(tensor))
         plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)
@@ -211,6 +213,11 @@ class Recorder(TorchFunctionMode):
         except Exception:
             symbols.forget_latest()
             raise
+
+    def ask_for(self, value: Any) -> None:
+        """The program has found an input once more, by another name."""
+        if self.wrappers.values:
+            self.wrappers.ask_for(value, self.mutations.changed)
 
     def fills_its_memory(self, fake: FakeTensor) -> bool:
         """Whether a plain tensor lies densely in memory that is as large as it."""
@@ -481,6 +488,7 @@ class Recorder(TorchFunctionMode):
         """Whether an operator has written to any of its tensors."""
         changed = self.mutations.note(written, tensors)
         self.requires_grad.check()
+        self.wrappers.refuse_shared(self.mutations.changed)
         self.reassignments.note_written(written)
         self.mutations.refuse_overlap()
         return changed

@@ -243,6 +243,10 @@ class Wrappers:
         """id of a wrapper -> its face."""
         self.lengths: list[FakeTensor] = []
         """Inputs that nested tensors have their lengths of."""
+        self.values: dict[int, int] = {}
+        """id of the values of a nested tensor that comes in -> id of its face."""
+        self.asked: set[int] = set()
+        """Those of them that the program has."""
 
     def face_of(self, wrapper: Any) -> FakeTensor:
         found = self.faces.get(id(wrapper))
@@ -274,6 +278,18 @@ class Wrappers:
     def with_faces(self, value: Any) -> Any:
         """What it gave, as the trace knows it."""
         return pytree.tree_map_only(is_traceable_wrapper_subclass, self.face_of, value)
+
+    def ask_for(self, part: FakeTensor, changed: dict[int, FakeTensor]) -> None:
+        """The program has the values of a nested tensor that comes in, which are another input then. A
+        compiler does not know that these are one memory: nobody may write to it."""
+        if id(part) in self.values:
+            self.asked.add(id(part))
+            self.refuse_shared(changed)
+
+    def refuse_shared(self, changed: dict[int, FakeTensor]) -> None:
+        for part in self.asked:
+            if part in changed or self.values[part] in changed:
+                raise Break(breaks.TENSOR_MEMORY, "a nested tensor and its `_values`, one of them changed")
 
     def part_names(self, face: FakeTensor) -> list[str]:
         """The names of the tensors that a wrapper holds."""

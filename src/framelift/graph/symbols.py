@@ -63,6 +63,8 @@ class Dim(NamedTuple):
     """Conditions on the size: captures are made apart for those that it meets."""
     shape_id: str | None = None
     """Sizes with the same one are equal."""
+    apart: bool = False
+    """Whether it is a symbol of its own though another size happens to be the same."""
 
     def constraint(self) -> Any:
         if self.unbacked:
@@ -120,10 +122,12 @@ class Wrapped(NamedTuple):
     """An input that wraps others, of which some have symbols in them."""
 
     node: torch.fx.Node
+    real: Any
+    sizes: tuple[Any, ...]
     parts: dict[str, Input | None]
     """The tensors that it wraps; None: one without symbols."""
-    sizes: tuple[Any, ...]
     strides: tuple[Any, ...] = ()
+    context: Any = None
 
 
 class Fact(NamedTuple):
@@ -458,7 +462,7 @@ def kind_of(dim: Dim | None) -> symbolic_shapes.DimDynamic:
     kinds = symbolic_shapes.DimDynamic
     if dim is None:
         return kinds.STATIC
-    return unbacked() if dim.unbacked else kinds.DYNAMIC if dim.demanded else kinds.DUCK
+    return unbacked() if dim.unbacked else kinds.DYNAMIC if dim.demanded or dim.apart else kinds.DUCK
 
 
 def spread(described: Any) -> Any:

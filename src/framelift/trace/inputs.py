@@ -65,6 +65,7 @@ class Inputs(Part):
         if known is not None:
             if known.source is not source:
                 self.world.guards.add(source, Check.SAME_AS, known.source)
+                self.world.recorder.ask_for(known.opened)
             return known.opened
         return rule_of_type(type(value)).wrap(self.world, value, source)
 

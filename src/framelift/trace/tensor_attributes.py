@@ -146,7 +146,9 @@ class TensorAttributes(Part):
         if id(fake) in world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
         if id(fake) in world.recorder.wrappers.behind and name in world.recorder.wrappers.part_names(fake):
-            return world.recorder.wrappers.part(fake, name)
+            part = world.recorder.wrappers.part(fake, name)
+            world.recorder.ask_for(part)
+            return part
         found = world.classes.attribute(cls, name)
         if found is self.world.classes.attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):
