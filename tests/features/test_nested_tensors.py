@@ -1,4 +1,4 @@
-"""Nested tensors of jagged layout: coming in, made inside, differentiated; lengths vary without recompiling."""
+"""Nested tensors of jagged layout: coming in, made inside, differentiated; one capture for all lengths."""
 
 from __future__ import annotations
 

@@ -409,7 +409,9 @@ class Symbols:
         if entry is None:
             return mode.from_tensor(given, static_shapes=True)
         if isinstance(entry, Wrapped):
-            parts = {name: self.stand_in(mode, part, getattr(given, name)) for name, part in entry.parts.items()}
+            parts = {
+                name: self.stand_in(mode, part, getattr(given, name)) for name, part in entry.parts.items()
+            }
             return made_of(mode, given, parts, entry.sizes)
         if type(entry.real) is float:
             fake: Any = mode.from_tensor(given, static_shapes=True)

@@ -111,7 +111,8 @@ def give_numbers(branch: Traced, varying: dict[int, Any]) -> None:
     backends know operators that give numbers."""
     graph = branch.body.graph
     output = graph.output_node()
-    tensors, given = iter(output.args[0]), list[Any]()
+    outputs: Any = output.args[0]
+    tensors, given = iter(outputs), list[Any]()
     for n, leaf in enumerate(branch.leaves):
         if isinstance(leaf, torch.Tensor):
             given.append(next(tensors))
