@@ -156,6 +156,7 @@ def effects(world: TraceWorld) -> list[Any]:
     found += [(id(view), named(written)) for view in views if (written := view.changes())]
     found += [(id(cell), id(now)) for cell, now in world.functions.changed_cells()]
     found += [(id(call), tuple(call.then)) for call in world.writes.calls]
+    found += [(id(one), steps) for one, steps in world.iterators.advanced()]
     return found
 
 

@@ -19,6 +19,7 @@ from framelift.trace.lifetimes import Created, Lifetimes
 from framelift.trace.materialize import Materialize
 from framelift.trace.native_calls import NativeCalls
 from framelift.trace.operators import Operators
+from framelift.trace.outside_iterators import OutsideIterators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
 from framelift.trace.raising_branches import RaisingBranches
@@ -60,6 +61,7 @@ class TraceWorld:
         self.identity = Identity(self)
         self.set_order = SetOrder(self)
         self.containers = Containers(self)
+        self.iterators = OutsideIterators(self)
         self.operators = Operators(self)
         self.comparisons = Comparisons(self)
         self.calls = NativeCalls(self)
