@@ -140,7 +140,12 @@ def test_another_position_is_noticed() -> None:
 def test_another_length_and_another_type_are_noticed() -> None:
     compiled = capture(takes_three)
     x = torch.ones(3)
-    for make in (lambda: iter([1, 2, 3]), lambda: iter([1, 2]), lambda: iter((1, 2)), lambda: iter(range(1, 3))):
+    for make in (
+        lambda: iter([1, 2, 3]),
+        lambda: iter([1, 2]),
+        lambda: iter((1, 2)),
+        lambda: iter(range(1, 3)),
+    ):
         assert same(takes_three(x, make()), compiled(x, make()))
 
 
@@ -207,7 +212,9 @@ def test_an_aborted_trace_leaves_iterators_alone() -> None:
     assert rest(it) == [4]
 
 
-@pytest.mark.parametrize("make", [lambda: iter({1, 2}), lambda: iter({1: 2}), lambda: itertools.chain([1], [2])])
+@pytest.mark.parametrize(
+    "make", [lambda: iter({1, 2}), lambda: iter({1: 2}), lambda: itertools.chain([1], [2])]
+)
 def test_others_break(make: Make) -> None:
     compiled = capture(takes_one, fullgraph=False)
     plain, real = make(), make()

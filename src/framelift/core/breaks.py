@@ -219,7 +219,8 @@ HANDLER_FAILED = reason(
 )
 ATTRIBUTE_WRITE = reason(
     "attribute that can't be set",
-    "Setting an attribute of a class, a function or an object of C changes it for the whole program.",
+    "Setting a method or special name of a class, or an attribute of a function or an object of C, changes "
+    "what C code does with it, at once.",
     "Do it before the compiled function is called, or set the attribute on an instance.",
 )
 INTERNALS = reason(

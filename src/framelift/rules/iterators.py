@@ -93,7 +93,6 @@ def rebuild_generator(r: Rebuilder, value: Generator) -> str:
     return name
 
 
-
 def wrap_iterator(world: TraceWorld, value: Any, source: Source) -> Any:
     return world.iterators.open(value, source)
 

@@ -136,7 +136,9 @@ class OutsideIterators(Part):
         """Whether it can be said where it stands, and was not elsewhere when the function was captured before."""
         inputs = self.world.inputs
         kind = type(value)
-        if self.world.frame.goes_on or any(len(set(inputs.dynamism.seen.get(str(at), ()))) > 1 for at in positions):
+        if self.world.frame.goes_on or any(
+            len(set(inputs.dynamism.seen.get(str(at), ()))) > 1 for at in positions
+        ):
             return False
         if kind in HANDING_ON or kind is enumerate:
             inner = args if kind is zip else args[:1] if kind is enumerate else args[1:]

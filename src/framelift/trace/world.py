@@ -11,6 +11,7 @@ from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
 from framelift.trace.comparisons import Comparisons
 from framelift.trace.containers import Containers
+from framelift.trace.context_variables import ContextVariables
 from framelift.trace.derived_numbers import DerivedNumbers
 from framelift.trace.errors import Errors
 from framelift.trace.identity import Identity, SetOrder
@@ -62,6 +63,7 @@ class TraceWorld:
         self.set_order = SetOrder(self)
         self.containers = Containers(self)
         self.iterators = OutsideIterators(self)
+        self.context_variables = ContextVariables(self)
         self.operators = Operators(self)
         self.comparisons = Comparisons(self)
         self.calls = NativeCalls(self)
