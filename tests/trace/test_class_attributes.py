@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from check import Comparison, capture, reasons
 
+from check import Comparison, capture, reasons
 from framelift.core import breaks
 
 

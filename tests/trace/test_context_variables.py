@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from check import capture, entries, reasons
 
+from check import capture, entries, reasons
 from framelift.core import breaks
 
 SCALE: contextvars.ContextVar[Any] = contextvars.ContextVar("SCALE", default=3)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from check import capture, captures, entries, reasons
 
+from check import capture, captures, entries, reasons
 from framelift.core import breaks
 
 Make = Callable[[], Iterator[Any]]
