@@ -177,8 +177,8 @@ FINALISER = reason(
 )
 OUTSIDE_ITERATOR = reason(
     "iterator from before",
-    "The iterator existed before the captured code, so it is advanced for real. So is the iterator of a loop "
-    "that contains another break.",
+    "The iterator existed before the captured code, and does not say where it stands, stood elsewhere in "
+    "earlier calls, or belongs to a loop that contains another break. It is advanced for real.",
     "Remove the other break in the loop, or pass the container instead of an iterator.",
 )
 OUTSIDE_EXCEPTION = reason(

@@ -18,7 +18,7 @@ from framelift.trace.world import TraceWorld
 
 
 def guard_registry(world: TraceWorld) -> None:
-    """Which classes it knows, what takes their instances apart, and whether it sorts the keys of dictionaries."""
+    """Which classes it knows, what takes their instances apart, whether it sorts the keys of dictionaries."""
     registry = sys.modules["optree.registry"]
     known: dict[Any, Any] = vars(registry)["_NODETYPE_REGISTRY"]
     root = world.inputs.root

@@ -1,7 +1,8 @@
 """Variables of the context (`contextvars`): a trace reads and sets them in a context of its own.
 
-What a variable holds around the call is guarded when it is first asked for. One that holds something else at the end is
-set by the region. Tokens are real ones, of the trace's context: they are for `reset` within the trace, and can't live on.
+What a variable holds around the call is guarded when it is first asked for. One that holds something else at
+the end is set by the region. Tokens are real ones, of the trace's context: they are for `reset` within the
+trace, and can't live on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Iterators that existed before the call: what stands for one, and how far the program has advanced it.
 
-An iterator of C's says by `__reduce__` what makes one like it, and where it stands. That is guarded, and one like
-it, over what stands for the parts, is what the trace advances; the region then advances the real one as often.
-An iterator that was elsewhere in an earlier call is left alone, as is one in the rest of a function behind a
-break: it goes on from call to call, or from round to round, and its position would be a guard that fails each time.
+An iterator of C's says by `__reduce__` what makes one like it, and where it stands. That is guarded, and one
+like it, over what stands for the parts, is what the trace advances; the region then advances the real one as
+often. An iterator that was elsewhere in earlier calls is left alone, as is one in the rest of a function behind
+a break: its position would be a guard that fails each time.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class OutsideIterators(Part):
         return [parts.child(Access.ITEM, n) for n, arg in enumerate(args) if type(arg) is int]
 
     def may_open(self, value: Any, args: tuple[Any, ...], positions: list[Source]) -> bool:
-        """Whether it can be said where it stands, and was not elsewhere when the function was captured before."""
+        """Whether it can be said where it stands, and earlier captures have not found it in several places."""
         inputs = self.world.inputs
         kind = type(value)
         if self.world.frame.goes_on or any(
