@@ -119,13 +119,14 @@ def rebuild_stream(r: Rebuilder, value: Any) -> str:
 
 def materialize_reference(world: TraceWorld, value: weakref.ref[Any], seen: Seen) -> Any:
     """C hashes and compares one by what it refers to, as where it is a key of a `WeakKeyDictionary`."""
-    source = world.inputs.source_of(value)
-    if source is not None:
-        held = value()
-        cls = type(held)
-        if held is None or cls.__hash__ is not object.__hash__ or cls.__eq__ is not object.__eq__:
-            refuse(breaks.OPAQUE_OBJECT, f"a weak reference to a {cls.__qualname__} in a native operation")
-        world.guards.add(source.child(Access.REFERENT), Check.IS, held)
+    source, held = world.inputs.source_of(value), value()
+    if source is None:
+        world.materialize.value(held, seen)  # so that it is told apart from others
+        return value
+    methods: Any = type(held)
+    if held is None or methods.__hash__ is not object.__hash__ or methods.__eq__ is not object.__eq__:
+        refuse(breaks.OPAQUE_OBJECT, f"a weak reference to a {methods.__qualname__} in a native operation")
+    world.guards.add(source.child(Access.REFERENT), Check.IS, held)
     return value
 
 

@@ -2,8 +2,8 @@
 
 An iterator of C's says by `__reduce__` what makes one like it, and where it stands. That is guarded, and one
 like it, over what stands for the parts, is what the trace advances; the region then advances the real one as
-often. An iterator that was elsewhere in earlier calls is left alone, as is one in the rest of a function behind
-a break: its position would be a guard that fails each time.
+often. An iterator that was elsewhere in earlier calls is left alone, as is one in the rest of a function
+behind a break: its position would be a guard that fails each time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from framelift.trace.part import Part
 from framelift.trace.shadows import change_of
 from framelift.trace.type_rules import wrap_opaque
 
-SEQUENCES: tuple[type, ...] = tuple(
-    type(iter(one)) for one in ((), [], "a", "\xe9", b"", bytearray(), range(1), range(1 << 70))
-)
+EXAMPLES: tuple[Any, ...] = ((), [], "a", "\xe9", b"", bytearray(), range(1), range(1 << 70))
+SEQUENCES: tuple[type, ...] = tuple(type(iter(one)) for one in EXAMPLES)
 SEQUENCES += (type(reversed([])), reversed)
 """What goes over something by its indices, which changes nothing but the position."""
 
@@ -133,7 +132,7 @@ class OutsideIterators(Part):
         return [parts.child(Access.ITEM, n) for n, arg in enumerate(args) if type(arg) is int]
 
     def may_open(self, value: Any, args: tuple[Any, ...], positions: list[Source]) -> bool:
-        """Whether it can be said where it stands, and earlier captures have not found it in several places."""
+        """Whether it says where it stands, and earlier captures have not found it in several places."""
         inputs = self.world.inputs
         kind = type(value)
         if self.world.frame.goes_on or any(
