@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from check import capture, entries
 
 

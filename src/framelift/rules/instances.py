@@ -121,6 +121,8 @@ def materialize_reference(world: TraceWorld, value: weakref.ref[Any], seen: Seen
     """C hashes and compares one by what it refers to, as where it is a key of a `WeakKeyDictionary`."""
     source, held = world.inputs.source_of(value), value()
     if source is None:
+        if world.addresses.real(held) is not held:  # C would compare what stands for it
+            refuse(breaks.OPAQUE_OBJECT, f"a weak reference to an outside {type(held).__qualname__}")
         world.materialize.value(held, seen)  # so that it is told apart from others
         return value
     methods: Any = type(held)
