@@ -295,7 +295,7 @@ def advancing(x, scales):
     return x * next(scales)
 
 
-@instead_of(advancing, breaks.OUTSIDE_ITERATOR, lambda: (X.clone(), iter([2, 3])), lambda: (X.clone(), 2))
+@instead_of(advancing, breaks.OUTSIDE_ITERATOR, lambda: (X.clone(), iter({2, 3})), lambda: (X.clone(), 2))
 def given_the_next(x, scale):
     return x * scale
 

@@ -67,7 +67,8 @@ def step(optimizer: torch.optim.Optimizer) -> Any:
 
 @pytest.mark.parametrize(("name", "options"), accepted(), ids=lambda value: str(value))
 def test_three_steps_are_as_eagerly(name: str, options: dict[str, Any]) -> None:
-    whole = name not in BREAKING and not (name == "Rprop" and "lr" in options)
+    asks = name in BREAKING and not (name == "ASGD" and "foreach" in options)
+    whole = not asks and not (name == "Rprop" and "lr" in options)
     optimizer, params = made(name, options)
     other, others = made(name, options)
     compiled = capture(step, fullgraph=whole)
@@ -75,7 +76,7 @@ def test_three_steps_are_as_eagerly(name: str, options: dict[str, Any]) -> None:
         optimizer.step()
         compiled(other)
         torch.testing.assert_close(state_of(other, others), state_of(optimizer, params))
-    if name in BREAKING:
+    if asks:
         assert {"data-dependent value", "data-dependent branch"} & set(reasons(compiled))
 
 

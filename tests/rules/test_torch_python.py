@@ -193,6 +193,28 @@ def test_a_tree_from_outside_is_guarded() -> None:
     assert recompiles(compiled) == 2
 
 
+def test_a_class_registered_after_the_capture_is_noticed() -> None:
+    optree = pytest.importorskip("optree")
+
+    class Late:
+        def __init__(self, a: int, b: int) -> None:
+            self.a, self.b = a, b
+
+    def fn(x, late):
+        return len(optree.tree_leaves([late, 1], namespace="late classes")) * x
+
+    compiled, x, late = capture(fn), torch.ones(2), Late(1, 2)
+    assert compiled(x, late).tolist() == [2.0, 2.0]
+    optree.register_pytree_node(
+        Late, lambda one: ((one.a, one.b), None), lambda _, parts: Late(*parts), namespace="late classes"
+    )
+    try:
+        assert compiled(x, late).tolist() == [3.0, 3.0]
+    finally:
+        optree.unregister_pytree_node(Late, namespace="late classes")
+    assert compiled(x, late).tolist() == [2.0, 2.0]
+
+
 # ---- TorchScript
 
 

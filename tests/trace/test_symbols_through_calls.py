@@ -215,3 +215,13 @@ def test_an_iterator_is_drained_once() -> None:
     compiled = framelift.compile(fn, backend="eager", dynamic=True, isolate_recompiles=True)
     for n in SIZES:
         alike(fn(torch.ones(n, 4)), compiled(torch.ones(n, 4)))
+
+
+def test_the_bounds_between_which_an_item_is_looked_for_may_vary() -> None:
+    def fn(x, start, stop):
+        return x + [1, 2, 3, 4].index(3, start, stop) + (x.shape[0], 7).index(7, start - 1)
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for size, start, stop in ((2, 2, 4), (3, 1, 3), (4, 2, 3)):
+        x = torch.ones(size)
+        assert torch.equal(compiled(x, start, stop), fn(x, start, stop))

@@ -177,8 +177,8 @@ FINALISER = reason(
 )
 OUTSIDE_ITERATOR = reason(
     "iterator from before",
-    "The iterator existed before the captured code, so it is advanced for real. So is the iterator of a loop "
-    "that contains another break.",
+    "The iterator existed before the captured code, and does not say where it stands, stood elsewhere in "
+    "earlier calls, or belongs to a loop that contains another break. It is advanced for real.",
     "Remove the other break in the loop, or pass the container instead of an iterator.",
 )
 OUTSIDE_EXCEPTION = reason(
@@ -219,7 +219,8 @@ HANDLER_FAILED = reason(
 )
 ATTRIBUTE_WRITE = reason(
     "attribute that can't be set",
-    "Setting an attribute of a class, a function or an object of C changes it for the whole program.",
+    "Setting a method or special name of a class, or an attribute of a function or an object of C, changes "
+    "what C code does with it, at once.",
     "Do it before the compiled function is called, or set the attribute on an instance.",
 )
 INTERNALS = reason(

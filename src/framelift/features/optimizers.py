@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import optimizer
 from torch.utils import _foreach_utils
 
@@ -45,6 +46,27 @@ BY_CODE[id(WRAPPER)] = call_step
 def serve_zero_grad(f: TraceFrame, self: Any, set_to_none: Any = True) -> Any:
     """torch keeps it out of its own compiler. Framelift can interpret it."""
     return call(f, inspect.unwrap(optimizer.Optimizer.zero_grad), [self, set_to_none], None)
+
+
+SCALARS = (int, float)
+
+
+def serve_choice(fn: Any, bound: str) -> None:
+    """`max` and `min` of a step and a number, where torch's optimizers leave steps tensors for compilers."""
+
+    @serve(fn)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        if f.globals.get("__name__", "").startswith("torch.optim.") and len(args) == 2 and not kwargs:
+            given = [opened(arg) for arg in args]
+            steps = [arg for arg in given if type(arg) is FakeTensor and not arg.dim()]
+            numbers = [arg for arg in given if type(arg) in SCALARS]
+            if len(steps) == len(numbers) == 1:
+                return f.world.recorder.call(torch.clamp, (steps[0],), {bound: numbers[0]})
+        return f.world.calls.by_policy(fn, list(args), kwargs)
+
+
+serve_choice(max, "min")
+serve_choice(min, "max")
 
 
 @serve(_foreach_utils._group_tensors_by_device_and_dtype)

@@ -58,6 +58,7 @@ from framelift.regions.rerun import (
     versions_of,
     written_inputs,
 )
+from framelift.trace.outside_iterators import advance
 from framelift.trace.shadows import DELETED, Change
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes, raise_flags
@@ -336,6 +337,12 @@ def replay(world: TraceWorld, writes: Writes, r: Rebuild) -> None:
             statements.append(f"del {target}.cell_contents")
         else:
             statements.append(f"{target}.cell_contents = {r.value(value)}")
+    for view, changes in writes.classes:
+        statements += [f"{r.input(view.source)}.{name} = {r.value(value)}" for name, value in changes]
+    for variable, value in writes.variables:
+        statements.append(f"{r.constant(variable)}.set({r.value(value)})")
+    for one, steps in writes.advances:
+        statements.append(f"{r.constant(advance)}({r.input(one.source)}, {steps})")
     if writes.signals:
         statements.append(f"{r.constant(raise_flags)}({', '.join(map(r.constant, writes.signals))})")
     r.lines += statements

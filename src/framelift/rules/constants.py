@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _locale
+import contextvars
 import datetime
 import decimal
 import functools
@@ -138,7 +139,14 @@ type_rule(
     rebuild=rebuild_constant,
 )
 type_rule(
-    *(type, types.UnionType, re.Match, functools._lru_cache_wrapper, torch.jit.ScriptFunction),
+    *(
+        type,
+        types.UnionType,
+        re.Match,
+        contextvars.ContextVar,
+        functools._lru_cache_wrapper,
+        torch.jit.ScriptFunction,
+    ),
     wrap=wrap_by_identity,
 )
 if sys.version_info >= (3, 12):  # until then, instances of classes in Python

@@ -13,7 +13,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.weakly import HEAP_TYPE
 from framelift.guards.hashing import may_be_called_again
-from framelift.guards.kinds import Check
+from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.frame_objects import traceback_of
 from framelift.regions.rebuild import write_state
@@ -117,6 +117,21 @@ def rebuild_stream(r: Rebuilder, value: Any) -> str:
     return name
 
 
+def materialize_reference(world: TraceWorld, value: weakref.ref[Any], seen: Seen) -> Any:
+    """C hashes and compares one by what it refers to, as where it is a key of a `WeakKeyDictionary`."""
+    source, held = world.inputs.source_of(value), value()
+    if source is None:
+        if world.addresses.real(held) is not held:  # C would compare what stands for it
+            refuse(breaks.OPAQUE_OBJECT, f"a weak reference to an outside {type(held).__qualname__}")
+        world.materialize.value(held, seen)  # so that it is told apart from others
+        return value
+    methods: Any = type(held)
+    if held is None or methods.__hash__ is not object.__hash__ or methods.__eq__ is not object.__eq__:
+        refuse(breaks.OPAQUE_OBJECT, f"a weak reference to a {methods.__qualname__} in a native operation")
+    world.guards.add(source.child(Access.REFERENT), Check.IS, held)
+    return value
+
+
 def rebuild_weak_reference(r: Rebuilder, value: weakref.ref[Any]) -> str:
     held = value()
     if held is None:
@@ -129,7 +144,7 @@ type_rule(types.SimpleNamespace, materialize=materialize_namespace)
 GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
 type_rule(*GETTERS, wrap=wrap_by_identity, rebuild=rebuild_reduced)
 type_rule(io.StringIO, io.BytesIO, rebuild=rebuild_stream)
-type_rule(weakref.ref, rebuild=rebuild_weak_reference)
+type_rule(weakref.ref, rebuild=rebuild_weak_reference, materialize=materialize_reference)
 
 
 # ---- exceptions

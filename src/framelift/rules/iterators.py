@@ -15,9 +15,12 @@ from framelift.bytecode.resume import Like, closure_of, generator_code
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import UNSET
+from framelift.guards.sources import Source
 from framelift.interpreter.generators import CREATED, SUSPENDED, Generator
 from framelift.interpreter.points import NoPointError, standing_generator
+from framelift.trace.outside_iterators import KNOWN
 from framelift.trace.type_rules import Rebuilder, type_rule
+from framelift.trace.world import TraceWorld
 
 TABLES = (dict, set, frozenset)
 
@@ -90,6 +93,11 @@ def rebuild_generator(r: Rebuilder, value: Generator) -> str:
     return name
 
 
+def wrap_iterator(world: TraceWorld, value: Any, source: Source) -> Any:
+    return world.iterators.open(value, source)
+
+
+type_rule(*KNOWN, wrap=wrap_iterator, opaque=True)  # unless something stands for it
 type_rule(*HASHED, rebuild=rebuild_iterator_of_hashed)
 # those that notice a change too, but do not say where they are
 type_rule(

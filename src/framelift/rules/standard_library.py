@@ -8,6 +8,7 @@ import ast
 import builtins
 import collections
 import contextlib
+import contextvars
 import copy
 import copyreg
 import dataclasses
@@ -107,6 +108,24 @@ def serve_function(
 def serve_weak_reference(f: TraceFrame, obj: Any, /) -> Any:
     """Without a callback: that would have to be called at run time."""
     return f.world.created.keep(weakref.ref(f.world.materialize.shallow(obj)))
+
+
+@serve(contextvars.ContextVar.get)
+def serve_get_variable(f: TraceFrame, variable: Any, /, *default: Any) -> Any:
+    return f.world.context_variables.get(opened(variable), default)
+
+
+@serve(contextvars.ContextVar.set)
+def serve_set_variable(f: TraceFrame, variable: Any, value: Any, /) -> Any:
+    return f.world.context_variables.set(opened(variable), value)
+
+
+@serve(contextvars.ContextVar.reset)
+def serve_reset_variable(f: TraceFrame, variable: Any, token: Any, /) -> Any:
+    given = opened(token)
+    if f.world.inputs.is_opaque(given):
+        raise Break(breaks.EFFECT, "ContextVar.reset with a token from before")
+    f.world.context_variables.reset(opened(variable), given)
 
 
 @serve(_thread.get_ident)

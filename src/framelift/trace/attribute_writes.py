@@ -63,7 +63,9 @@ class AttributeWrites(Part):
         value = opened(value)
         if self.takes_no_attribute(obj, name):
             native(setattr, obj, name, self.world.materialize.for_c(value))  # to be told so
-        texts = type(obj) is FunctionType and type(value) is str
+        if issubclass(type(obj), type) and setter is type.__setattr__:
+            return self.world.classes.write(obj, name, value)
+        texts = type(obj) is FunctionType and type(value) is str and hasattr(obj, name)
         if texts and opened(self.world.functions.attribute(obj, name)) == value:
             return None
         refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a {type(obj).__name__}")

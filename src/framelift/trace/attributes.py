@@ -298,7 +298,7 @@ class Attributes(Part):
         world = self.world
         if world.classes.describes(kind, "__get__"):
             return self.got(kind.__get__, found, obj, cls)
-        if world.classes.is_made_for(cls, found):
+        if world.classes.is_made_for(cls, found) or id(found) in world.classes.written:
             return found
         return Pending(world.inputs, world.inputs.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
@@ -389,7 +389,7 @@ class Attributes(Part):
         if name != "__class__":
             for base in mro[mro.index(start) + 1 :]:
                 found = self.world.classes.attribute(base, name)
-                if name in base.__dict__:
+                if self.world.classes.is_own(base, name):
                     if type(found) in STATE_OF_C:
                         return native(getattr, obj, name)
                     if type(found) is property and found.fget and this is not cls:

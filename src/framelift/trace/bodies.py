@@ -152,10 +152,12 @@ def effects(world: TraceWorld) -> list[Any]:
         calls = [(method, *map(id, given)) for method, given in change.calls]
         found.append((id(change.shadow), calls, named(change.attributes)))
     found += [(id(blind), len(blind.calls)) for blind in world.containers.blind.values()]
-    views = (*world.attributes.views.values(), *world.scopes.views.values())
+    views = (*world.attributes.views.values(), *world.scopes.views.values(), *world.classes.views.values())
     found += [(id(view), named(written)) for view in views if (written := view.changes())]
     found += [(id(cell), id(now)) for cell, now in world.functions.changed_cells()]
     found += [(id(call), tuple(call.then)) for call in world.writes.calls]
+    found += [(id(variable), id(now)) for variable, now in world.context_variables.changes()]
+    found += [(id(one), steps) for one, steps in world.iterators.advanced()]
     return found
 
 

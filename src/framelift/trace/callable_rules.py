@@ -92,6 +92,8 @@ class CallableRule:
     with_symbols: Callable[[TraceWorld, Any, list[Any], dict[str, Any]], Any] | None = None
     """The same, where it takes the world of a trace. `MISSING`: nothing was done, but that the iterators
     among the arguments may have become lists."""
+    relies_on: Callable[[TraceWorld], None] | None = None
+    """Adds the guards of what its answer depends on beside its arguments."""
     passes_numbers: bool = False
     """It hands numbers on, or to what it calls, without looking at them: they stay symbols."""
 

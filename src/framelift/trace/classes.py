@@ -11,7 +11,7 @@ from typing import Any
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
@@ -21,9 +21,10 @@ from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
 from framelift.trace.scopes import CONSTANTS
-from framelift.trace.shadows import DELETED
+from framelift.trace.shadows import DELETED, View
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
+DESCRIBING = ("__get__", "__set__", "__delete__", "__set_name__")
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
 
@@ -34,8 +35,45 @@ class Classes(Part):
     def start(self) -> None:
         self.guards: dict[tuple[type, str], ClassGuard] = {}
         self.found: dict[tuple[type, str], Any] = {}
+        self.views: dict[int, View] = {}
+        """id of an outside class that the program has set attributes of -> these."""
+        self.written: dict[int, Any] = {}
+        """What these hold, or held, by id."""
 
     def attribute(self, cls: type, name: str) -> Any:
+        """What a lookup in the class and its bases finds now; MISSING if nothing."""
+        found = self.attribute_before(cls, name)
+        return self.attribute_now(cls, name, found) if self.views else found
+
+    def attribute_now(self, cls: type, name: str, before: Any) -> Any:
+        for base in MRO.__get__(cls):
+            view = self.views.get(id(base))
+            if view is not None and name in view.values:
+                return view.values[name]
+            if name in base.__dict__:
+                break
+        return before
+
+    def is_own(self, cls: type, name: str) -> bool:
+        """Whether the class has a name itself, and not from a base."""
+        view = self.views.get(id(cls))
+        return name in cls.__dict__ or (view is not None and name in view.values)
+
+    def write(self, cls: type, name: str, value: Any) -> None:
+        """Sets an attribute of an outside class: data, which C has no business with."""
+        before = self.attribute(cls, name)
+        is_data = not any(hasattr(type(each), method) for each in (value, before) for method in DESCRIBING)
+        special = name.startswith("__") or self.attribute(type(cls), name) is not MISSING
+        if special or not is_data or not policy.is_user_code(cls.__module__):
+            refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
+        view = self.views.setdefault(
+            id(cls), View(self.world.inputs.root.constant(cls, cls.__qualname__), cls)
+        )
+        view.write(name, value)
+        self.written[id(value)] = value
+
+    def attribute_before(self, cls: type, name: str) -> Any:
+        """What a lookup finds in the class as it came in, which is guarded."""
         index = (cls, name)
         found = self.found.get(index, DELETED)
         if found is DELETED:
@@ -139,6 +177,7 @@ class Classes(Part):
             return native(getattr, cls, name)
         place = self.world.inputs.root.constant(cls, cls.__qualname__)
         if name == "__dict__":
+            self.refuse_written(cls)
             self.world.guards.add(place.child(Access.DICT), Check.KEYS, tuple(vars(cls)))
             return types.MappingProxyType({own: self.item(cls, own) for own in vars(cls)})
         self.attribute(cls, name)  # some of these are had from there
@@ -152,7 +191,12 @@ class Classes(Part):
             return self.world.inputs.load(found, place)
         return Pending(self.world.inputs, place, found)
 
+    def refuse_written(self, *classes: type) -> None:
+        if any(id(cls) in self.views for cls in classes):
+            refuse(breaks.ATTRIBUTE_WRITE, "the names of a class after one of its attributes was set")
+
     def names(self, cls: type) -> dict[str, Any]:
+        self.refuse_written(*MRO.__get__(cls))
         names: dict[str, Any] = {}
         for base in cls.__mro__:
             if not (base.__flags__ & IMMUTABLE_TYPE or base in self.world.created.classes):

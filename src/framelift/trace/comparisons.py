@@ -136,8 +136,12 @@ class Comparisons(Part):
         or not only what can be copied."""
         if fn in LOOKING_IN and type(args[0]) is range:
             return self.in_range(args[0], args[1])
-        copies = self.copies(args)
-        return MISSING if copies is None else fn(*copies)
+        bounds = [settled(bound) for bound in args[2:]]  # between which `index` looks
+        copies = self.copies(args[:2])
+        if copies is None:
+            args[2:] = bounds
+            return MISSING
+        return fn(*copies, *bounds)
 
     @acts_for_program
     def with_constant(self, fn: Any, operands: tuple[Any, ...]) -> Any:

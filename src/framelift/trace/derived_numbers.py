@@ -148,7 +148,7 @@ class DerivedNumbers:
             args = list(args[0])
         if not all(type(arg) in NUMBERS for arg in args) or self.world.recorder.builder.in_body:
             return MISSING
-        if not any(type(arg) is torch.SymFloat for arg in args):
+        if not any(type(arg) is torch.SymFloat for arg in args) or not all(map(is_known, args)):
             return MISSING
         if fn in CHOOSING:
             return fn([self.as_symbol(arg) for arg in args], key=lambda arg: Comparable(self.world, arg))

@@ -141,8 +141,12 @@ HOLDING = (list, dict, set, collections.deque)
 
 def displaced(written: Writes) -> Iterator[Any]:
     """The objects from outside that are no more where they were once a region has written."""
-    for view, changes in (*written.attributes, *written.scopes):
-        own = view.outside if type(view.outside) is dict else own_dictionary(view.outside) or {}
+    for view, changes in written.names():
+        outside = view.outside
+        is_class = issubclass(type(outside), type)
+        own = (
+            outside if type(outside) is dict else vars(outside) if is_class else own_dictionary(outside) or {}
+        )
         yield from [own[name] for name, _ in changes if name in own]
     for change in written.containers:
         outside, shadow = change.shadow.outside, change.shadow.shadow

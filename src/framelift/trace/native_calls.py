@@ -247,6 +247,8 @@ class NativeCalls(Part):
         world = self.world
         materialize = world.materialize
         looks = rule.looks
+        if rule.relies_on is not None:
+            rule.relies_on(world)
         if rule.hands_on and args and type(opened(args[0])) is FunctionType:
             looks = Looks.SHALLOW
         if looks is Looks.MOVES:

@@ -11,6 +11,7 @@ from framelift.trace.attributes import Attributes
 from framelift.trace.classes import Classes
 from framelift.trace.comparisons import Comparisons
 from framelift.trace.containers import Containers
+from framelift.trace.context_variables import ContextVariables
 from framelift.trace.derived_numbers import DerivedNumbers
 from framelift.trace.errors import Errors
 from framelift.trace.identity import Identity, SetOrder
@@ -19,6 +20,7 @@ from framelift.trace.lifetimes import Created, Lifetimes
 from framelift.trace.materialize import Materialize
 from framelift.trace.native_calls import NativeCalls
 from framelift.trace.operators import Operators
+from framelift.trace.outside_iterators import OutsideIterators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
 from framelift.trace.raising_branches import RaisingBranches
@@ -60,6 +62,8 @@ class TraceWorld:
         self.identity = Identity(self)
         self.set_order = SetOrder(self)
         self.containers = Containers(self)
+        self.iterators = OutsideIterators(self)
+        self.context_variables = ContextVariables(self)
         self.operators = Operators(self)
         self.comparisons = Comparisons(self)
         self.calls = NativeCalls(self)

@@ -20,6 +20,8 @@ from framelift.core.breaks import refuse
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import unchanged
+from framelift.trace.context_variables import Variable
+from framelift.trace.outside_iterators import OutsideIterator
 from framelift.trace.part import Part
 from framelift.trace.scopes import contents_of
 from framelift.trace.shadows import Change, View, change_of, own_dictionary
@@ -84,15 +86,28 @@ class Writes:
     cells: list[tuple[CellType, Any]]
     signals: tuple[Signal, ...]
     calls: list[LateCall]
+    advances: list[tuple[OutsideIterator, int]]
+    """Iterators, and how often to advance them."""
+    classes: list[tuple[View, list[tuple[str, Any]]]]
+    variables: list[tuple[Variable, Any]]
+    """Those of the context, and what they are set to."""
 
     def count(self) -> int:
         """How many things are written to, and how often."""
-        calls = sum(len(change.calls) for change in self.containers) + len(self.calls)
-        return calls + sum(len(changes) for _, changes in (*self.attributes, *self.scopes)) + len(self.cells)
+        calls = (
+            sum(len(change.calls) for change in self.containers)
+            + len(self.calls)
+            + len(self.advances)
+            + len(self.variables)
+        )
+        return calls + sum(len(changes) for _, changes in self.names()) + len(self.cells)
+
+    def names(self) -> list[tuple[View, list[tuple[str, Any]]]]:
+        return [*self.attributes, *self.scopes, *self.classes]
 
     def __bool__(self) -> bool:
-        written = self.containers or self.attributes or self.scopes or self.cells
-        return bool(written or self.signals or self.calls)
+        written = self.classes or self.containers or self.attributes or self.scopes or self.cells
+        return bool(written or self.signals or self.calls or self.advances or self.variables)
 
 
 class WrittenState(Part):
@@ -117,7 +132,11 @@ class WrittenState(Part):
         if signals:  # the context says which of them are errors
             world.guards.add(world.inputs.root.decimal_context(), Check.EQUAL, context_text())
         cells = world.functions.changed_cells()
-        written = Writes(containers, attributes, scopes, cells, signals, self.calls)
+        advances, variables = world.iterators.advanced(), world.context_variables.changes()
+        classes = [(view, view.changes()) for view in world.classes.views.values()]
+        written = Writes(
+            containers, attributes, scopes, cells, signals, self.calls, advances, classes, variables
+        )
         self.refuse_two_faces(written)
         self.world.lifetimes.refuse_finalisers(written)
         self.guard_apart(written)
@@ -128,7 +147,12 @@ class WrittenState(Part):
         views = (*self.world.attributes.views.values(), *self.world.scopes.views.values())
         cells = ((shadow, before) for _, shadow, before in self.world.functions.shadow_cells.values())
         return (
-            bool(self.calls)
+            bool(
+                self.calls
+                or self.world.classes.views
+                or self.world.iterators.advanced()
+                or self.world.context_variables.changes()
+            )
             or any(view.changes() for view in views)
             or any(map(change_of, self.world.containers.shadows.values()))
             or any(not unchanged(contents_of(shadow), before) for shadow, before in cells)
@@ -155,6 +179,7 @@ class WrittenState(Part):
         views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
         changed += [(v.source, v.outside) for v in views if not isinstance(v.outside, torch.Tensor)]
+        changed += [(one.source, one.outside) for one, _ in written.advances]
         for source, value in changed:
             if source in self.world.frame.fresh:
                 continue

@@ -1,0 +1,153 @@
+"""Attributes that the program sets on classes: seen by what it does next, set by the region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from check import Comparison, capture, reasons
+from framelift.core import breaks
+
+
+def classes() -> Any:
+    class Base:
+        count = 0
+        shared = 5
+
+        def get(self) -> Any:
+            return self.count
+
+    class Derived(Base):
+        pass
+
+    class Slotted(Base):
+        __slots__ = ("own",)
+
+    return Base, Derived, Slotted
+
+
+def sets_and_reads(x, base, derived, slotted):
+    base.count = 5
+    return x * base.count, base().count, derived.count, derived().get(), slotted.count
+
+
+def counts(x, base, derived, slotted):
+    base.count += 1
+    return x * base.count
+
+
+def adds_a_name(x, base, derived, slotted):
+    base.added = x + 1
+    return derived.added * 2, hasattr(slotted, "added"), getattr(base(), "added", None) is base.added
+
+
+def hides_a_name(x, base, derived, slotted):
+    derived.shared = 7
+    return x * derived.shared, base.shared, super(derived, derived()).shared, slotted().shared
+
+
+def adds_between(x, base, derived, slotted):
+    derived.added = 3
+    base.added = 4
+    return x * derived.added + base.added, slotted.added
+
+
+def an_instance_comes_first(x, base, derived, slotted):
+    one = derived()
+    one.shared = x
+    base.shared = 9
+    return one.shared + derived.shared
+
+
+def sets_a_list(x, base, derived, slotted):
+    base.held = [x]
+    derived.held.append(x + 1)
+    return sum(base.held)
+
+
+def sets_an_outside_object(x, base, derived, slotted):
+    base.other = derived
+    return x * base.other.shared
+
+
+def by_setattr(x, base, derived, slotted):
+    setattr(derived, "count", 3)
+    return x * derived().get()
+
+
+def through_an_instance(x, base, derived, slotted):
+    type(derived()).count = 4
+    return x * derived.count
+
+
+PROGRAMS = [sets_and_reads, counts, adds_a_name, hides_a_name, adds_between, an_instance_comes_first]
+PROGRAMS += [sets_a_list, sets_an_outside_object, by_setattr, through_an_instance]
+
+
+def after(fn: Callable[..., Any], given: Any) -> Any:
+    results = [fn(torch.ones(2), *given) for _ in range(3)]
+    names = {n: dict(vars(cls)) for n, cls in enumerate(given)}
+    data = {
+        n: {k: v for k, v in held.items() if isinstance(v, (int, list, torch.Tensor))}
+        for n, held in names.items()
+    }
+    return results, data
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_classes_are_changed_as_eagerly(fn: Callable[..., Any]) -> None:
+    Comparison().same(after(fn, classes()), after(capture(fn), classes()), fn.__name__)
+
+
+def test_a_change_from_outside_is_noticed() -> None:
+    base, *others = classes()
+    compiled, x = capture(hides_a_name), torch.ones(2)
+    for shared in (5, 6):
+        base.shared = shared
+        Comparison().same(hides_a_name(x, base, *others), compiled(x, base, *others), "result")
+    others[0].count = base.shared = 8
+    Comparison().same(hides_a_name(x, base, *others), compiled(x, base, *others), "result")
+
+
+def test_a_break_in_between() -> None:
+    def fn(x, base, derived, slotted):
+        base.held = x * 2
+        print(end="")
+        return derived.held + base.held
+
+    Comparison().same(after(fn, classes()), after(capture(fn, fullgraph=False), classes()), "result")
+
+
+def test_an_aborted_trace_leaves_classes_alone() -> None:
+    def fn(x, base, derived, slotted):
+        base.count = 3
+        raise ValueError(vars(base)["count"])
+
+    base, *others = classes()
+    with pytest.raises(ValueError, match="3"):
+        capture(fn, fullgraph=False)(torch.ones(2), base, *others)
+
+
+def replaces_a_method(x, base, derived, slotted):
+    base.get = lambda self: 9
+    return x * derived().get()
+
+
+def adds_a_special_method(x, base, derived, slotted):
+    base.__len__ = lambda self: 4
+    return x * len(derived())
+
+
+def looks_at_all_names(x, base, derived, slotted):
+    base.added = 3
+    return x * vars(base)["added"]
+
+
+@pytest.mark.parametrize("fn", [replaces_a_method, adds_a_special_method, looks_at_all_names])
+def test_other_changes_break(fn: Callable[..., Any]) -> None:
+    compiled = capture(fn, fullgraph=False)
+    Comparison().same(after(fn, classes()), after(compiled, classes()), fn.__name__)
+    assert breaks.ATTRIBUTE_WRITE.name in reasons(compiled)
