@@ -45,6 +45,7 @@ from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
 from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
+from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
@@ -228,6 +229,10 @@ class Trace:
         inputs = [(node, source_of(node, given), given) for node, given, _ in recorder.inputs.entries]
         graph, histories = recorder.builder.body.graph, recorder.histories
         leaves = set(histories.leaf_inputs.values())
+        written = recorder.mutations.written_inputs()
+        as_captured = histories.run_as_captured
+        if as_captured is None and region.has_graph:
+            as_captured = why_not_compiled(recorder.inputs.entries, written, graph)
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
@@ -239,11 +244,11 @@ class Trace:
             state=self.state,
             example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
             leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
-            written_inputs=recorder.mutations.written_inputs(),
+            written_inputs=written,
             ops=[node.target for node in graph.nodes if node.op.startswith("call")],
             ended_by=self.ended_by,
             ended_at=self.machine.stopped_at,
-            run_as_captured=histories.run_as_captured,
+            run_as_captured=as_captured,
             symbols=recorder.builder.symbols,
             symbol_sources=self.symbol_sources(),
             left=recorder.contexts.left,

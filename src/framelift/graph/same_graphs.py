@@ -73,6 +73,6 @@ def is_same(one: Any, other: Any, same: Matches) -> bool:
     if isinstance(one, dict):
         return list(one) == list(other) and all(is_same(one[key], other[key], same) for key in one)
     if isinstance(one, slice):
-        parts = [(part.start, part.stop, part.step) for part in (one, other)]
-        return is_same(*parts, same)
+        left, right = ((part.start, part.stop, part.step) for part in (one, other))
+        return is_same(left, right, same)
     return one is other or repr(one) == repr(other)
