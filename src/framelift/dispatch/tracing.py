@@ -187,11 +187,17 @@ class Trace:
             called = None if self.disturbed else frames[-1].called_at
             at = self.machine.stopped_at if called is None else Position(*called)
             return Ending(at, Break(DISABLED, self.ended_by.context))
-        while len(frames) > 1 and policy.is_library(frames[-1].func):
+        while len(frames) > 1 and self.is_left_whole(frames[-1].func):
             at = Position(*frames.pop().called_at)
-            if not policy.is_library(frames[-1].func):
+            if not self.is_left_whole(frames[-1].func):
                 return Ending(at, self.ended_by)
         return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
+
+    def is_left_whole(self, fn: FunctionType) -> bool:
+        """Whether the trace may not end in a function, but where that is called."""
+        assert self.ended_by is not None
+        differentiated = self.ended_by.of_differentiated_operator
+        return policy.is_library(fn) or (differentiated and policy.is_around_operator(fn))
 
     def __enter__(self) -> Trace:
         return self

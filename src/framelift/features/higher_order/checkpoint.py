@@ -173,8 +173,10 @@ class Reentrant:
             return out
         first = self.traced(grad=False)
         self.check(first.out)
-        given = {op_memory.storage(value) for value in tensors_of(first.body.given)}
-        if not given.isdisjoint(map(op_memory.storage, first.tensors)):
+        with torch._C.DisableTorchFunction():
+            given = {op_memory.storage(value) for value in tensors_of(first.body.given)}
+            gives_views = not given.isdisjoint(map(op_memory.storage, first.tensors))
+        if gives_views:
             raise Break(breaks.CHECKPOINT, f"{NOT_NEW}, but views of what it was given")
         try:
             found = self.traced(grad=True)
