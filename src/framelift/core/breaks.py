@@ -344,6 +344,8 @@ class Break(BaseException):
     """Whether the program wants no break here (`error_on_graph_break`)."""
     watches_gradients: bool = field(default=False, repr=False)
     """Whether the program is about to look at the gradients of a tensor of the graph."""
+    of_differentiated_operator: bool = field(default=False, repr=False)
+    """Whether it is about an operator that is given functions, and may be differentiated."""
     found_at: str = field(default="", repr=False)
     """Where in Framelift, with `config.verbose`."""
 

@@ -122,6 +122,13 @@ they are (`keep_whole`). All other Python of torch's is interpreted like a user'
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 """The flags of code that is neither the body of a class nor that of a module."""
 
+OPERATORS = (
+    *("torch._higher_order_ops.cond", "torch._higher_order_ops.map", "torch._higher_order_ops.scan"),
+    *("torch._higher_order_ops.while_loop", "torch._higher_order_ops.associative_scan"),
+)
+"""What torch does around an operator that is given functions. In a trace that gives it other functions than
+without one, of which the operator can't be differentiated."""
+
 INLINED = (
     *("torch.nn.modules", "torch.nn.utils", "torch.nn.attention", "torch.nn.init", "torch.optim"),
     *("torch.distributions", "torch.utils._pytree", "torch.utils._contextlib", "torch.utils.checkpoint"),
@@ -136,9 +143,8 @@ INLINED = (
     *("torch.ao.quantization.stubs", "torch.fx.graph_module", "torch._functorch.functional_call"),
     "torch.fx._pytree",
     *("torch.distributed.tensor._api", "torch.distributed.tensor.experimental._func_map"),
-    *("torch.distributed.tensor.parallel", "torch.__future__", "torch._higher_order_ops.associative_scan"),
-    *("torch._higher_order_ops.cond", "torch._higher_order_ops.map", "torch._higher_order_ops.scan"),
-    *("torch._higher_order_ops.while_loop", "torch.nn.parameter._ParameterMeta"),
+    *("torch.distributed.tensor.parallel", "torch.__future__", "torch.nn.parameter._ParameterMeta"),
+    *OPERATORS,
     *("torch._jit_internal.ignore", "torch._jit_internal.unused", "torch._jit_internal.export"),
     *("torch.onnx._internal.torchscript_exporter._globals", "torch.autograd._is_checkpoint_valid"),
     *("torch.nn.parameter._BufferMeta", "torch.nn.parameter.Buffer", "torch.utils.weak"),
@@ -198,6 +204,10 @@ def is_leaf(name: str) -> bool:
 def is_user_code(name: str) -> bool:
     top = name.partition(".")[0]
     return name == "__main__" or not (top in LEAVES or top == "torch" or top in sys.stdlib_module_names)
+
+
+def is_around_operator(fn: FunctionType) -> bool:
+    return within(f"{module_name(fn)}.{fn.__qualname__}", OPERATORS)
 
 
 def is_library(fn: FunctionType) -> bool:

@@ -45,6 +45,7 @@ from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
 from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
+from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
@@ -186,11 +187,17 @@ class Trace:
             called = None if self.disturbed else frames[-1].called_at
             at = self.machine.stopped_at if called is None else Position(*called)
             return Ending(at, Break(DISABLED, self.ended_by.context))
-        while len(frames) > 1 and policy.is_library(frames[-1].func):
+        while len(frames) > 1 and self.is_left_whole(frames[-1].func):
             at = Position(*frames.pop().called_at)
-            if not policy.is_library(frames[-1].func):
+            if not self.is_left_whole(frames[-1].func):
                 return Ending(at, self.ended_by)
         return Ending(self.machine.stopped_at, self.ended_by) if self.disturbed else None
+
+    def is_left_whole(self, fn: FunctionType) -> bool:
+        """Whether the trace may not end in a function, but where that is called."""
+        assert self.ended_by is not None
+        differentiated = self.ended_by.of_differentiated_operator
+        return policy.is_library(fn) or (differentiated and policy.is_around_operator(fn))
 
     def __enter__(self) -> Trace:
         return self
@@ -228,6 +235,10 @@ class Trace:
         inputs = [(node, source_of(node, given), given) for node, given, _ in recorder.inputs.entries]
         graph, histories = recorder.builder.body.graph, recorder.histories
         leaves = set(histories.leaf_inputs.values())
+        written = recorder.mutations.written_inputs()
+        as_captured = histories.run_as_captured
+        if as_captured is None and region.has_graph:
+            as_captured = why_not_compiled(recorder.inputs.entries, written, graph)
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
@@ -239,11 +250,11 @@ class Trace:
             state=self.state,
             example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
             leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
-            written_inputs=recorder.mutations.written_inputs(),
+            written_inputs=written,
             ops=[node.target for node in graph.nodes if node.op.startswith("call")],
             ended_by=self.ended_by,
             ended_at=self.machine.stopped_at,
-            run_as_captured=histories.run_as_captured,
+            run_as_captured=as_captured,
             symbols=recorder.builder.symbols,
             symbol_sources=self.symbol_sources(),
             left=recorder.contexts.left,

@@ -15,7 +15,7 @@ from framelift.core.breaks import Break
 from framelift.graph.functions import LEGACY
 from framelift.graph.subclasses import DEFAULT_TORCH_FUNCTION, is_known_kind, is_wrapper_class
 from framelift.interpreter.pending import opened
-from framelift.trace.callable_rules import BY_TYPE, Looks, serve
+from framelift.trace.callable_rules import BY_TYPE, HANDLERS, Looks, serve
 from framelift.trace.machine import TraceFrame, calls_back
 from framelift.trace.world import TraceWorld
 
@@ -23,9 +23,13 @@ DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 
 
 @serve(DEFAULT_TORCH_FUNCTION)
+@calls_back
 def serve_default(f: TraceFrame, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     given = f.world.materialize.for_torch([cls, func, types, args, kwargs])
-    return f.world.recorder.subclasses.default_torch_function(*given)
+    subclasses, invoke = f.world.recorder.subclasses, f.world.calls.invoke
+    if given[1] in HANDLERS:  # `Tensor.backward`, for one
+        given.append(lambda fn, args, kwargs: invoke(fn, *args, **kwargs))
+    return subclasses.default_torch_function(*given)
 
 
 @serve(torch.Tensor.as_subclass)

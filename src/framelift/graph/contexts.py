@@ -278,6 +278,11 @@ class FunctionModes:
         """Whether a mode comes before the recorder."""
         return torch._C._len_torch_function_stack() > 1
 
+    @property
+    def asks_program(self) -> bool:
+        """Whether one of those is the program's, rather than a default device."""
+        return self.active and any(type(mode) is ModeStandIn for mode in _get_current_function_mode_stack())
+
     def read(self) -> None:
         """The modes around the call are checked before the trace begins."""
         self.before = _get_current_function_mode_stack()

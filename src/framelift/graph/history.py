@@ -158,8 +158,9 @@ class Histories:
         return [fake for made, fake in found if history_of(made) in nodes]
 
     def leaves_reached(self, nodes: set[Any]) -> list[FakeTensor]:
-        """The leaves among it that the trace has made."""
-        return [leaf for leaf in self.leaves if history_of(self.with_history(leaf)) in nodes]
+        """The leaves among it that the trace has made, but for those that bodies have for themselves."""
+        there = [leaf for leaf in self.leaves if id(leaf) in self.builder.body.nodes]
+        return [leaf for leaf in there if history_of(self.with_history(leaf)) in nodes]
 
     def leaves_behind(self, tensors: list[Any]) -> list[FakeTensor]:
         """What gets gradients: inputs, leaves that the trace has made, tensors that retain theirs. What is no

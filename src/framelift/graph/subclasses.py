@@ -187,13 +187,20 @@ class Subclasses:
             self.enable()
 
     def default_torch_function(
-        self, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        self,
+        cls: Any,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
+        perform: Callable[..., Any] | None = None,
     ) -> Any:
-        """What `torch.Tensor.__torch_function__` does."""
+        """What `torch.Tensor.__torch_function__` does. `perform`: how the function is called, if otherwise
+        than by recording it."""
         if not all(issubclass(cls, other) for other in types):
             return NotImplemented
         with self.not_asked():
-            result = self.recorder.call(func, tuple(args), kwargs or {})
+            result = (perform or self.recorder.call)(func, tuple(args), kwargs or {})
         return result if func in get_default_nowrap_functions() else self.converted(result, cls)
 
     def converted(self, result: Any, cls: Any) -> Any:

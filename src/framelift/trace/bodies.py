@@ -179,12 +179,21 @@ def captures(*operators: Any) -> Any:
     def register(handler: Any) -> Any:
         calls_back(handler)
         note_handler(handler)
+
+        def serve_operator(f: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return handler(f.world, *args, **kwargs)
+            except Break as found:
+                entries = f.world.recorder.inputs.entries
+                with torch._C.DisableTorchFunction():
+                    requiring = any(getattr(entry.stand_in, "requires_grad", False) for entry in entries)
+                found.of_differentiated_operator = torch.is_grad_enabled() and requiring
+                raise
+
         for one in operators:
             HIGHER_ORDER_OPERATORS[one] = handler
             if isinstance(one, HigherOrderOperator):
-                serve(type(one).__call__)(
-                    lambda f, called, /, *args, **kwargs: handler(f.world, *args, **kwargs)
-                )
+                serve(type(one).__call__)(serve_operator)
             else:
                 serve(one)(lambda f, /, *args, **kwargs: handler(f.world, *args, **kwargs))
         return handler

@@ -30,6 +30,7 @@ from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import PerCode
 from framelift.graph.known_data import number_of
+from framelift.graph.subclasses import REFLECTED
 from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
@@ -272,6 +273,8 @@ class NativeCalls(Part):
             args, kwargs = self.looked_into(fn, rule, args, kwargs)
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
+        if fn in REFLECTED and len(args) == 2 and type(args[0]) is type(args[1]) is FakeTensor:
+            return world.recorder.call(fn, tuple(args), {})  # of which C does not know whom to ask first
         if world.set_order.sources:
             world.set_order.check(fn, args)
         if rule.calls_back:

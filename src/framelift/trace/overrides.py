@@ -38,3 +38,9 @@ class Overrides(Part):
         classes = tuple(self.world.recorder.subclasses.overloaded(args, kwargs or {}))
         given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
         return self.world.materialize.for_torch(self.world.calls.invoke(handler, *given))
+
+    def refuse(self, what: str, *asked: Any) -> None:
+        """What a trace does itself can't be done by the class of a tensor, or by a mode, which torch asks."""
+        recorder = self.world.recorder
+        if recorder.modes.asks_program or recorder.subclasses.overloaded(asked, {}):
+            refuse(breaks.TORCH_STATE, f"{what}, about which a __torch_function__ is asked")

@@ -155,6 +155,7 @@ class WrittenState(Part):
             )
             or any(view.changes() for view in views)
             or any(map(change_of, self.world.containers.shadows.values()))
+            or any(blind.calls for blind in self.world.containers.blind.values())
             or any(not unchanged(contents_of(shadow), before) for shadow, before in cells)
         )
 

@@ -54,6 +54,73 @@ class Unfilled(Function):
         return None if grad is None else grad * 2
 
 
+class Filling(Function):
+    """Backward gives something of its own where there is no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        y = x.exp()
+        ctx.save_for_backward(x, y)
+        ctx.more = y * 3
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        _, y = ctx.saved_tensors
+        return y * 7 + ctx.more if grad is None else grad * y
+
+
+class Demanding(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2
+
+
+class Counting(Function):
+    """Not captured: what backward does to its context can't be traced twice."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.calls = 0
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        ctx.calls += 1
+        return None if grad is None else grad * ctx.calls
+
+
+class Written(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.mark_dirty(x.mul_(2))
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return None if grad is None else grad * 2
+
+
+class Stop(Function):
+    """Gives no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return None
+
+
 class UnfilledPair(Unfilled):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -156,3 +223,38 @@ def test_gradients_of_several_results_that_are_not_filled_up_are_refused() -> No
         framelift.compile(fn, backend="eager", fullgraph=True)(x)
     framelift.compile(fn, backend="eager")(x).sum().backward()
     assert torch.equal(x.grad, torch.ones(2))
+
+
+@pytest.mark.parametrize("stopped", ["not", "inside", "outside"])
+@pytest.mark.parametrize("function", [Unfilled, Filling, Demanding, Counting, Written])
+def test_a_gradient_that_there_is_none_of_is_none_if_the_function_says_so(
+    function: Any, stopped: str
+) -> None:
+    def fn(x: Any) -> Any:
+        y = function.apply(x * 1)
+        return Stop.apply(y) if stopped == "inside" else y
+
+    def gradient(call: Callable[..., Any]) -> Any:
+        x = torch.linspace(0, 1, 3).requires_grad_()
+        y = call(x)
+        try:
+            (Stop.apply(y) if stopped == "outside" else y).sum().backward()
+        except TypeError as error:
+            return str(error)
+        return x.grad if x.grad is None else x.grad.tolist()
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=function is not Counting)
+    assert [gradient(compiled) for _ in range(2)] == [gradient(fn)] * 2
+
+
+@pytest.mark.parametrize("function", [Unfilled, Filling, Written])
+def test_compilers_see_such_a_gradient_too(function: Any) -> None:
+    def fn(x: Any) -> Any:
+        return Stop.apply(function.apply(x * 1))
+
+    grads = []
+    for call in (fn, framelift.compile(fn, backend="aot_eager", fullgraph=True)):
+        x = torch.linspace(0, 1, 3).requires_grad_()
+        call(x).sum().backward()
+        grads.append(x.grad)
+    torch.testing.assert_close(*grads)

@@ -514,3 +514,20 @@ def test_a_branch_that_changes_is_noticed() -> None:
     Chosen.branch = staticmethod(torch.tanh)
     torch.testing.assert_close(compiled(rows()), rows().tanh() * 3)
     assert entries(compiled) == 3  # at first, and after each of two changes
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_branch_that_draws_is_differentiated_as_eagerly(backend: str) -> None:
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda y: {"a": y * torch.rand_like(y)}, lambda y: {"a": y * 2}, (x,))[
+            "a"
+        ]
+
+    outcomes = []
+    for call in (fn, framelift.compile(fn, backend=backend)):
+        torch.manual_seed(0)
+        x = torch.ones(3, requires_grad=True)
+        out = call(x)
+        out.sum().backward()
+        outcomes.append((out, x.grad))
+    torch.testing.assert_close(*outcomes)

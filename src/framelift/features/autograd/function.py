@@ -3,7 +3,8 @@
 Forward is traced with a context that is an object like any other. Backward is traced as if it stood inside of
 forward: what it uses from there is what must be saved for it, and what it uses from further out comes in
 through forward's operands. The graph holds a call of torch's own `autograd_function_apply`, which AOTAutograd
-knows.
+knows. That one fills up gradients that there are none of with zeros; where the function does not want that,
+its backward is traced once more, for such a gradient, and the graph calls an operator that has both.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.body import GraphBody
+from framelift.graph.body import GraphBody, share_operands
 from framelift.graph.op_memory import ATOMS
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, interpret
@@ -69,11 +70,14 @@ class Application:
                 builder.node_of(tensor)  # to be an operand, used or not: it may get a gradient
             with self.recorder.flags.grad_mode(False):
                 out = self.forward()
-                backward = self.backward(forward, as_tuple(out))
+                backwards = [self.backward(forward, as_tuple(out))]
+                if not self.fills_up:
+                    backwards.append(self.backward(forward, as_tuple(out), undefined=True))
+            share_operands(backwards)
             given = out if is_tensor(out) else tensors_in(out)
-            outputs = (builder.argument(self.cls, given), backward.outer_nodes)
+            outputs = (builder.argument(self.cls, given), backwards[0].outer_nodes)
             self.recorder.higher_order.close(forward, outputs, grad=False, prune=False)
-        return self.call(forward, backward, out)
+        return self.call(forward, backwards, out)
 
     # ---- forward
 
@@ -93,9 +97,14 @@ class Application:
         if not all(is_tensor(one) or type(one) in ATOMS for one in found):
             what = "forward gives more than tensors and constants"
             raise Break(breaks.AUTOGRAD_FUNCTION, f"{self.cls.__qualname__}.{what}")
-        if not getattr(self.ctx, "materialize_grads", True) and len(tensors_in(out)) != 1:
+        if not self.fills_up and len(tensors_in(out)) != 1:
             raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False) with several results")
         return out
+
+    @property
+    def fills_up(self) -> bool:
+        """Whether backward gets zeros in the place of gradients that there are none of."""
+        return getattr(self.ctx, "materialize_grads", True)
 
     def apart(self, out: Any) -> Any:
         """An argument that forward returns becomes a view of it, unless forward has changed it."""
@@ -114,19 +123,19 @@ class Application:
 
     # ---- backward
 
-    def backward(self, forward: GraphBody, outputs: tuple[Any, ...]) -> GraphBody:
-        """Gives a gradient, or None, for each operand of forward."""
+    def backward(self, forward: GraphBody, outputs: tuple[Any, ...], undefined: bool = False) -> GraphBody:
+        """Gives a gradient, or None, for each operand of forward. `undefined`: it gets None."""
         what = f"{self.cls.__qualname__}.backward"
         recorder, world = self.recorder, self.world
-        with body(world, what, may_write=True) as made:
+        callee = None if self.fills_up else self.ctx  # which would not be the same the second time
+        with body(world, what, may_write=True, callee=callee) as made:
             given = [
                 recorder.builder.operator_input(recorder.call(torch.empty_like, (out,), {}))
-                if is_tensor(out)
+                if is_tensor(out) and not undefined
                 else None
                 for out in outputs
             ]
-            found = world.calls.invoke(world.attributes.load(self.cls, "backward"), self.ctx, *given)
-            found = list(as_tuple(world.materialize.for_torch(found)))
+            found = self.gradients(given, undefined)
             while len(found) > len(self.args) and found[-1] is None:
                 found.pop()  # as torch does
             if len(found) != len(self.args):  # which autograd says in the backward pass
@@ -143,19 +152,37 @@ class Application:
             recorder.higher_order.close(made, outputs_of, grad=False)
         return made
 
+    def gradients(self, given: list[Any], undefined: bool) -> list[Any]:
+        """What backward gives. Many can't be called with None, which is then an error when they are."""
+        world = self.world
+        try:
+            found = world.calls.invoke(world.attributes.load(self.cls, "backward"), self.ctx, *given)
+        except Exception as error:
+            if isinstance(error, Break) or not undefined:
+                raise
+            if type(error) not in ERRORS.values() or not all(type(arg) in ATOMS for arg in error.args):
+                what = f"{self.cls.__qualname__}.backward: {type(error).__name__} without a gradient"
+                raise Break(breaks.AUTOGRAD_FUNCTION, what) from error
+            told = (type(error).__name__, *error.args)
+            self.recorder.builder.add_call(raise_error, told, None, pure=False)
+            return [None] * len(self.args)
+        return list(as_tuple(world.materialize.for_torch(found)))
+
     # ---- the call
 
-    def call(self, forward: GraphBody, backward: GraphBody, out: Any) -> Any:
+    def call(self, forward: GraphBody, backwards: list[GraphBody], out: Any) -> Any:
         indices = lambda values, those: [n for n, v in enumerate(values) if any(v is one for one in those)]
         outputs = tensors_in(out)
         settings = {
             "non_differentiable_idx": indices(outputs, getattr(self.ctx, "non_differentiable", None) or ()),
-            "saved_for_backward_idx": indices(backward.operand_values, self.ctx.to_save),
+            "saved_for_backward_idx": indices(backwards[0].operand_values, self.ctx.to_save),
             "dirty_idx": indices(outputs, self.dirty),
         }
-        bodies = {"forward": forward.module(), "backward": backward.module()}
-        args = (*bodies.values(), *forward.operand_values)
-        found = self.recorder.higher_order.call(autograd_function_apply, bodies, args, settings)
+        modules = [one.module() for one in (forward, *backwards)]
+        bodies = dict(zip(("forward", "backward", "backward_undefined"), modules, strict=False))
+        args = (*modules, *forward.operand_values)
+        operator = autograd_function_apply if self.fills_up else apply_unfilled
+        found = self.recorder.higher_order.call(operator, bodies, args, settings)
         if is_tensor(out):
             return found
         results = iter(found)
@@ -166,6 +193,48 @@ def refuse_gradients(name: str, expected: int, found: int) -> None:
     """What a graph calls in the place of a backward that does not fit its forward."""
     count = f"(expected {expected}, got {found})"
     raise RuntimeError(f"function {name} returned an incorrect number of gradients {count}")
+
+
+ERRORS = {
+    kind.__name__: kind for kind in (TypeError, AttributeError, ValueError, RuntimeError, AssertionError)
+}
+
+
+def raise_error(name: str, *args: Any) -> None:
+    """What a graph calls in the place of a backward that can't do without a gradient."""
+    raise ERRORS[name](*args)
+
+
+class Unfilled(torch.autograd.Function):
+    """What a graph calls for a function of one result that does not want zeros for a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, bodies: Any, settings: dict[str, Any], *args: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        run, *ctx.backwards = bodies
+        out, saved = run(*args)
+        outputs = as_tuple(out)
+        ctx.mark_non_differentiable(*[outputs[n] for n in settings["non_differentiable_idx"]])
+        if settings["dirty_idx"]:
+            ctx.mark_dirty(*[outputs[n] for n in settings["dirty_idx"]])
+        checked = settings["saved_for_backward_idx"]
+        ctx.save_for_backward(*[saved[n] for n in checked])
+        ctx.saved = [None if n in checked else value for n, value in enumerate(saved)]
+        ctx.checked = checked
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = list(ctx.saved)
+        for n, value in zip(ctx.checked, ctx.saved_tensors, strict=True):
+            saved[n] = value
+        given = [grad for grad in grads if grad is not None]
+        backward, undefined = ctx.backwards
+        return None, None, *(backward(*given, *saved) if given else undefined(*saved))
+
+
+def apply_unfilled(forward: Any, backward: Any, undefined: Any, *args: Any, **settings: Any) -> Any:
+    return Unfilled.apply((forward, backward, undefined), settings, *args)
 
 
 def is_tensor(value: Any) -> bool:

@@ -34,6 +34,7 @@ def serve_grad(
     if opened(is_grads_batched):
         raise Break(breaks.GRADIENTS, "torch.autograd.grad with is_grads_batched")
     roots, by, given = (listed(f.world, values) for values in (outputs, inputs, grad_outputs))
+    f.world.overrides.refuse("torch.autograd.grad", roots, by, given)
     settings = {"grad_outputs": given, "retain_graph": retain_graph, "create_graph": create_graph}
     settings |= {"allow_unused": allow_unused, "materialize_grads": materialize_grads}
     settings = {name: opened(value) for name, value in settings.items()}
@@ -51,6 +52,7 @@ def serve_tensor_backward(
     inputs: Any = None,
 ) -> Any:
     given = listed(f.world, gradient)
+    f.world.overrides.refuse("Tensor.backward", opened(self))
     backward(f.world, [opened(self)], given, opened(retain_graph), opened(create_graph), inputs)
 
 
@@ -68,6 +70,7 @@ def serve_backward(
     if opened(grad_variables) is not None:
         raise Break(breaks.GRADIENTS, "torch.autograd.backward with grad_variables")
     roots, given = listed(f.world, tensors), listed(f.world, grad_tensors)
+    f.world.overrides.refuse("torch.autograd.backward", roots)
     backward(f.world, roots, given, opened(retain_graph), opened(create_graph), inputs)
 
 
@@ -122,6 +125,7 @@ def accumulate(world: TraceWorld, leaf: Any, grad: Any, differentiable: bool) ->
 @serve(Tensor.retain_grad)
 def serve_retain_grad(f: TraceFrame, tensor: Any, /) -> Any:
     world, tensor = f.world, opened(tensor)
+    world.overrides.refuse("Tensor.retain_grad", tensor)
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if world.attributes.load(tensor, "is_leaf"):

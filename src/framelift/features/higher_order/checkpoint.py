@@ -3,13 +3,17 @@
 AOTAutograd is given torch's own operator for it, which has it recomputed by the partitioner. What is kept and
 what is computed again (`context_fn`) changes no result: the function that decides it goes with the body, and
 is called where the graph runs, or is compiled.
+
+A reentrant checkpoint calls the function without gradients, and once more with gradients in the backward
+pass. The program can tell these calls apart, so the function is traced both ways: both must be one graph.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._guards import detect_fake_mode
@@ -21,7 +25,9 @@ from torch.utils import checkpoint as checkpoints
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
+from framelift.graph.body import GraphBody
 from framelift.graph.functions import tensors_of
+from framelift.graph.same_graphs import same_bodies
 from framelift.graph.torch_flags import autograd
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
@@ -73,9 +79,13 @@ def serve_checkpoint(
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
     if disabled is not None:
         raise RuntimeError(disabled)  # it is made of such hooks
+    function = opened(function)
+    if use_reentrant is not False:
+        return Reentrant(f.world, function, args).result(standing(f.world, context_fn))
     if not torch.is_grad_enabled():
         return call(f, function, list(args), kwargs)
-    return recorded(f.world, opened(function), args, kwargs, standing(f.world, context_fn))
+    context = standing(f.world, context_fn)
+    return recorded(f.world, lambda: f.world.calls.invoke(function, *args, **kwargs), context)
 
 
 def requires_grad(f: TraceFrame, value: Any) -> bool:
@@ -105,26 +115,115 @@ def standing(world: TraceWorld, value: Any) -> Any:
     return value
 
 
-def recorded(world: TraceWorld, function: Any, args: Any, kwargs: dict[str, Any], context: Any) -> Any:
-    recorder, what = world.recorder, "a checkpointed function"
-    with body(world, what, floats=True) as made:
-        with breaks_named(what):
-            out = world.calls.invoke(function, *args, **kwargs)
-        tensors = list({id(value): value for value in tensors_of(world.materialize.for_torch(out))}.values())
+WHAT = "a checkpointed function"
+
+
+def traced(world: TraceWorld, function: Callable[[], Any], grad: bool, callee: Any = None) -> Traced:
+    recorder = world.recorder
+    with body(world, WHAT, floats=True, grad=grad, callee=callee) as made:
+        with breaks_named(WHAT):
+            out = function()
+        found = world.materialize.for_torch(out)
+        tensors = list({id(value): value for value in tensors_of(found)}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
         if calls_operators(made.graph, made.bodies):
             raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
-        recorder.higher_order.close(made, outputs, grad=True)
+        recorder.higher_order.close(made, outputs, grad=grad)
+    return Traced(made, out, tensors)
+
+
+def recorded(world: TraceWorld, function: Callable[[], Any], context: Any) -> Any:
+    found = traced(world, function, grad=True)
+    add_call(world, found, context)
+    return found.out
+
+
+def add_call(world: TraceWorld, found: Traced, context: Any) -> None:
+    recorder, made = world.recorder, found.body
     module = made.module()
     if context is not checkpoints.noop_context_fn:
         module.meta[CONTEXT] = context
     pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
     if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
-        why = f"gradients through {what}, which draws random numbers"
+        why = f"gradients through {WHAT}, which draws random numbers"
         recorder.histories.refuse_gradients(breaks.RANDOM, why)
     given = (recorder.builder.body.add_module("wrap_body", module), *made.outer_nodes)
-    recorder.builder.add_call(checkpointed, given, tuple(tensors), pure=pure)
-    return out
+    recorder.builder.add_call(checkpointed, given, tuple(found.tensors), pure=pure)
+
+
+class Traced(NamedTuple):
+    """A function that was traced as a body, and what it gives."""
+
+    body: GraphBody
+    out: Any
+    tensors: list[Any]
+
+
+class Reentrant:
+    """One call of a reentrant checkpoint, which is an `autograd.Function` of torch's: its results are tensors
+    and constants, of which each tensor that can be differentiated is."""
+
+    def __init__(self, world: TraceWorld, function: Any, args: Any) -> None:
+        self.world, self.function, self.args = world, function, args
+
+    def result(self, context: Any) -> Any:
+        if not torch.is_grad_enabled():
+            out = self.call()
+            self.check(out)
+            return out
+        first = self.traced(grad=False)
+        self.check(first.out)
+        with torch._C.DisableTorchFunction():
+            given = {op_memory.storage(value) for value in tensors_of(first.body.given)}
+            gives_views = not given.isdisjoint(map(op_memory.storage, first.tensors))
+        if gives_views:
+            raise Break(breaks.CHECKPOINT, f"{NOT_NEW}, but views of what it was given")
+        try:
+            found = self.traced(grad=True)
+        except Exception as error:
+            if isinstance(error, Break):
+                raise
+            raise Break(breaks.CHECKPOINT, f"{TOLD_APART}: {type(error).__name__}") from error
+        if not self.is_same(first, found):
+            raise Break(breaks.CHECKPOINT, TOLD_APART)
+        with torch._C.DisableTorchFunction():
+            dtypes = [tensor.dtype for tensor in found.tensors if not tensor.requires_grad]
+        if any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes):
+            raise Break(
+                breaks.CHECKPOINT, "checkpoint() with use_reentrant=True, and a result without history"
+            )
+        add_call(self.world, found, context)
+        return found.out
+
+    def call(self) -> Any:
+        return self.world.calls.invoke(self.function, *self.args)
+
+    def traced(self, grad: bool) -> Traced:
+        return traced(self.world, self.call, grad, callee=(self.function, self.args))
+
+    def check(self, out: Any) -> None:
+        """An argument that is a result becomes a view of it; tensors in other structures have no history."""
+        parts = list(map(opened, out)) if type(out) is tuple else [opened(out)]
+        tensors = [id(part) for part in parts if isinstance(part, torch.Tensor)]
+        known = {id(opened(arg)) for arg in self.args}
+        atoms = all(isinstance(part, torch.Tensor) or type(part) in op_memory.ATOMS for part in parts)
+        if not atoms or len(set(tensors)) < len(tensors) or not known.isdisjoint(tensors):
+            raise Break(breaks.CHECKPOINT, NOT_NEW)
+
+    def is_same(self, first: Traced, found: Traced) -> bool:
+        """Whether two ways of calling the function give one graph, and the same constants."""
+        if type(first.out) is not type(found.out):
+            return False
+        parts = [one.out if type(one.out) is tuple else (one.out,) for one in (first, found)]
+        constants = [
+            [None if isinstance(opened(part), torch.Tensor) else repr(opened(part)) for part in each]
+            for each in parts
+        ]
+        return constants[0] == constants[1] and same_bodies(first.body, found.body)
+
+
+NOT_NEW = "checkpoint() with use_reentrant=True that does not give new tensors and constants"
+TOLD_APART = "checkpoint() with use_reentrant=True of a function that asks whether gradients are computed"
 
 
 def calls_operators(graph: torch.fx.Graph, modules: dict[str, Any]) -> bool:

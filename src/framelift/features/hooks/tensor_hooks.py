@@ -64,6 +64,7 @@ def serve_register_hook(f: TraceFrame, self: Any, hook: Any) -> Any:
     world, tensor = f.world, opened(self)
     if type(tensor) is not FakeTensor:
         raise Break(breaks.EFFECT, "Tensor.register_hook on a tensor that is not known")
+    world.overrides.refuse("Tensor.register_hook", tensor)
     if not world.attributes.load(tensor, "requires_grad"):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if id(tensor) in world.recorder.inputs.index_of:
@@ -114,6 +115,7 @@ def serve_post_accumulate(f: TraceFrame, self: Any, hook: Any) -> Any:
     name = "register_post_accumulate_grad_hook"
     if type(tensor) is not FakeTensor or id(tensor) not in world.recorder.inputs.index_of:
         raise Break(breaks.EFFECT, f"Tensor.{name} on a tensor that the function has made")
+    world.overrides.refuse(f"Tensor.{name}", tensor)
     load = world.attributes.load
     if not load(tensor, "requires_grad") or not load(tensor, "is_leaf"):
         raise Break(breaks.EFFECT, f"Tensor.{name} on what is no leaf that requires grad")
