@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import weakref
 from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType, GeneratorType
@@ -121,8 +122,15 @@ def has_callbacks(value: Any) -> bool:
     """Whether a weak reference to an instance calls something of the program's when that dies."""
     if not is_watched(type(value)) or weakref.getweakrefcount(value) == 0:
         return False
-    callbacks = [reference.__callback__ for reference in weakref.getweakrefs(value)]
-    return any(callback is not None and type(callback) is not BuiltinFunctionType for callback in callbacks)
+    callbacks = [callback for reference in weakref.getweakrefs(value) for callback in callbacks_of(reference)]
+    return any(type(callback) is not BuiltinFunctionType for callback in callbacks)
+
+
+def callbacks_of(reference: Any) -> list[Any]:
+    """What a weak reference calls. A proxy asks what it stands for of all attributes, so the collector is asked."""
+    if issubclass(type(reference), weakref.ProxyTypes):
+        return gc.get_referents(reference)
+    return [] if reference.__callback__ is None else [reference.__callback__]
 
 
 HOLDING = (list, dict, set, collections.deque)

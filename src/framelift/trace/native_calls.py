@@ -159,6 +159,8 @@ class NativeCalls(Part):
             return [self.world.functions.cells(fn)[cell].cell_contents, *args]
         if policy.calls_compiled_module(fn) and args:
             return [self.world.attributes.load(opened(args[0]), "_orig_mod"), *args[1:]]
+        if policy.calls_torchs_module(fn):
+            return [torch.nn.Module.__call__, *args]
         return None
 
     def by_policy(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
