@@ -288,3 +288,26 @@ def test_an_object_that_variables_hold_is_finalised_when_they_let_go(program: Ca
             run(torch.full((2,), float(n)))
         found.append(list(LOG))
     assert found[0] == found[1] and found[0].count("end") == 3
+
+
+class Named:
+    name = "referred to"
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["a proxy", "a proxy that calls something"])
+def test_a_proxy_of_what_lives_on_behind_a_break(called: bool) -> None:
+    """A proxy has no attributes of its own that would say whether it calls something."""
+
+    def program(x: torch.Tensor) -> Any:
+        held = Named()
+        proxy = weakref.proxy(held, lambda _: LOG.append("gone")) if called else weakref.proxy(held)
+        note("break")
+        y = x + 1
+        return y * 2, proxy.name
+
+    found = []
+    for run in (program, framelift.compile(program, backend="eager")):
+        LOG.clear()
+        result, name = run(torch.ones(2))
+        found.append((result.tolist(), name, list(LOG)))
+    assert found[0] == found[1]
