@@ -1,8 +1,9 @@
 """Runs the programs in `tests/clients` and writes `docs/clients.md`: `make_clients.py [part of a name ...]`.
 
 Each is run eagerly, with torch.compile, with `framelift.compile`, and with torch.compile while Framelift is
-installed behind torch's names; each time in a process of its own. With names only those are run, and the page
-stays as it is. What is not installed is left out: `make clients` makes an environment that has all of it.
+installed behind torch's names; each time in a process of its own. With names only those are run again; of the
+others the page keeps what `build/clients.json` says. What is not installed is left out: `make clients` makes
+an environment that has all of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import io
+import json
 import logging
 import multiprocessing
 import os
@@ -25,13 +27,13 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import torch  # noqa: E402
+from torch._dynamo.utils import counters as torchs_counters  # noqa: E402, TID251
+
 import clients.science  # noqa: E402
 import clients.training  # noqa: E402, F401
-import torch  # noqa: E402
-import torch._dynamo.utils  # noqa: E402, TID251
-from clients.how import CLIENTS, DIRECT, EAGER, INSTALLED, TORCH, How  # noqa: E402
-
 import framelift  # noqa: E402
+from clients.how import CLIENTS, DIRECT, EAGER, INSTALLED, TORCH, How  # noqa: E402
 
 SECONDS = 300
 """For one program, run one way."""
@@ -39,8 +41,8 @@ SECONDS = 300
 INTRODUCTION = """\
 # Clients
 
-What libraries do with compiled functions and modules, and through them: the programs in `tests/clients`, a few
-steps each, on the CPU. Each is run eagerly and compiled, in processes of their own, with the backend `eager`;
+What libraries do with compiled functions and modules: the programs in `tests/clients`, a few steps each, on the
+CPU. Each is run eagerly and compiled, in processes of their own, with the backend `eager`;
 results, trained parameters, saved files and what the library says of the module are compared with eager's.
 `make clients` writes this page; it makes an environment of its own for it.
 
@@ -51,6 +53,7 @@ results, trained parameters, saved files and what the library says of the module
 """
 
 Row = dict[str, Any]
+KEPT = ROOT / "build" / "clients.json"
 
 
 # ---- one program, one way
@@ -75,7 +78,7 @@ def run(name: str, how: How) -> Row:
         row["failed"] = f"{type(error).__name__}: {error}"
         row["traceback"] = traceback.format_exc()
     row["seconds"] = time.monotonic() - begun
-    counted = torch._dynamo.utils.counters if how is TORCH else framelift.counters
+    counted = torchs_counters if how is TORCH else framelift.counters
     row["graphs"] = counted["stats"]["unique_graphs"]
     row["breaks"] = {str(reason).splitlines()[0]: n for reason, n in counted["graph_break"].items()}
     return row
@@ -180,14 +183,15 @@ def version(package: str) -> str | None:
 def page(lines: list[str]) -> str:
     packages = dict.fromkeys(package for one in CLIENTS.values() for package in one.packages)
     versions = [f"{package} {version(package)}" for package in ("torch", *packages) if version(package)]
-    head = "| program | framelift | graphs / breaks | installed | graphs / breaks | torch.compile | graphs / breaks |"
+    ways = [f"{way} | graphs / breaks" for way in ("framelift", "installed", "torch.compile")]
+    head = f"| program | {' | '.join(ways)} |"
     made = f"{', '.join(versions)}; Python {platform.python_version()}, {datetime.date.today()}."
     return "\n".join([INTRODUCTION, made, "", head, "|" + "---|" * 7, *lines, ""])
 
 
 def main() -> None:
     wanted = sys.argv[1:]
-    lines = []
+    lines: dict[str, str] = json.loads(KEPT.read_text()) if wanted and KEPT.exists() else {}
     for name, one in CLIENTS.items():
         if wanted and not any(part in name for part in wanted):
             continue
@@ -196,13 +200,15 @@ def main() -> None:
             print(f"{name}: {', '.join(missing)} is not installed", flush=True)
             continue
         rows = {how.name: measured(name, how) for how in one.ways()}
-        lines.append(line(name, rows))
-        print(lines[-1], *(f"{row.get('seconds', 0):.1f}s" for row in rows.values()), flush=True)
+        lines[name] = line(name, rows)
+        print(lines[name], *(f"{row.get('seconds', 0):.1f}s" for row in rows.values()), flush=True)
         if wanted:
             for how, row in rows.items():
                 print(how, row.get("breaks"), row.get("mistakes"), row.get("traceback", ""), sep="\n  ")
-    if not wanted:
-        Path(__file__).with_name("clients.md").write_text(page(lines))
+        KEPT.parent.mkdir(exist_ok=True)
+        KEPT.write_text(json.dumps(lines, indent=1))
+    kept = [lines[name] for name in CLIENTS if name in lines]
+    Path(__file__).with_name("clients.md").write_text(page(kept))
 
 
 if __name__ == "__main__":

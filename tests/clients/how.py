@@ -1,4 +1,4 @@
-"""How a client compiles: not at all, with torch.compile, with Framelift, with Framelift behind torch's names."""
+"""How a client compiles: not at all, with torch.compile, with Framelift, with that behind torch's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries whose objects go through compiled code: tensordict, torchdiffeq, gpytorch, pyro, torchao, e3nn."""
+"""Libraries of which objects are compiled: tensordict, torchdiffeq, gpytorch, pyro, torchao, e3nn."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def graph_networks(how: How) -> Any:
 # ---- diffusers
 
 
-@client("diffusers: steps of a U-Net with a scheduler, compile_repeated_blocks", "diffusers")
+@client("diffusers: steps of a U-Net with a scheduler", "diffusers")
 def denoising(how: How) -> Any:
     from diffusers import DDIMScheduler, UNet2DModel
 

@@ -1,4 +1,4 @@
-"""Libraries that train models and wrap, unwrap, save and load them: accelerate, Lightning, peft, transformers."""
+"""Libraries that train, wrap and save models: accelerate, Lightning, peft, transformers."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def lightning_fit(how: How) -> Any:
     return metrics, module.losses, kept, state(again)
 
 
-@client("Lightning: Fabric, a compiled module and its own compilation", "lightning")
+@client("Lightning: Fabric, compiled before and after its set-up", "lightning")
 def lightning_fabric(how: How) -> Any:
     from lightning.fabric import Fabric
 

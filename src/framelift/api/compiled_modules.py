@@ -67,7 +67,9 @@ class Quiet:
 
 
 def call_compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if symbolic_trace._is_fx_tracing_flag:  # which looks for this very module among those of the one it traces
+    if (
+        symbolic_trace._is_fx_tracing_flag
+    ):  # which looks for this very module among those of the one it traces
         return call_plainly(self, *args, **kwargs)
     call_in, context, target = self._framelift_call
     return call_in(context, target, *args, **kwargs)

@@ -178,7 +178,7 @@ def replace_names() -> contextlib.ExitStack:
 
 
 def imported_before(name: str, torchs: Any) -> list[ModuleType]:
-    """The modules that are not torch's and have a name of torch's in them: `from torch._dynamo import OptimizedModule`."""
+    """The modules of others that have a name of torch's: `from torch._dynamo import OptimizedModule`."""
     found = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
     found = [module for module in found if module.__name__.partition(".")[0] not in ("torch", "framelift")]
     return [module for module in found if vars(module).get(name) is torchs]
