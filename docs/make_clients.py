@@ -41,8 +41,8 @@ SECONDS = 300
 INTRODUCTION = """\
 # Clients
 
-What libraries do with compiled functions and modules: the programs in `tests/clients`, a few steps each, on the
-CPU. Each is run eagerly and compiled, in processes of their own, with the backend `eager`;
+What libraries do with compiled functions and modules: the programs in `tests/clients`, a few steps each, on
+the CPU. Each is run eagerly and compiled, in processes of their own, with the backend `eager`;
 results, trained parameters, saved files and what the library says of the module are compared with eager's.
 `make clients` writes this page; it makes an environment of its own for it.
 

@@ -266,7 +266,7 @@ def calls_compiled_module(fn: FunctionType) -> bool:
 
 
 def calls_torchs_module(fn: FunctionType) -> bool:
-    """Whether it is the `__call__` of modules that `torch.compile` gives. They are called like any others: the
+    """Whether it is the `__call__` of modules that `torch.compile` gives. They are called like others: the
     `forward` of one is a function that `torch.compile` has made."""
     return fn.__qualname__ == "OptimizedModule.__call__" and module_name(fn) == "torch._dynamo.eval_frame"
 

@@ -168,7 +168,7 @@ class Trace:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
     def must_not_end_here(self) -> bool:
-        """Whether the frame as a whole is not to be captured, the program wants no break, or can only fail."""
+        """Whether the frame as a whole is not to be captured, the program wants no break or can only fail."""
         assert self.ended_by is not None
         if self.world.frame.skips:
             return True

@@ -127,7 +127,7 @@ def has_callbacks(value: Any) -> bool:
 
 
 def callbacks_of(reference: Any) -> list[Any]:
-    """What a weak reference calls. A proxy has the attributes of what it stands for, so the collector is asked."""
+    """What a weak reference calls. A proxy has the attributes of its object, so the collector is asked."""
     if issubclass(type(reference), weakref.ProxyTypes):
         return gc.get_referents(reference)
     return [] if reference.__callback__ is None else [reference.__callback__]
