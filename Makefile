@@ -22,7 +22,7 @@ SITE := build/site
 CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: help demo docs test test-thorough lint bench sweep models sizes export-sweep test-random test-memory test-cpython test-cpython-captured \
+.PHONY: help demo docs test test-thorough lint bench sweep models sizes clients export-sweep test-random test-memory test-cpython test-cpython-captured \
   test-browser test-torchless test-cpython-torchless setup clean distclean
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
+	@echo "make clients         docs/clients.md: libraries over compiled modules, in an environment of their own"
 	@echo "make export-sweep    docs/export.md: the same exported; EXPORT=\"--part 2/4\" for a part of them"
 	@echo "make sizes           docs/dynamic_shapes.md: how often they compile when sizes vary"
 	@echo "make docs            the documentation as a site, in $(SITE); a link that leads nowhere is an error"
@@ -95,6 +96,9 @@ export-sweep: setup
 sizes: setup
 	@$(BIN)/python docs/make_sizes.py $(MODELS)
 
+clients: setup $(VENV)-clients/.made
+	@$(VENV)-clients/bin/python docs/make_clients.py $(CLIENTS)
+
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)
 
@@ -113,7 +117,7 @@ clean:
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	@rm -rf $(VENV) .venv-torchless-*
+	@rm -rf $(VENV) $(VENV)-clients .venv-torchless-*
 
 # Set-up, one stamp per step: the environment, torch, the package with its tools, the extensions.
 
@@ -141,6 +145,19 @@ $(VENV)/.docs: $(VENV)/.installed
 
 $(VENV)/.built: $(VENV)/.installed setup.py $(NATIVE)
 	@$(BIN)/python setup.py -q build_ext --inplace
+	touch $@
+
+# Libraries that only `make clients` needs, beside the packages of $(VENV) and without what would bring another torch.
+CLIENT_PACKAGES := accelerate peft lightning lightning-utilities torchmetrics tensordict pyvers orjson cloudpickle torchdiffeq scipy \
+  gpytorch linear-operator jaxtyping wadler-lindig pyro-ppl pyro-api opt-einsum torchao e3nn opt-einsum-fx torch-geometric \
+  diffusers psutil pyparsing scikit-learn joblib threadpoolctl narwhals importlib_metadata zipp aiohttp xxhash requests urllib3 \
+  idna certifi charset-normalizer
+
+$(VENV)-clients/.made: $(VENV)/.built
+	@$(BIN)/python -m venv $(VENV)-clients
+	$(VENV)-clients/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $(VENV)-clients/.site
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$(cat $(VENV)-clients/.site)/shared.pth"
+	$(VENV)-clients/bin/pip install -q --no-deps $(CLIENT_PACKAGES) || $(call SAY,$(NO_INDEX))
 	touch $@
 
 # What may be missing is said in one sentence.

@@ -6,7 +6,9 @@ have changed; with symbols and without.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import copy
 import io
 import itertools
 import logging
@@ -16,10 +18,12 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.checkpoint
+from torch._functorch.aot_autograd import aot_function
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 import framelift
 
@@ -94,11 +98,7 @@ def forward_mode(f: Fn) -> Any:
 
 
 def exported(f: Fn) -> Any:
-    class Calling(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return f(x)
-
-    return torch.export.export(Calling(), (X,)).module()(X)
+    return torch.export.export(Calling(f), (X,)).module()(X)
 
 
 def stacked(f: Fn) -> Any:
@@ -107,6 +107,107 @@ def stacked(f: Fn) -> Any:
     parameters = {name: torch.stack([value, value * 2]) for name, value in f.named_parameters()}
     return torch.vmap(lambda each: torch.func.functional_call(f, each, (X,)))(parameters)
 
+
+class Calling(torch.nn.Module):
+    """Holds what it calls as a submodule, if it is one."""
+
+    def __init__(self, f: Fn) -> None:
+        super().__init__()
+        self.f = f
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.f(x) + 1
+
+
+class AllLeaves(torch.fx.Tracer):
+    def is_leaf_module(self, module: torch.nn.Module, name: str) -> bool:
+        return True
+
+
+def traced_with_leaves(f: Fn) -> Any:
+    root = Calling(f)
+    return torch.fx.GraphModule(root, AllLeaves().trace(root))(X)
+
+
+def exported_for_sizes(f: Fn) -> Any:
+    sizes = {"x": {0: torch.export.Dim("d", min=2, max=10)}}
+    return torch.export.export(Calling(f), (X,), dynamic_shapes=sizes).module()(torch.cat([X, X]))
+
+
+def on_meta(f: Fn) -> Any:
+    if isinstance(f, torch.nn.Module):
+        f = copy.deepcopy(f).to("meta")
+    return torch.zeros(f(X.to("meta")).shape)
+
+
+def counted_flops(f: Fn) -> Any:
+    with FlopCounterMode(display=False) as counting:
+        f(X)
+    return counting.get_total_flops()
+
+
+def with_saved_tensors_hooks(f: Fn) -> Any:
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2):
+        x = X.clone().requires_grad_()
+        f(x).sum().backward()
+    return x.grad
+
+
+def twice_differentiated(f: Fn) -> Any:
+    x = X.clone().requires_grad_()
+    (once,) = torch.autograd.grad(f(x).pow(3).sum(), x, create_graph=True)
+    return torch.autograd.grad(once.sum(), x)
+
+
+def with_other_parameters(f: Fn) -> Any:
+    if not isinstance(f, torch.nn.Module):
+        return None
+    return torch.func.functional_call(f, {name: p * 2 for name, p in f.named_parameters()}, (X,))
+
+
+def saved_and_loaded(f: Fn) -> Any:
+    if not isinstance(f, torch.nn.Module):
+        return None
+    file = io.BytesIO()
+    torch.save(f, file)
+    return torch.load(io.BytesIO(file.getvalue()), weights_only=False)(X)
+
+
+def in_context(context: Any, f: Fn) -> Any:
+    with context:
+        return f(X)
+
+
+def in_threads(f: Fn) -> Any:
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        return list(threads.map(f, [X, X]))
+
+
+LESS: dict[str, Callable[[Fn], Any]] = {
+    "jit.trace of a caller": lambda f: torch.jit.trace(Calling(f), (X,))(X),
+    "symbolic_trace of a caller": lambda f: torch.fx.symbolic_trace(Calling(f))(X),
+    "symbolic_trace with leaves": traced_with_leaves,
+    "make_fx with symbols": lambda f: make_fx(f, tracing_mode="symbolic")(X)(X),
+    "make_fx before dispatch": lambda f: make_fx(f, pre_dispatch=True)(X)(X),
+    "strict export": lambda f: torch.export.export(Calling(f), (X,), strict=True).module()(X),
+    "export for all sizes": exported_for_sizes,
+    "AOTAutograd": lambda f: aot_function(f, lambda graph, _: graph)(X),
+    "meta tensors": on_meta,
+    "counting of flops": counted_flops,
+    "saved tensors hooks": with_saved_tensors_hooks,
+    "two differentiations": twice_differentiated,
+    "functional_call": with_other_parameters,
+    "save and load": saved_and_loaded,
+    "a deep copy": lambda f: copy.deepcopy(f)(X),
+    "a device": lambda f: in_context(torch.device("cpu"), f),
+    "inference mode": lambda f: in_context(torch.inference_mode(), f),
+    "a function mode": lambda f: in_context(torch.overrides.BaseTorchFunctionMode(), f),
+    "torch.cond": lambda f: torch.cond(X.sum() > -9, lambda x: f(x) + 0, lambda x: f(x) * 1, (X,)),
+    "threads": in_threads,
+    "torch.compile": lambda f: torch.compile(lambda x: f(x) + 1, backend="eager")(X),
+    "framelift.compile": lambda f: framelift.compile(lambda x: f(x) + 1, backend="eager")(X),
+}
+"""Tools that care less about what a function has done before."""
 
 TOOLS: dict[str, Callable[[Fn], Any]] = {
     "jit.trace": lambda f: torch.jit.trace(f, (X,))(X),
@@ -151,13 +252,14 @@ def outcome(tool: Callable[[Fn], Any], f: Fn) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+@pytest.mark.parametrize("tool", (TOOLS | LESS).values(), ids=TOOLS | LESS)
 def test_a_tool_is_given_a_compiled_function(
     tool: Callable[[Fn], Any], make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     fn = make()
     expected = outcome(tool, fn)
-    for dynamic, prepare in itertools.product((None, True), STATES.values()):
+    states = list(itertools.product((None, True), STATES.values()))
+    for dynamic, prepare in states if tool in TOOLS.values() else states[:2]:
         compiled = framelift.compile(fn, backend="eager", dynamic=dynamic)
         outcome(prepare, compiled)
         found = outcome(tool, compiled)
@@ -185,3 +287,13 @@ def test_torchs_compiler_around_and_inside(make: Any, caplog: pytest.LogCaptureF
         torch.testing.assert_close(outcome(ours, X), expected)
     told = [record for record in caplog.records if record.name.startswith("framelift")]
     assert not [record for record in told if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("name", ["plain", "module", "writing"])
+def test_what_torchs_compiler_compiled_is_captured_through(name: str) -> None:
+    fn = KINDS[name]()
+    stock = torch.compile(fn, backend="eager")
+    graphs = framelift.testing.CompileCounter()
+    around = framelift.compile(lambda x: stock(x) + 1, backend=graphs, fullgraph=True)
+    torch.testing.assert_close(around(X), fn(X) + 1)
+    assert graphs.frame_count == 1

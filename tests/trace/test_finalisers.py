@@ -288,3 +288,22 @@ def test_an_object_that_variables_hold_is_finalised_when_they_let_go(program: Ca
             run(torch.full((2,), float(n)))
         found.append(list(LOG))
     assert found[0] == found[1] and found[0].count("end") == 3
+
+
+class Named:
+    name = "referred to"
+
+
+def test_a_proxy_of_what_lives_on_behind_a_break() -> None:
+    """A proxy has no attributes of its own that would say whether it calls something."""
+    held = Named()
+    proxies = [weakref.proxy(held), weakref.proxy(held, lambda _: None)]
+
+    def program(x: torch.Tensor, held: Any) -> Any:
+        note("break")
+        y = x + 1
+        return y * 2, [proxy.name for proxy in proxies]
+
+    compiled = framelift.compile(program, backend="eager")
+    found, expected = compiled(torch.ones(2), held), program(torch.ones(2), held)
+    assert found[1] == expected[1] and torch.equal(found[0], expected[0])

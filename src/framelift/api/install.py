@@ -168,7 +168,10 @@ def replace_names() -> contextlib.ExitStack:
     replaced["OptimizedModule"] = known_to_both(dynamo.OptimizedModule), (DYNAMO, EVAL_FRAME)
     replaced["list_backends"] = list_backends, BOTH
     for name, (ours, modules) in replaced.items():
+        torchs = getattr(importlib.import_module(modules[-1]), name)
         for module in map(importlib.import_module, modules):
+            stack.enter_context(replaced_in(module, name, ours))
+        for module in imported_before(name, torchs):
             stack.enter_context(replaced_in(module, name, ours))
     exporter = torch_entrances.program_exporter(torch.export.export)
     stack.enter_context(replaced_in(torch.export, "export", exporter))
@@ -177,6 +180,13 @@ def replace_names() -> contextlib.ExitStack:
     stack.enter_context(observing(TorchsCallbacks()))
     stack.enter_context(observing(TorchsCounters()))
     return stack
+
+
+def imported_before(name: str, torchs: Any) -> list[ModuleType]:
+    """The modules of others that have a name of torch's: `from torch._dynamo import OptimizedModule`."""
+    found = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
+    found = [module for module in found if module.__name__.partition(".")[0] not in ("torch", "framelift")]
+    return [module for module in found if vars(module).get(name) is torchs]
 
 
 @contextlib.contextmanager
@@ -203,12 +213,19 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return backends.list_backends(exclude_tags)
 
 
+LOOK_FOR_PREFIX = ("torch.distributed.checkpoint.state_dict",)
+"""Who expects `_orig_mod` in the names of parameters of a compiled module. Here they are the module's own."""
+
+
 def known_to_both(torchs: Any) -> type:
     """The class that modules compiled by either are instances of."""
 
     class Known(type(OptimizedModule)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:
-            return is_compiled_module(value) or type.__instancecheck__(torchs, value)
+            if type.__instancecheck__(torchs, value):
+                return True
+            asking = sys._getframe(1).f_globals.get("__name__")
+            return is_compiled_module(value) and asking not in LOOK_FOR_PREFIX
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return torchs(*args, **kwargs)

@@ -46,12 +46,14 @@ DATA_DEPENDENT_BRANCH = reason(
 DATA_DEPENDENT_VALUE = reason(
     "data-dependent value",
     "A Python number (or list, or array) was asked of a tensor whose value is not known while capturing.",
-    "Keep the value in a tensor, or compute it outside the compiled function.",
+    "Keep the value in a tensor, compute it outside the compiled function, or set "
+    "framelift.config.capture_scalar_outputs = True, which captures numbers.",
 )
 DYNAMIC_OUTPUT_SHAPE = reason(
     "data-dependent shape",
     "The shape of this operator's result depends on the values in its input.",
-    "Use a form with a fixed shape (torch.where instead of a boolean mask), or keep it outside.",
+    "Use a form with a fixed shape (torch.where instead of a boolean mask), keep it outside, or set "
+    "framelift.config.capture_dynamic_output_shape_ops = True.",
 )
 UNSUPPORTED_FAKE = reason(
     "operator without a fake kernel",
@@ -331,6 +333,12 @@ class Place:
         return f'File "{self.code.co_filename}", line {self.line}, in {self.code.co_qualname}'
 
 
+OF_OPERATORS = (
+    "  Explanation: The operator may run the function later, or never, or more than once.",
+    "  Hint: Have the function compute new values and give these back.",
+)
+
+
 @dataclass
 class Break(BaseException):
     """The end of a trace. `stack` is where, outermost first."""
@@ -342,6 +350,8 @@ class Break(BaseException):
     """The value that is in the way, if one is."""
     is_error: bool = field(default=False, repr=False)
     """Whether the program wants no break here (`error_on_graph_break`)."""
+    operator: str = field(default="", repr=False)
+    """The operator that takes no such function, and raises an error when it is called plainly, too."""
     watches_gradients: bool = field(default=False, repr=False)
     """Whether the program is about to look at the gradients of a tensor of the graph."""
     of_differentiated_operator: bool = field(default=False, repr=False)
@@ -371,6 +381,8 @@ class Break(BaseException):
 
     def describe(self) -> str:
         lines = [self.one_line, f"  Explanation: {self.reason.explanation}", f"  Hint: {self.reason.hint}"]
+        if self.operator:
+            lines[1:] = [f"  Higher Order Operator: {self.operator}", *OF_OPERATORS]
         if self.stack:
             lines.append("  from user code:")
             for place in self.stack:

@@ -279,6 +279,12 @@ def calls_compiled_module(fn: FunctionType) -> bool:
     return vars(fn).get("_framelift_calls_module") is fn.__code__
 
 
+def calls_torchs_module(fn: FunctionType) -> bool:
+    """Whether it is the `__call__` of modules that `torch.compile` gives. They are called like others: the
+    `forward` of one is a function that `torch.compile` has made."""
+    return fn.__qualname__ == "OptimizedModule.__call__" and module_name(fn) == "torch._dynamo.eval_frame"
+
+
 def interprets(fn: FunctionType) -> bool:
     """Whether a trace interprets the function; remembered with its code."""
     code = fn.__code__

@@ -336,6 +336,9 @@ class Compilation:
         skip(context, self.state, description)
 
     def raise_uncaptured(self, found: Break) -> NoReturn:
+        if found.operator:
+            text = "This higher order operator doesn't work unless it is captured completely. Got:"
+            raise errors.UncapturedHigherOrderOpError(f"{text}\n{found.describe()}")
         where = f" {found.stack[0]}" if found.stack else ""
         why = "fullgraph=True" if self.context.fullgraph else "error_on_graph_break"
         text = f"the function can't be captured whole ({why}).{where}\n{found.describe()}"

@@ -169,13 +169,14 @@ class Trace:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
     def must_not_end_here(self) -> bool:
-        """Whether the frame as a whole is not to be captured, or the program wants no break."""
+        """Whether the frame as a whole is not to be captured, the program wants no break or can only fail."""
         assert self.ended_by is not None
         if self.world.frame.skips:
             return True
         view = next((view for view in self.world.attributes.views.values() if view.outside is ON_BREAK), None)
         found = MISSING if view is None else view.get("error")
-        self.ended_by.is_error = bool(ON_BREAK.error if found is MISSING else opened(found))
+        wanted = ON_BREAK.error if found is MISSING else opened(found)
+        self.ended_by.is_error = bool(wanted or self.ended_by.operator)
         return self.ended_by.is_error
 
     def earlier_end(self) -> Ending | None:

@@ -16,6 +16,7 @@ import datetime
 import functools
 import inspect
 import logging
+import pickle
 import re
 import string
 import sys
@@ -334,6 +335,30 @@ def serve_reduce_namespace(f: TraceFrame, namespace: Any, /) -> Any:
     if id(obj) not in f.world.attributes.views:
         return f.world.calls.native(f, types.SimpleNamespace.__reduce__, [namespace], None)
     return type(obj), (), f.world.attributes.load(obj, "__dict__")
+
+
+@serve(pickle.dumps)
+def serve_dumps(f: TraceFrame, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Of what is only constants, and none of them twice: it tells equal strings from one that is there twice,
+    which nothing guards."""
+    value = f.world.materialize.for_c(obj)
+    if not is_plain(value, set()):
+        raise Break(breaks.UNKNOWN_NATIVE, "pickle.dumps of other things than different constants")
+    given = [f.world.materialize.for_c(each) for each in args]
+    options = {name: f.world.materialize.for_c(each) for name, each in kwargs.items()}
+    return _frame.native(pickle.dumps, value, *given, **options)
+
+
+def is_plain(value: Any, seen: set[Any]) -> bool:
+    """Whether it consists of constants; `seen` are the strings, and the identities of the containers."""
+    if type(value) in (type(None), bool, int, float):
+        return True
+    key = value if type(value) is str else id(value)
+    if key in seen or type(value) not in (str, list, tuple, dict):
+        return False
+    seen.add(key)
+    items = [each for item in value.items() for each in item] if type(value) is dict else value
+    return type(value) is str or all(is_plain(each, seen) for each in items)
 
 
 NEWOBJ, NEWOBJ_EX = (vars(copyreg)[name] for name in ("__newobj__", "__newobj_ex__"))

@@ -97,6 +97,28 @@ def serve_question(fn: Any) -> None:
 for _fn in GUARDED_WHEN_ASKED:
     serve_question(_fn)
 
+
+@serve(c._are_functorch_transforms_active)
+def serve_transforms_active(f: TraceFrame, /) -> Any:
+    """Functions that a captured transform is given are traced without it."""
+    refuse_in_bodies(f, "_are_functorch_transforms_active")
+    return asked(f, c._are_functorch_transforms_active, [])
+
+
+@serve(c._functorch.is_batchedtensor, c._functorch.is_gradtrackingtensor)
+@serve(c._functorch.is_functorch_wrapped_tensor)
+def serve_is_wrapped(f: TraceFrame, tensor: Any, /) -> Any:
+    """What a transform has wrapped never comes into a trace: a function that is given such runs plainly."""
+    refuse_in_bodies(f, "whether a transform wraps a tensor")
+    return False
+
+
+def refuse_in_bodies(f: TraceFrame, question: str) -> None:
+    builder = f.world.recorder.builder
+    if builder.body is not builder.bodies[0]:
+        raise Break(breaks.TORCH_STATE, f"{question}, in a function that an operator is given")
+
+
 GUARDED_DEVICES = ("cpu", "cuda", "xpu", "mps")
 """Devices of which every entry guards how operators are cast."""
 

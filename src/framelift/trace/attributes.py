@@ -50,8 +50,8 @@ STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 UNGUARDED_STATE = (*STATE_OF_C, property)
 """What an attribute of an object with state in C is found by when it is part of that state."""
 
-NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace)
-"""Modules of operators, which keep what they were ever asked for."""
+NAMESPACES = (torch._ops._HigherOrderNamespace, torch._ops._OpNamespace, torch._ops.OpOverloadPacket)
+"""Modules of operators, and operators with their overloads, which keep what they were ever asked for."""
 
 ALIKE_IN_NUMBERS = frozenset({"imag", "denominator", "__class__", "__doc__"})
 """Attributes that are the same of all ints, and of all floats."""

@@ -64,6 +64,9 @@ def body(
             refuse_writes(made, what)
 
 
+CHANGE = "a change to"
+
+
 class Unchanged:
     """What is around a body when it begins, to be compared when it ends."""
 
@@ -81,9 +84,9 @@ class Unchanged:
             now, before = state_of(found), self.states[key]
             if len(now) != len(before) or not all(map(is_same, now, before)):
                 kind = type(found).__name__
-                raise Break(breaks.EFFECT, f"a change to a {kind} from outside in {self.what}")
+                raise Break(breaks.EFFECT, f"{CHANGE} a {kind} from outside in {self.what}")
         if effects(self.world) != self.effects:
-            raise Break(breaks.EFFECT, f"a change to something from outside in {self.what}")
+            raise Break(breaks.EFFECT, f"{CHANGE} something from outside in {self.what}")
 
 
 def refuse_writes(made: GraphBody, what: str) -> None:
@@ -92,7 +95,7 @@ def refuse_writes(made: GraphBody, what: str) -> None:
         if id(value) in made.changed:
             place = made.changed[id(value)]
             where = f", in line {place.line}: {place.expression}" if place is not None else ""
-            raise Break(breaks.EFFECT, f"a change to a tensor from outside in {what}{where}")
+            raise Break(breaks.EFFECT, f"{CHANGE} a tensor from outside in {what}{where}")
 
 
 @contextlib.contextmanager
@@ -142,6 +145,18 @@ def state_of(value: Any) -> list[Any]:
     if hasattr(type(value), "__next__") and type(value).__module__ in ("builtins", "itertools"):
         found += [str(operator.length_hint(value, -1)), repr(value)]
     return found
+
+
+@contextlib.contextmanager
+def no_changes(operator: str) -> Iterator[None]:
+    """Torch itself captures the functions of an operator when that is called plainly, and raises an error if
+    one changes something: so it is one here, and no break behind which the program would go on."""
+    try:
+        yield
+    except Break as found:
+        if found.reason is breaks.EFFECT and found.context.startswith(CHANGE):
+            found.operator = operator
+        raise
 
 
 def effects(world: TraceWorld) -> list[Any]:

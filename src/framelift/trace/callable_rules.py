@@ -411,7 +411,13 @@ def python_rule(module: str) -> Facets | None:
     return next((facets for modules, facets in PYTHON_MODULES if policy.within(module, modules)), None)
 
 
+PYBIND = "pybind11_detail_function_record"
+"""How the qualified names of pybind's functions begin, which are bound to a record of its own."""
+
+
 def describe(fn: Any) -> str:
     module = getattr(fn, "__module__", None)
     name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__qualname__
+    if name.startswith(PYBIND):
+        name = fn.__name__
     return f"{module}.{name}" if module and module != "builtins" else str(name)

@@ -98,6 +98,10 @@ def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
     return n in rule.drains or (rule.drains_unfiltered and n == 1 and opened(args[0]) is None)
 
 
+ORIGINAL = "_torchdynamo_orig_callable"
+"""Attribute of what `torch.compile` has made: what it was given."""
+
+
 class NativeCalls(Part):
     """Calls C functions, and Python functions that are not interpreted, on behalf of the program."""
 
@@ -142,6 +146,8 @@ class NativeCalls(Part):
         if controlled is not None:
             return controlled(world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
+            if vars(fn).get(ORIGINAL) is original and world.inputs.source_of(fn) is not None:
+                original = world.attributes.load(fn, ORIGINAL)
             return self.invoke(original, *args, **(kwargs or {}))
         served = server_of(fn, args)
         if served is not None:
@@ -167,6 +173,8 @@ class NativeCalls(Part):
             return [self.world.functions.cells(fn)[cell].cell_contents, *args]
         if policy.calls_compiled_module(fn) and args:
             return [self.world.attributes.load(opened(args[0]), "_orig_mod"), *args[1:]]
+        if policy.calls_torchs_module(fn):
+            return [torch.nn.Module.__call__, *args]
         return None
 
     def by_policy(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 import framelift
 from check import entries, reasons, recompiles, why_not
-from framelift.exc import Unsupported
+from framelift.exc import UncapturedHigherOrderOpError, Unsupported
 from framelift.testing import EagerAndRecordGraphs
 
 BACKENDS = ["eager", "aot_eager"]
@@ -483,8 +483,25 @@ def test_the_error_says_what_is_wrong_and_where(name: str) -> None:
     assert not SEEN and not TOTAL.any()
 
 
+CHANGES = ("mutation", "global", "buffer", "local list", "local variable", "iterator", "carried mutation")
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_function_that_changes_something_is_an_error_as_it_is_in_plain_torch(name: str) -> None:
+    fn, message = ERRORS[name]
+    compiled = framelift.compile(fn, backend="eager")
+    for _ in range(2):
+        with pytest.raises(UncapturedHigherOrderOpError, match="Higher Order Operator: ") as raised:
+            compiled(rows())
+        assert message in str(raised.value)
+        assert not SEEN and not TOTAL.any()
+    torch.compiler.reset()
+    with pytest.raises(RuntimeError) as plainly:
+        fn(rows())
+    assert type(plainly.value).__name__ == "UncapturedHigherOrderOpError"
+
+
 NOT_CAPTURED: dict[str, Any] = {
-    "local list": lambda x: (x + 1, [1]),
     "shape": lambda x: x + 1,
     "number": lambda x: (x + 1, 1.0),
     "value asked for": lambda x: x * x.sum().item(),

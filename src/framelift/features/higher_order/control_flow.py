@@ -23,7 +23,8 @@ from framelift.core.breaks import Break
 from framelift.graph.op_memory import storage
 from framelift.graph.recorder import Recorder
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import Traced, agree, captures, differentiated, fresh, interpret, record, traced
+from framelift.trace import bodies
+from framelift.trace.bodies import Traced, agree, captures, differentiated, fresh, interpret, record
 from framelift.trace.world import TraceWorld
 
 interpret(utils._maybe_compile_and_run_fn)
@@ -36,6 +37,11 @@ def given(world: TraceWorld, operator: str, value: Any) -> list[Any]:
         kind = "tensor" if isinstance(found, torch.Tensor) else type(found).__name__
         raise Break(breaks.BODIES, f"{operator}: a {kind} instead of a tuple of operands")
     return list(found)
+
+
+def traced(world: TraceWorld, operator: str, role: str, fn: Any, *args: Any, **settings: Any) -> Traced:
+    with bodies.no_changes(operator):
+        return bodies.traced(world, operator, role, fn, *args, **settings)
 
 
 def dense(recorder: Recorder, tensors: list[Any]) -> list[Any]:
