@@ -47,6 +47,7 @@ from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.kept import KeptGraph
 from framelift.graph.origins import describe_nodes
 from framelift.graph.torch_flags import TorchState, flags_lock
+from framelift.graph.torch_forms import TransformLevels, in_torchs_words, leaving_no_levels
 
 log = logging.getLogger("framelift")
 
@@ -206,7 +207,8 @@ def run_in_context(
     backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
     """Runs a backend in the context that AOTAutograd and Inductor look for."""
-    graph = without_inference_mode(graph)
+    captured = without_inference_mode(graph)
+    graph = in_torchs_words(captured, for_compiler=takes_fakes(backend))
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
@@ -221,11 +223,13 @@ def run_in_context(
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), CompilerState():
+            with TorchState(), TransformLevels(), CompilerState():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying
             context.end()
+    if graph is not captured:
+        compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
     if sizes and takes_sizes:

@@ -1,7 +1,7 @@
 """`torch.utils.checkpoint.checkpoint`: the function becomes a body that is run again for its gradients.
 
-AOTAutograd is given torch's own operator for it, which has it recomputed by the partitioner. What is kept and
-what is computed again (`context_fn`) changes no result: the function that decides it goes with the body, and
+Backends are given torch's own operator for it, which AOTAutograd has recomputed by the partitioner. What is
+kept and what is computed again (`context_fn`) changes no result: the function that decides it goes with the body, and
 is called where the graph runs, or is compiled.
 """
 
@@ -12,7 +12,6 @@ from types import CellType, FunctionType
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -23,6 +22,7 @@ from framelift.core.breaks import Break
 from framelift.graph import op_memory
 from framelift.graph.functions import tensors_of
 from framelift.graph.torch_flags import autograd
+from framelift.graph.torch_forms import Call, form_of
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, breaks_named
@@ -40,10 +40,13 @@ CONTEXT = "_checkpoint_context_fn"
 
 def checkpointed(body: Any, *operands: Any) -> Any:
     """What the graph calls."""
-    if detect_fake_mode(operands) is not None:  # which a compiler traces
-        return tag_activation_checkpoint(body, *operands, use_reentrant=False)
     context = body.meta.get(CONTEXT, checkpoints.noop_context_fn)
     return checkpoints.checkpoint(body, *operands, use_reentrant=False, context_fn=context)
+
+
+@form_of(checkpointed)
+def write_checkpointed(call: Call) -> Any:
+    return call.operator(tag_activation_checkpoint, tuple(call.args), use_reentrant=False)
 
 
 @serve(checkpoints.checkpoint)
