@@ -145,8 +145,13 @@ class Call:
 
     @property
     def body(self) -> Module:
-        found: Any = self.node.args[0]
-        return getattr(self.module, found.target)  # type: ignore[no-any-return]
+        return self.held(0)
+
+    def held(self, n: int) -> Module:
+        """The body that one of the arguments is, as it was recorded."""
+        found: Any = self.node.args[n]
+        body: Module = getattr(self.module, found.target)
+        return body
 
     @property
     def nesting(self) -> int:
@@ -164,9 +169,11 @@ class Call:
         return tuple(self.writer.copy(self.body, given))
 
     def add(self, target: Any, args: tuple[Any, ...] = (), result: int | None = None, **settings: Any) -> Node:
-        """A call of a function of torch's, which gives one of the results, or something in between."""
+        """A call of a function, or a method by its name, that torch knows. It gives one of the results, or
+        something in between."""
         name = None if result is None else self.variables.get(result)
-        made = self.writer.graph.create_node("call_function", target, args, settings, name)
+        kind = "call_method" if type(target) is str else "call_function"
+        made = self.writer.graph.create_node(kind, target, args, settings, name)
         made.meta = dict(self.meta)
         if result is not None:
             made.meta["example_value"] = made.meta["val"] = self.node.meta["example_value"][result]
