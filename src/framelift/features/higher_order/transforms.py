@@ -18,6 +18,7 @@ import torch
 from torch._functorch import apis, predispatch
 from torch._functorch import eager_transforms as torchs
 from torch.autograd import forward_ad
+from torch.autograd.graph import disable_saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
@@ -113,7 +114,12 @@ class GradientLevel:
     def __init__(self, call: Call) -> None:
         self.call = call
         self.around: Any = call.settings.get("around", {})
-        call.add(autograd._saved_tensors_hooks_disable, (NO_HOOKS,))
+        self.hooks = None
+        if "hooks" in self.around:  # they may be disabled, and are to be as they were
+            self.hooks = call.add(disable_saved_tensors_hooks, (NO_HOOKS,))
+            call.add("__enter__", (self.hooks,))
+        else:
+            call.add(autograd._saved_tensors_hooks_disable, (NO_HOOKS,))
         self.number = call.add(functorch._grad_increment_nesting)
         self.switch_gradients(True)
         count, _ = counts(call)
@@ -139,11 +145,10 @@ class GradientLevel:
         self.switch_gradients(False)
         self.call.add(functorch._grad_decrement_nesting)
         is_inner = sum(function in (gradients, pull_back) for function in self.call.writer.open) > 1
-        message = NO_HOOKS if is_inner else self.around.get("hooks")
-        if message is None:
+        if self.hooks is not None:
+            self.call.add("__exit__", (self.hooks, None, None, None))
+        elif not is_inner:
             self.call.add(autograd._saved_tensors_hooks_enable)
-        else:
-            self.call.add(autograd._saved_tensors_hooks_disable, (message,))
 
 
 @form_of(gradients)
