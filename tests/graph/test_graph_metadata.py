@@ -533,7 +533,7 @@ def test_origins_keep_nothing_of_the_program_alive(backend):
 
 def test_a_backend_that_keeps_a_graph_keeps_no_module_alive():
     model, x = Model(), torch.ones(4, 3)
-    kept = captured(lambda x: model.layers[0](x), x)
+    kept = captured(model.layers[0], x)
     watched = [weakref.ref(model), weakref.ref(model.layers[0].lin), weakref.ref(x)]
     del model, x
     gc.collect()

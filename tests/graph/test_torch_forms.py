@@ -190,7 +190,14 @@ def test_results_are_named_after_variables():
     assert {"doubled", "chosen"} <= {node.name for node in graph.graph.nodes}
 
 
-@pytest.mark.parametrize("transform", [vmap, lambda fn: grad(lambda x: fn(x).sum()), lambda fn: lambda x: jvp(fn, (x,), (x,))])  # fmt: skip
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "vmap": vmap,
+    "grad": lambda fn: grad(lambda x: fn(x).sum()),
+    "jvp": lambda fn: lambda x: jvp(fn, (x,), (x,)),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
 def test_what_raises_in_a_transform_leaves_no_level_open(transform):
     def look_up(x):
         return torch.ones(3).index_select(0, (x * 10).long().flatten())

@@ -47,7 +47,9 @@ def in_torchs_words(module: Module, for_compiler: bool = False) -> Module:
     """The graph, or one that does the same and calls no function that only Framelift has. `for_compiler`:
     it is never run but by a compiler, on fakes."""
     graphs = [each.graph for each in module.modules() if isinstance(each, Module)]
-    if not any(node.target in FORMS for graph in graphs for node in graph.nodes if node.op == "call_function"):
+    if not any(
+        node.target in FORMS for graph in graphs for node in graph.nodes if node.op == "call_function"
+    ):
         return module
     return Writer(for_compiler).rewrite(module)
 
@@ -168,7 +170,9 @@ class Call:
         """Writes what the body does; gives its results."""
         return tuple(self.writer.copy(self.body, given))
 
-    def add(self, target: Any, args: tuple[Any, ...] = (), result: int | None = None, **settings: Any) -> Node:
+    def add(
+        self, target: Any, args: tuple[Any, ...] = (), result: int | None = None, **settings: Any
+    ) -> Node:
         """A call of a function, or a method by its name, that torch knows. It gives one of the results, or
         something in between."""
         name = None if result is None else self.variables.get(result)

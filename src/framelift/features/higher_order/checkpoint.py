@@ -1,8 +1,8 @@
 """`torch.utils.checkpoint.checkpoint`: the function becomes a body that is run again for its gradients.
 
 Backends are given torch's own operator for it, which AOTAutograd has recomputed by the partitioner. What is
-kept and what is computed again (`context_fn`) changes no result: the function that decides it goes with the body, and
-is called where the graph runs, or is compiled.
+kept and what is computed again (`context_fn`) changes no result: the function that decides it goes with the
+body, and is called where the graph runs, or is compiled.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ class GradientLevel:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.around: Any = call.settings.get("around", {})
+        around: Any = call.settings.get("around", {})
+        self.around: dict[str, Any] = dict(around)
         self.hooks = None
         if "hooks" in self.around:  # they may be disabled, and are to be as they were
             self.hooks = call.add(disable_saved_tensors_hooks, (NO_HOOKS,))
