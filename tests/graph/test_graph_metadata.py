@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib
 import linecache
 import pickle
 import re
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.passes.split_module import split_module
 
 import framelift
+from framelift.graph.origins import ORIGIN
 
 GLOBAL = torch.full((3,), 2.0)
 
@@ -116,6 +119,13 @@ PLACES = {
     "with gradients off": "    with torch.no_grad():\n        return {}",
 }
 
+NAMED_IN_SOURCE = {
+    **{"sin": ".sin(", "cos": "cos(", "softmax": "softmax(", "clone": ".clone()", "add_": ".add_(1)"},
+    **{"ones": "torch.ones(", "max": "torch.max(", "gt": " > 0", "any": ".any()", "matmul": "@"},
+    **{"einsum": "einsum(", "mul": "*"},
+}
+"""What a node calls -> how the line reads that does it."""
+
 
 def program(tmp_path, name: str, place: str, operation: str) -> tuple[Callable[..., Any], str]:
     header = "import torch\nfrom torch.nn import functional as F\n\ndef program(x):\n"
@@ -131,6 +141,7 @@ def program(tmp_path, name: str, place: str, operation: str) -> tuple[Callable[.
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_call_says_which_of_the_users_lines_it_comes_from(tmp_path, operation, place):
     fn, path = program(tmp_path, f"{operation} {place}", PLACES[place], OPERATIONS[operation])
+    lines: set[int] = set()
     for graph in captured(fn, torch.arange(9.0).reshape(3, 3)):
         for module in all_graphs(graph):
             names = [node.name for node in module.graph.nodes]
@@ -144,8 +155,14 @@ def test_every_call_says_which_of_the_users_lines_it_comes_from(tmp_path, operat
                 assert all(file == path for file, _, _ in places), node.meta["stack_trace"]
                 _, line, text = places[-1]
                 assert linecache.getline(path, int(line)).strip() == text.strip()
-                assert node.op != "call_method" or node.target in text or OPERATIONS[operation] in text
+                called = getattr(node.target, "__name__", node.target)
+                if called in NAMED_IN_SOURCE and "cond" not in place:
+                    assert NAMED_IN_SOURCE[called] in text, (node, text)
+                lines.add(int(line))
         assert "No stacktrace" not in graph.print_readable(print_output=False)
+    text = linecache.getlines(path)
+    if place != "in a callback":  # of which only the shape is used
+        assert any(OPERATIONS[operation] in text[line - 1] for line in lines), lines
 
 
 # ---- modules
@@ -416,30 +433,110 @@ def test_a_custom_backend_on_aot_autograd_sees_lines_and_modules(dynamic):
     assert "No stacktrace" not in graph.print_readable(print_output=False)
 
 
-def test_inductors_code_names_the_users_lines():
+def test_inductors_output_names_the_users_lines(tmp_path):
+    from torch._inductor import config
     from torch._inductor.utils import run_and_get_code
 
     def fn(x):
         shifted = x.sin() + 1
-        return shifted * 2
+        return torch.mm(shifted, x)
 
-    _, codes = run_and_get_code(framelift.compile(fn, backend="inductor"), torch.ones(64))
-    assert "shifted" in "\n".join(codes) or "sin" in "\n".join(codes)
-    assert not any("No stacktrace" in code for code in codes)
+    x = torch.randn(8, 8, requires_grad=True)
+    traced = {"trace.enabled": True, "trace.debug_dir": str(tmp_path), "force_disable_caches": True}
+    with config.patch(traced):
+        compiled = framelift.compile(fn, backend="inductor")
+        _, codes = run_and_get_code(lambda: compiled(x).sum().backward())
+    sources = [re.findall(r"Source Nodes: \[(.*?)\]", code) for code in codes]
+    assert any("mm" in names for found in sources for names in found)
+    graphs = {path.parent.name: path.read_text() for path in tmp_path.rglob("fx_graph_readable.py")}
+    assert sorted(re.findall("forward|backward", " ".join(graphs))) == ["backward", "forward"]
+    for text in graphs.values():
+        assert "code: shifted = x.sin() + 1" in text and "code: return torch.mm(shifted, x)" in text
+        assert "No stacktrace" not in text
+
+
+def test_backward_graphs_say_where_they_come_from():
+    made: list[torch.fx.GraphModule] = []
+
+    def keep(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    def backend(graph, inputs):
+        return aot_module_simplified(graph, inputs, fw_compiler=keep, bw_compiler=keep)
+
+    framelift.compile(Block(), backend=backend)(torch.ones(2, 3)).sum().backward()
+    _, backward = made
+    for node in calls(backward):
+        assert __file__ in node.meta["stack_trace"], node
+        assert node.meta["seq_nr"] >= 0
+    stacks = [(node.meta.get("fwd_nn_module_stack") or {}).values() for node in calls(backward)]
+    assert any(path.endswith(".lin") for stack in stacks for path, _ in stack)
+
+
+def test_backends_and_profilers_find_the_compilations_number():
+    from torch._guards import CompileContext, TracingContext
+
+    seen = []
+
+    def backend(graph, inputs):
+        number = CompileContext.current_compile_id()
+        assert graph.meta["dynamo_compile_id"] == number
+        assert TracingContext.get().fake_mode is not None
+        seen.append(str(number))
+        return graph.forward
+
+    compiled = framelift.compile(lambda x: x.sin() * 2, backend=backend)
+    compiled(torch.ones(3))
+    with torch.profiler.profile() as profile:
+        compiled(torch.ones(3))
+    (number,) = seen
+    assert f"Torch-Compiled Region: {number}" in [event.key for event in profile.key_averages()]
+
+
+def test_inputs_have_their_sources_where_aot_autograd_looks():
+    (graph,) = captured(lambda x, y: x + y * GLOBAL, torch.ones(3), torch.ones(3))
+    found = [node._dynamo_source.name for node in graph.graph.find_nodes(op="placeholder")]
+    assert sorted(found) == ["G['GLOBAL']", "L['x']", "L['y']"]
+
+
+# ---- what graphs keep
 
 
 def test_a_graph_that_is_run_as_captured_keeps_no_origins():
-    report = []
-
-    def fn(x):
-        return Block()(x) if x is None else x.sin() * 2
-
-    compiled = framelift.compile(fn, backend="eager")
+    """The backend `eager` reads no texts: what it runs has neither these nor what they would be made of."""
+    compiled = framelift.compile(lambda x: x.sin() * 2, backend="eager")
+    kept = gc_graphs()
     compiled(torch.ones(3))
-    from framelift.graph.origins import ORIGIN
+    graphs = [graph for graph in gc_graphs() if not any(graph is one for one in kept)]
+    assert graphs
+    for graph in graphs:
+        assert not any(ORIGIN in node.meta for node in graph.nodes)
 
-    found = framelift.explain(fn)(torch.ones(3))
-    for graph in found.graphs:
-        report += [node for node in graph.graph.nodes if ORIGIN in node.meta]
-        assert all("stack_trace" in node.meta for node in calls(graph))
-    assert not report
+
+def gc_graphs() -> list[torch.fx.Graph]:
+    gc.collect()
+    return [found for found in gc.get_objects() if type(found) is torch.fx.Graph]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_origins_keep_nothing_of_the_program_alive(backend):
+    model, x = Model(), torch.ones(4, 3)
+    compiled = framelift.compile(model, backend=backend)
+    compiled(x, torch.ones(3), bias=torch.ones(3))
+    watched = [weakref.ref(model), weakref.ref(model.layers[0].lin), weakref.ref(x)]
+    del model, x, compiled
+    gc.collect()
+    gc.collect()
+    assert [found() for found in watched] == [None, None, None]
+
+
+def test_a_backend_that_keeps_a_graph_keeps_no_module_alive():
+    model, x = Model(), torch.ones(4, 3)
+    kept = captured(model.layers[0], x)
+    watched = [weakref.ref(model), weakref.ref(model.layers[0].lin), weakref.ref(x)]
+    del model, x
+    gc.collect()
+    gc.collect()
+    assert calls(kept[0])[0].meta["nn_module_stack"]
+    assert [found() for found in watched] == [None, None, None]

@@ -46,8 +46,9 @@ from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.front_end import importing_for_torch
 from framelift.graph.kept import KeptGraph
-from framelift.graph.origins import describe_nodes
+from framelift.graph.origins import describe_nodes, name_sources
 from framelift.graph.torch_flags import TorchState, flags_lock
+from framelift.graph.torch_forms import TransformLevels, in_torchs_words, leaving_no_levels
 
 log = logging.getLogger("framelift")
 
@@ -207,12 +208,15 @@ def run_in_context(
     backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
     """Runs a backend in the context that AOTAutograd and Inductor look for."""
-    graph = without_inference_mode(graph)
+    captured = without_inference_mode(graph)
+    graph = in_torchs_words(captured, for_compiler=takes_fakes(backend))
+    name_sources(graph)
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
     unchanged = nothing_changed(inputs, given.written if is_shown else ())
     with unchanged, numbered_compilation(), tracing(context):
+        graph.meta["dynamo_compile_id"] = CompileContext.current_compile_id()
         try:
             examples = context.examples
             sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
@@ -222,11 +226,13 @@ def run_in_context(
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), CompilerState(), importing_for_torch():
+            with TorchState(), TransformLevels(), CompilerState(), importing_for_torch():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying
             context.end()
+    if graph is not captured:
+        compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
     if sizes and takes_sizes:
@@ -372,9 +378,14 @@ def without_inference_mode(graph: Graph) -> Graph:
         return graph
     copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
     modes: list[Any] = []
-    for node in copied.graph.nodes:
+    for node in list(copied.graph.nodes):
         if node.target is grad_mode._enter_inference_mode:
             modes.append(node.args[0])
+            with copied.graph.inserting_before(node):
+                before = copied.graph.call_function(torch.is_grad_enabled)
+            before.meta = dict(node.meta)
+            node.replace_all_uses_with(before)
+            node.args = (not node.args[0],)
         elif node.target is grad_mode._exit_inference_mode:
             modes.pop()
         elif node.target is torch._C._set_grad_enabled and modes and modes[-1]:
@@ -384,14 +395,8 @@ def without_inference_mode(graph: Graph) -> Graph:
     return copied
 
 
-def enter_no_grad(mode: bool) -> bool:
-    before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(not mode)
-    return before
-
-
 INSTEAD: dict[Any, Any] = {
-    grad_mode._enter_inference_mode: enter_no_grad,
+    grad_mode._enter_inference_mode: torch._C._set_grad_enabled,
     grad_mode._exit_inference_mode: torch._C._set_grad_enabled,
 }
 

@@ -340,7 +340,12 @@ class GraphBuilder:
         self, target: Any, args: Any, out: Any, kwargs: dict[str, Any] | None = None, pure: bool = True
     ) -> torch.fx.Node:
         """A call, by its nodes, and the values that come of it."""
-        return self.note_call(self.body.add_node("call_function", target, args, kwargs), out, pure)
+        node = self.note_call(self.body.add_node("call_function", target, args, kwargs), out, pure)
+        if type(out) is tuple and len(out) == 1:  # operators give tuples, of which the program sees the one
+            for item in node.users:
+                if ORIGIN in item.meta:
+                    item.meta[ORIGIN].item = None
+        return node
 
     def note_call(self, node: torch.fx.Node, out: Any, pure: bool = True) -> torch.fx.Node:
         """A node calls what the program has called; gives the node."""

@@ -154,6 +154,13 @@ def describe_nodes(module: torch.fx.GraphModule) -> None:
     Descriptions().describe(module, [])
 
 
+def name_sources(module: torch.fx.GraphModule) -> None:
+    """Puts the sources of inputs where AOTAutograd and others look for them: copies of nodes lose them."""
+    for node in module.graph.find_nodes(op="placeholder"):
+        argument = node.meta.get("grapharg")
+        node._dynamo_source = None if argument is None else argument.source
+
+
 def forget_origins(module: torch.fx.GraphModule) -> None:
     """Nobody will ask any more where the nodes come from."""
     for graph in (each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)):

@@ -20,6 +20,7 @@ from framelift.core.breaks import Break
 from framelift.graph import op_memory
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.functions import describe
+from framelift.graph.torch_forms import Call, form_of
 
 c = torch._C
 
@@ -32,6 +33,16 @@ def disable_saved_tensors_hooks(message: str | None) -> None:
         autograd._saved_tensors_hooks_enable()
     else:
         autograd._saved_tensors_hooks_disable(message)
+
+
+@form_of(disable_saved_tensors_hooks)
+def write_disable_saved_tensors_hooks(call: Call) -> list[Any]:
+    (message,) = call.args
+    if message is None:
+        call.add(autograd._saved_tensors_hooks_enable)
+    else:
+        call.add(autograd._saved_tensors_hooks_disable, (message,))
+    return []
 
 
 @contextlib.contextmanager
@@ -50,6 +61,13 @@ def without_saved_tensors_hooks() -> Iterator[None]:
 
 def set_deterministic(mode: bool, warn_only: bool) -> None:
     torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+@form_of(set_deterministic)
+def write_set_deterministic(call: Call) -> list[Any]:
+    mode, warn_only = call.args
+    call.add(torch.use_deterministic_algorithms, (mode,), warn_only=warn_only)
+    return []
 
 
 def priority_order() -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """`torch.utils.checkpoint.checkpoint`: the function becomes a body that is run again for its gradients.
 
-AOTAutograd is given torch's own operator for it, which has it recomputed by the partitioner. What is kept and
-what is computed again (`context_fn`) changes no result: the function that decides it goes with the body, and
-is called where the graph runs, or is compiled.
+Backends are given torch's own operator for it, which AOTAutograd has recomputed by the partitioner. What is
+kept and what is computed again (`context_fn`) changes no result: the function that decides it goes with the
+body, and is called where the graph runs, or is compiled.
 
 A reentrant checkpoint calls the function without gradients, and once more with gradients in the backward
 pass. The program can tell these calls apart, so the function is traced both ways: both must be one graph.
@@ -16,7 +16,6 @@ from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
-from torch._guards import detect_fake_mode
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -29,6 +28,7 @@ from framelift.graph.body import GraphBody
 from framelift.graph.functions import tensors_of
 from framelift.graph.same_graphs import same_bodies
 from framelift.graph.torch_flags import autograd
+from framelift.graph.torch_forms import Call, form_of
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, breaks_named
@@ -46,10 +46,13 @@ CONTEXT = "_checkpoint_context_fn"
 
 def checkpointed(body: Any, *operands: Any) -> Any:
     """What the graph calls."""
-    if detect_fake_mode(operands) is not None:  # which a compiler traces
-        return tag_activation_checkpoint(body, *operands, use_reentrant=False)
     context = body.meta.get(CONTEXT, checkpoints.noop_context_fn)
     return checkpoints.checkpoint(body, *operands, use_reentrant=False, context_fn=context)
+
+
+@form_of(checkpointed)
+def write_checkpointed(call: Call) -> Any:
+    return call.operator(tag_activation_checkpoint, tuple(call.args), use_reentrant=False)
 
 
 @serve(checkpoints.checkpoint)

@@ -8,15 +8,16 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._guards import detect_fake_mode
 from torch._higher_order_ops.invoke_subgraph import (
     invoke_subgraph,
     invoke_subgraph_placeholder,
     mark_compile_region,
 )
+from torch._higher_order_ops.wrap import wrap
 
 from framelift.features.higher_order.regions import call_region
 from framelift.graph.recorder import Recorder
+from framelift.graph.torch_forms import Call, form_of
 from framelift.trace.bodies import Traced, captures, interpret
 from framelift.trace.world import TraceWorld
 
@@ -34,10 +35,17 @@ def serve_nested_compile_region(world: TraceWorld, func: Any, *args: Any, **kwar
 
 
 def invoked(body: Any, name: str, *operands: Any) -> Any:
-    """What the graph calls. Torch's operator is for compilers: what it does for gradients takes fakes."""
-    if detect_fake_mode(operands) is not None:
-        return invoke_subgraph(body, name, *operands)
+    """What the graph calls."""
     return body(*operands)
+
+
+@form_of(invoked)
+def write_invoked(call: Call) -> Any:
+    """A backend may run the graph as it is, and what torch's operator does for gradients takes fakes."""
+    body, name, *operands = call.args
+    if call.differentiated and not call.writer.for_compiler:
+        return call.operator(wrap, (body, *operands))
+    return call.operator(invoke_subgraph, (body, name, *operands))
 
 
 def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:

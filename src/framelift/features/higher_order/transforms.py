@@ -4,21 +4,27 @@
 torch's own Python around them is interpreted, as that of `torch.vmap` is. Served are the five that would
 begin to differentiate: the function is a body, traced on stand-ins for what it is differentiated by, and the
 graph calls torch's transform on that body. All else that the function uses is an operand, and stays as it is.
+For backends these calls are written as torch writes them: the body, between calls that begin and end a level.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._functorch import apis
+from torch._functorch import apis, predispatch
 from torch._functorch import eager_transforms as torchs
+from torch.autograd import forward_ad
+from torch.autograd.graph import disable_saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.graph.torch_flags import autograd
+from framelift.graph.torch_forms import Call, form_of, functorch
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import Traced, captures, differentiated, fresh, interpret, structure, traced
 from framelift.trace.world import TraceWorld
@@ -36,14 +42,14 @@ interpret(torchs.safe_unflatten, torchs.error_if_complex)
 LINEARIZE = "torch.func.linearize"
 
 
-# ---- what the graph calls
+# ---- what the graph calls; `around` is for the forms: what is set there other than by default
 
 
 def apply(body: Any, *values: Any) -> Any:
     return body(*values)
 
 
-def gradients(body: Any, *values: Any, primals: int) -> Any:
+def gradients(body: Any, *values: Any, primals: int, around: Any = None) -> Any:
     """The gradients of the first result by the first values, then all results."""
 
     def function(*given: Any) -> Any:
@@ -55,7 +61,7 @@ def gradients(body: Any, *values: Any, primals: int) -> Any:
     return (*found, first, *others)
 
 
-def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
+def pull_back(body: Any, *values: Any, primals: int, outputs: int, around: Any = None) -> Any:
     """The gradients of the primals, for gradients of the first results, which come after the primals."""
     rest = values[primals + outputs :]
     function = lambda *given: tuple(body(*given, *rest)[:outputs])
@@ -63,7 +69,9 @@ def pull_back(body: Any, *values: Any, primals: int, outputs: int) -> Any:
     return pull(tuple(values[primals : primals + outputs]))
 
 
-def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bool = False) -> Any:
+def push_forward(
+    body: Any, *values: Any, primals: int, outputs: int, strict: bool = False, around: Any = None
+) -> Any:
     """All results, then the tangents of the first ones; those of the primals come after the primals."""
     rest = values[2 * primals :]
 
@@ -75,6 +83,133 @@ def push_forward(body: Any, *values: Any, primals: int, outputs: int, strict: bo
     result: Any = torch.func.jvp(function, given, tangents, strict=strict, has_aux=True)
     found, pushed, others = result
     return (*found, *others, *pushed)
+
+
+# ---- the same as torch writes it
+
+NO_HOOKS = "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks."
+unwrap_for_grad = getattr(predispatch, "_unwrap_for_grad", functorch._unwrap_for_grad)
+begin_jvp = getattr(predispatch, "_jvp_increment_nesting", functorch._jvp_increment_nesting)
+end_jvp = getattr(predispatch, "_jvp_decrement_nesting", functorch._jvp_decrement_nesting)
+
+
+def settings_around() -> dict[str, Any]:
+    """What is set where the program stands, other than by default, of what the forms set."""
+    found = {
+        "grad": None if torch.is_grad_enabled() else False,
+        "forward": None if torch._C._is_fwd_grad_enabled() else False,
+        "hooks": autograd._saved_tensors_hooks_get_disabled_error_message(),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+@form_of(apply)
+def write_apply(call: Call) -> Any:
+    return call.inline(call.values)
+
+
+class GradientLevel:
+    """The level at which a body is differentiated by the first values, with gradients on."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        around: Any = call.settings.get("around", {})
+        self.around: dict[str, Any] = dict(around)
+        self.hooks = None
+        if "hooks" in self.around:  # they may be disabled, and are to be as they were
+            self.hooks = call.add(disable_saved_tensors_hooks, (NO_HOOKS,))
+            call.add("__enter__", (self.hooks,))
+        else:
+            call.add(autograd._saved_tensors_hooks_disable, (NO_HOOKS,))
+        self.number = call.add(functorch._grad_increment_nesting)
+        self.switch_gradients(True)
+        count, _ = counts(call)
+        self.primals = list(map(self.wrap, call.values[:count], call.body.graph.find_nodes(op="placeholder")))
+
+    def wrap(self, value: Any, stands: Any) -> Any:
+        add = self.call.add
+        made = add(functorch._wrap_for_grad, (value, self.number))
+        self.call.like(made, stands.meta["example_value"])
+        add(functorch.set_inplace_requires_grad_allowed, (True,))
+        add(torchs._set_tensor_requires_grad, (made,))
+        add(functorch.set_inplace_requires_grad_allowed, (False,))
+        return made
+
+    def unwrap(self, value: Any, result: int) -> Any:
+        return self.call.add(unwrap_for_grad, (value, self.number), result=result)
+
+    def switch_gradients(self, on: bool) -> None:
+        if "grad" in self.around:
+            self.call.add(torch._C._set_grad_enabled, (on,))
+
+    def end(self) -> None:
+        self.switch_gradients(False)
+        self.call.add(functorch._grad_decrement_nesting)
+        is_inner = sum(function in (gradients, pull_back) for function in self.call.writer.open) > 1
+        if self.hooks is not None:
+            self.call.add("__exit__", (self.hooks, None, None, None))
+        elif not is_inner:
+            self.call.add(autograd._saved_tensors_hooks_enable)
+
+
+@form_of(gradients)
+def write_gradients(call: Call) -> Any:
+    level = GradientLevel(call)
+    count = len(level.primals)
+    outputs = call.inline([*level.primals, *call.values[count:]])
+    grads = call.add(torchs._autograd_grad, (outputs[:1], level.primals), create_graph=True)
+    found = [call.add(operator.getitem, (grads, n)) for n in range(count)]
+    results = [level.unwrap(value, n) for n, value in enumerate((*found, *outputs))]
+    level.end()
+    return results
+
+
+@form_of(pull_back)
+def write_pull_back(call: Call) -> Any:
+    """The gradients are computed where the level has ended, as torch's function does it."""
+    level, (count, outputs) = GradientLevel(call), counts(call)
+    given = call.values[count : count + outputs]
+    found = call.inline([*level.primals, *call.values[count + outputs :]])[:outputs]
+    level.end()
+    settings = {"retain_graph": True, "create_graph": "grad" not in level.around}
+    grads = call.add(torchs._autograd_grad, (list(found), level.primals, given), **settings)
+    return [call.add(operator.getitem, (grads, n), result=n) for n in range(count)]
+
+
+@form_of(push_forward)
+def write_push_forward(call: Call) -> Any:
+    """Nested ones share the dual level that the outermost begins. torch's functions for users begin it: what
+    unpacks results that may have no tangent asks them for the level."""
+    (count, outputs), is_outermost = counts(call), call.nesting == 1
+    around: Any = call.settings.get("around", {})
+    level = call.add(begin_jvp)
+    call.add(torch._C._set_fwd_grad_enabled, (True,))
+    if is_outermost:
+        call.add(forward_ad.enter_dual_level)
+    call.add(forward_ad._maybe_load_decompositions)
+    pairs = zip(call.values[:count], call.values[count : 2 * count], strict=True)
+    duals = [call.add(forward_ad.make_dual, (primal, tangent), level=0) for primal, tangent in pairs]
+    for dual, stands in zip(duals, call.body.graph.find_nodes(op="placeholder"), strict=False):
+        call.like(dual, stands.meta["example_value"])
+    found = call.inline([*duals, *call.values[2 * count :]])
+    strict = bool(call.settings.get("strict", False))
+    unpacked = [call.add(torchs.safe_unpack_dual, (dual, strict)) for dual in found[:outputs]]
+    primals = [call.add(operator.getitem, (pair, 0)) for pair in unpacked]
+    tangents = [call.add(operator.getitem, (pair, 1)) for pair in unpacked]
+    given = enumerate((*primals, *found[outputs:], *tangents))
+    results = [call.add(unwrap_for_grad, (value, level), result=n) for n, value in given]
+    if is_outermost:
+        call.add(forward_ad.exit_dual_level, level=0)
+    call.add(torch._C._set_fwd_grad_enabled, (around.get("forward", True),))
+    call.add(end_jvp)
+    return results
+
+
+def counts(call: Call) -> tuple[int, int]:
+    """How many primals there are, and how many of the results are differentiated."""
+    primals: Any = call.settings["primals"]
+    outputs: Any = call.settings.get("outputs", 1)
+    return primals, outputs
 
 
 # ---- the function that is differentiated
@@ -97,6 +232,9 @@ class Differentiable:
 
     def call(self, function: Any, more: tuple[Any, ...] = (), **settings: Any) -> list[Any]:
         module = self.body.body.module()
+        around = {} if function is apply else settings_around()
+        if around:
+            settings["around"] = around
         args = (module, *self.primals, *more, *self.body.body.operand_values)
         return list(self.world.recorder.higher_order.call(function, {"function": module}, args, settings))
 

@@ -1,16 +1,19 @@
 """`torch.vmap`: the function is a body, traced on one example of what it is mapped over.
 
 torch's own Python around it is interpreted, so that what `torch.vmap(fn)` gives is a function like any other;
-only where it would begin to run the function on batched tensors does the graph get a call of `mapped`.
+only where it would begin to run the function on batched tensors does the graph get a call of `mapped`. For
+backends that is written as torch writes it: the body, between calls that begin and end the batch.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 from typing import Any
 
 import torch
-from torch._functorch import apis
+from torch._functorch import apis, predispatch
 from torch._functorch import vmap as torchs
 from torch.utils import _pytree as pytree
 
@@ -18,6 +21,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.body import GraphBody
 from framelift.graph.recorder import Recorder
+from framelift.graph.torch_forms import Call, form_of
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import body, breaks_named, captures, interpret
 from framelift.trace.world import TraceWorld
@@ -34,6 +38,68 @@ def mapped(
 ) -> Any:
     """What the graph calls."""
     return torch.vmap(body, in_dims, out_dims, **settings)(*values)  # type: ignore[arg-type]
+
+
+@form_of(mapped)
+def write_mapped(call: Call) -> list[Any]:
+    settings: dict[str, Any] = {**DEFAULTS, **call.settings}
+    in_dims, out_dims, randomness, chunk = (settings[name] for name in SETTINGS)
+    values, size = call.values, batch_size(call, in_dims)
+    call.add(predispatch.lazy_load_decompositions)
+    if chunk is None:
+        return write_batch(call, values, size, in_dims, out_dims, randomness)
+    if type(size) is not int:  # how many chunks there are is known where the graph runs
+        return call.operator(torchs.vmap_impl, (call.args[0], in_dims, out_dims, randomness, chunk, *values))
+    sizes = torchs.get_chunk_sizes(size, chunk)
+    ends, pairs = tuple(itertools.accumulate(sizes)), zip(values, in_dims, strict=True)
+    split = [
+        value if dim is None else call.add(torch.tensor_split, (value, ends), dim=dim) for value, dim in pairs
+    ]
+    parts = []
+    for n, part_size in enumerate(sizes):
+        pairs = zip(split, in_dims, strict=True)
+        part = [value if dim is None else call.add(operator.getitem, (value, n)) for value, dim in pairs]
+        parts.append(write_batch(call, part, part_size, in_dims, out_dims, randomness, whole=False))
+    rows = zip(zip(*parts, strict=True), out_dims, strict=True)
+    return [call.add(torch.cat, (found,), result=n, dim=dim) for n, (found, dim) in enumerate(rows)]
+
+
+def batch_size(call: Call, in_dims: tuple[int | None, ...]) -> Any:
+    """A number, or the node that computes it."""
+    n, dim = next((n, dim) for n, dim in enumerate(in_dims) if dim is not None)
+    batch: Any = call.node.args[n + 1]
+    size = batch.meta["example_value"].shape[dim]
+    if type(size) is int:
+        return size
+    return call.like(call.add(torch.ops.aten.sym_size.int, (call.values[n], dim)), size)
+
+
+def write_batch(
+    call: Call,
+    values: list[Any],
+    size: Any,
+    in_dims: tuple[int | None, ...],
+    out_dims: tuple[int | None, ...],
+    randomness: str,
+    whole: bool = True,
+) -> list[Any]:
+    """The body on batched tensors: a batch, or a chunk of it."""
+    level = call.add(predispatch._vmap_increment_nesting, (size, randomness))
+    inputs = call.body.graph.find_nodes(op="placeholder")
+    given = []
+    for value, dim, stands in zip(values, in_dims, inputs, strict=True):
+        if dim is not None:
+            value = call.add(predispatch._add_batch_dim, (value, dim, level))
+            call.like(value, stands.meta["example_value"])
+        given.append(value)
+    results = []
+    for n, (found, dim) in enumerate(zip(call.inline(given), out_dims, strict=True)):
+        if dim is not None:
+            number = n if whole else None
+            found = call.add(predispatch._remove_batch_dim, (found, level, size, dim), result=number)
+        results.append(found)
+    call.add(predispatch._vmap_decrement_nesting)
+    return results
 
 
 def example(recorder: Recorder, batch: Any, dim: int) -> Any:
@@ -119,3 +185,4 @@ def over_batch(
 
 
 DEFAULTS = {"randomness": "error", "chunk_size": None}
+SETTINGS = ("in_dims", "out_dims", *DEFAULTS)

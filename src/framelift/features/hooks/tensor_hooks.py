@@ -8,6 +8,7 @@ in backward passes that come later.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.utils.hooks import RemovableHandle
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.hooks.zero_preserving import is_zero_preserving
+from framelift.graph.torch_forms import Call, form_of
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
 from framelift.trace.callable_rules import serve
@@ -35,6 +37,17 @@ def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
 
 
 interpret(hook_gradient)  # whose hook a captured backward pass calls
+
+
+@form_of(hook_gradient)
+def write_hook_gradient(call: Call) -> list[Any]:
+    tensor, hook, *operands = call.args
+    if operands:
+        _, *inputs = call.held(1).graph.find_nodes(op="placeholder")
+        named = {str(node.target): operand for node, operand in zip(inputs, operands, strict=True)}
+        hook = call.add(functools.partial, (hook,), **named)
+    call.add("register_hook", (tensor, hook))
+    return []
 
 
 @contextlib.contextmanager
