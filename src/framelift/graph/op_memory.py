@@ -143,9 +143,10 @@ class Keys:
         self.metas: dict[int, Meta | None] = {}
         self.symbolic: SymbolicMemory | None = None
         """What is remembered of calls with symbols, from when there are some."""
-        self.models: dict[int, tuple[Meta, torch.Tensor]] = {}
-        """By the address of metadata with symbols: a tensor to make others like. What follows from its sizes
-        has been computed, which takes longer than all the rest."""
+        self.fresh_models: dict[Any, torch.Tensor] = {}
+        self.view_models: dict[Any, torch.Tensor] = {}
+        """Metadata with symbols -> a tensor to make others like. What follows from its sizes has been
+        computed, which takes longer than all the rest."""
 
     def meta(self, fake: torch.Tensor) -> Meta:
         found = self.metas.get(id(fake), False)
@@ -365,10 +366,11 @@ def fresh(keys: Keys, meta: Meta) -> torch.Tensor:
     if meta.spelled is None:
         raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
     else:
-        model = keys.models.get(id(meta))
+        model = keys.fresh_models.get(meta.spelled)
         if model is None:
-            model = keys.models[id(meta)] = meta, _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
-        raw = _guards.meta_like(model[1])
+            model = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
+            keys.fresh_models[meta.spelled] = model
+        raw = _guards.meta_like(model)
     fake = keys.fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
     if not meta.is_leaf:
         _guards.fake_history(fake)
@@ -376,13 +378,13 @@ def fresh(keys: Keys, meta: Meta) -> torch.Tensor:
 
 
 def view(keys: Keys, base: torch.Tensor, meta: Meta, creation: int | None) -> torch.Tensor:
-    model = keys.models.get(id(meta))
+    model = None if meta.spelled is None else keys.view_models.get(meta.spelled)
     if model is None:
         raw = _guards.view_meta(base, meta.sizes, meta.strides, meta.offset)
         if meta.spelled is not None:
-            keys.models[id(meta)] = meta, raw
+            keys.view_models[meta.spelled] = raw
     else:
-        raw = _guards.meta_like(model[1], base)
+        raw = _guards.meta_like(model, base)
     fake = keys.fakes.wrap(raw, meta.device, False)
     if creation is not None:
         _guards.as_view(base, fake, creation)

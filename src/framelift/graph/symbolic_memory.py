@@ -67,7 +67,12 @@ class SymbolicMemory:
     def state(self) -> int | None:
         """The number of what is known of the symbols; None where the data decides some of them."""
         env = self.env
-        stamp = len(env.guards), len(env.replacements), len(env.var_to_range), env.num_deferred_runtime_asserts
+        stamp = (
+            len(env.guards),
+            len(env.replacements),
+            len(env.var_to_range),
+            env.num_deferred_runtime_asserts,
+        )
         if stamp != self.stamp:
             self.stamp, self.state_number = stamp, number_of(knowledge(env))
         return self.state_number
