@@ -13,6 +13,7 @@ NATIVE := $(wildcard src/framelift/native/*)
 # Arguments for `make bench` and `make test`, for example BENCH="--quick --only overhead" TEST="-k closures".
 BENCH ?=
 TEST ?=
+EXPORT ?=
 
 # What the pages of the site are made from, and where it is put.
 SITE := build/site
@@ -21,7 +22,7 @@ SITE := build/site
 CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: help demo docs test test-thorough lint bench sweep models sizes test-random test-memory test-cpython test-cpython-captured \
+.PHONY: help demo docs test test-thorough lint bench sweep models sizes export-sweep test-random test-memory test-cpython test-cpython-captured \
   test-browser test-torchless test-cpython-torchless setup clean distclean
 
 help:
@@ -32,6 +33,7 @@ help:
 	@echo "make bench           the comparison with torch.compile"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
+	@echo "make export-sweep    docs/export.md: the same exported; EXPORT=\"--part 2/4\" for a part of them"
 	@echo "make sizes           docs/dynamic_shapes.md: how often they compile when sizes vary"
 	@echo "make docs            the documentation as a site, in $(SITE); a link that leads nowhere is an error"
 	@echo "make test-browser    the page that explain makes, in a real browser (installs chromium on Debian)"
@@ -86,6 +88,9 @@ sweep: setup
 
 models: setup
 	@$(BIN)/python docs/make_models.py $(MODELS)
+
+export-sweep: setup
+	@$(BIN)/python docs/make_export.py $(EXPORT)
 
 sizes: setup
 	@$(BIN)/python docs/make_sizes.py $(MODELS)

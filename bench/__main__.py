@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import breaks, capture, interpreter, memory, overhead, symbols
+from bench import breaks, capture, export, interpreter, memory, overhead, symbols
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
 
@@ -25,6 +25,7 @@ SECTIONS = {
     "breaks": breaks,
     "overhead": overhead,
     "memory": memory,
+    "export": export,
 }
 PACKAGE = Path(__file__).parent.parent / "src" / "framelift"
 RESULTS = Path(__file__).parent / "results" / "latest.json"

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from framelift.core.records import compile_records, compile_times, counters
     from framelift.dispatch.backends import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
+    from framelift.exporting.graphs import export_graph
+    from framelift.exporting.program import export
 
 __version__ = "0.1.0"
 
@@ -82,10 +84,13 @@ _NAMES = {
     "framelift.api.nonstrict": ["nonstrict_trace"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
+    "framelift.exporting.graphs": ["export_graph"],
+    "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
 }
 _TOOLS = {"framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"}
 _TOOLS |= {"framelift.api.install", "framelift.api.minimise"}
+_TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.program"}
 """Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""
@@ -108,6 +113,8 @@ __all__ = [
     "error_on_graph_break",
     "exc",
     "explain",
+    "export",
+    "export_graph",
     "forbid_in_graph",
     "graph_break",
     "install",

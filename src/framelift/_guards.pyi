@@ -246,6 +246,8 @@ def lost_history(tensor: torch.Tensor) -> torch.Tensor:
 def has_hooks(tensor: torch.Tensor) -> bool:
     """Whether anything is called when a gradient for a tensor is found."""
 
+def registrations() -> int: ...
+def disregard_registrations(before: int, /) -> None: ...
 def separate_histories(outputs: Sequence[Any], /) -> None:
     """Gives each of the tensors that come of one node of AOTAutograd's a node of its own."""
 

@@ -264,7 +264,7 @@ def marked(names: Iterable[str]) -> list[Any]:
 @pytest.mark.parametrize("name", marked(CATALOGUE.cases))
 def test_compiled_as_eagerly(name: str) -> None:
     lockstep(name, CATALOGUE.cases[name], compiled)
-    assert breaks(), "the program never broke"
+    assert breaks() or name.endswith("[warn]"), "the program never broke"  # regions warn by themselves
 
 
 @pytest.mark.parametrize("name", marked(CATALOGUE.unbroken))

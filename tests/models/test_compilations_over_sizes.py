@@ -137,9 +137,7 @@ class Anchors(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.convolutions = nn.Sequential(
-            nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)
-        )
+        self.layers = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))
         self.eval()
 
     def forward(self, image):

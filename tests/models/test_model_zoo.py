@@ -19,6 +19,9 @@ WHOLE = [
     "wav2vec 2",
     "CLIP",
 ]
+IN_ANOTHER_ORDER = {"Llama, static", "Gemma 3, static hybrid"}
+"""Masks for static caches: these models ask `is_compiling()` and then compute in another order, with
+`torch.compile` too."""
 GENERATING = {"GPT-J": 3, "Llama": 3, "Whisper": 3}
 """Name -> how many graphs eight tokens take: the prompt, the second token, all that follow."""
 
@@ -26,7 +29,7 @@ GENERATING = {"GPT-J": 3, "Llama": 3, "Whisper": 3}
 @pytest.mark.parametrize("name", WHOLE)
 def test_an_architecture_is_one_graph_and_does_what_eager_does(name: str) -> None:
     architecture, system = ARCHITECTURES[name], Framelift()
-    assert forward(architecture, system.compile) == SAME
+    assert forward(architecture, system.compile) == (CLOSE if name in IN_ANOTHER_ORDER else SAME)
     system.look()
     assert system.whole, system.where
     assert training(architecture, Framelift().compile) in (SAME, ABSENT)

@@ -456,7 +456,7 @@ def test_wrong_parents_never_crash(parent):
         "ASKED": (len, "a"),
     }
     kinds = [name for name in dir(g) if name.startswith("ACCESS_")]
-    assert len(kinds) == 27
+    assert len(kinds) == 30
     for name in kinds:
         reach(getattr(g, name), operands.get(name[7:], 0))(parent)
     operands = {

@@ -59,7 +59,6 @@ BREAKS = {
     **dict.fromkeys(("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d", "nn.GaussianNLLLoss"), DATA),
     **dict.fromkeys(("nn.TransformerEncoder", "nn.Transformer"), BRANCH),  # is this mask a causal one?
     "nn.CTCLoss": SHAPE,
-    "nn.LinearCrossEntropyLoss": "run-time effect",  # warns that options are ignored
 }
 """Modules that break with some of their samples -> the reason."""
 

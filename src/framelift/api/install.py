@@ -29,6 +29,7 @@ from framelift.core.errors import UserError
 from framelift.core.records import counters
 from framelift.dispatch import backends, frame_hook
 from framelift.dispatch.extensions import Observer, RunningCompilation, extensions
+from framelift.exporting import torch_entrances
 
 log = logging.getLogger("framelift")
 
@@ -44,6 +45,7 @@ REPLACED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "disallow_in_graph": (capture_control.disallow_in_graph, (DYNAMO, DECORATORS)),
     "error_on_graph_break": (capture_control.error_on_graph_break, (DYNAMO, DECORATORS)),
     "explain": (explain.explain, (DYNAMO, EVAL_FRAME)),
+    "export": (torch_entrances.export_graph, (DYNAMO, EVAL_FRAME)),
     "forbid_in_graph": (capture_control.forbid_in_graph, (DYNAMO, DECORATORS)),
     "graph_break": (capture_control.graph_break, (DYNAMO, DECORATORS)),
     "is_compiling": (capture_control.is_compiling, (DYNAMO,)),
@@ -107,8 +109,9 @@ class Installed:
 def install(*, backend: str | None = None) -> Installed:
     """From now on `torch.compile`, and `Module.compile` which calls it, compile with Framelift; libraries
     that call them use it unchanged. So do `torch.compiler.set_stance`, `torch._dynamo.optimize` and the like,
-    options in `torch._dynamo.config`, and `except torch._dynamo.exc.Unsupported`. What has been compiled
-    before stays as it is. With `backend` everything is compiled with that one, whatever the caller says.
+    options in `torch._dynamo.config`, and `except torch._dynamo.exc.Unsupported`. Programs that are exported
+    by `torch.export.export(strict=True)` are captured by Framelift. What has been compiled before stays as it
+    is. With `backend` everything is compiled with that one, whatever the caller says.
 
     >>> import torch, framelift
     >>> with framelift.install(backend="eager"):
@@ -167,6 +170,8 @@ def replace_names() -> contextlib.ExitStack:
     for name, (ours, modules) in replaced.items():
         for module in map(importlib.import_module, modules):
             stack.enter_context(replaced_in(module, name, ours))
+    exporter = torch_entrances.program_exporter(torch.export.export)
+    stack.enter_context(replaced_in(torch.export, "export", exporter))
     stack.enter_context(errors_of_torch())
     stack.enter_context(options_of_torch())
     stack.enter_context(observing(TorchsCallbacks()))

@@ -131,6 +131,7 @@ INLINED = (
     *("torch.utils.deterministic", "torch.utils._config_module", "torch.get_float32_matmul_precision"),
     *("torch.set_float32_matmul_precision", "torch.set_warn_always", "torch.get_deterministic_debug_mode"),
     *("torch.ao.quantization.stubs", "torch.fx.graph_module", "torch._functorch.functional_call"),
+    "torch.fx._pytree",
     *("torch.distributed.tensor._api", "torch.distributed.tensor.experimental._func_map"),
     *("torch.distributed.tensor.parallel", "torch.__future__", "torch._higher_order_ops.associative_scan"),
     *("torch._higher_order_ops.cond", "torch._higher_order_ops.map", "torch._higher_order_ops.scan"),

@@ -44,6 +44,7 @@ from framelift.dispatch.examples import (
 from framelift.dispatch.extensions import extensions
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.front_end import importing_for_torch
 from framelift.graph.kept import KeptGraph
 from framelift.graph.origins import describe_nodes
 from framelift.graph.torch_flags import TorchState, flags_lock
@@ -221,7 +222,7 @@ def run_in_context(
             if takes_sizes:
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), CompilerState():
+            with TorchState(), CompilerState(), importing_for_torch():
                 compiled = exposed(backend, graph, examples, **options)
         finally:
             varying = context.varying

@@ -180,7 +180,7 @@ def is_same(now: dict[str, Any], before: dict[str, Any]) -> bool:
 OPTIONS = (
     *("torch._dynamo.config", "torch._export.config", "torch._functorch.config", "torch._inductor.config"),
     *("torch._inductor.config_comms", "torch.compiler.config", "torch.distributed.config"),
-    "torch.fx.experimental._config",
+    *("torch.fx.experimental._config", "torch.utils.serialization.config"),
 )
 """Modules of options, which are context variables: torch sets these for a while too."""
 

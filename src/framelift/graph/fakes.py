@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
 from framelift.core import breaks
-from framelift.graph.front_end import call_references_directly, importing_less, load_front_end
+from framelift.graph.front_end import importing_less, load_for_symbols, load_front_end, prepare_torch
 from framelift.graph.safe_operators import (
     divides_by_zero,
     has_doubtful_dtypes,
@@ -127,7 +127,7 @@ class Fakes(FakeTensorMode):
         return False  # the wrapper would import the front end
 
     def __init__(self) -> None:
-        call_references_directly()
+        prepare_torch()
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.fake_tensor_converter = Converter(copy_data=self.propagate_real_tensors, export=False)
         self.drew_random = False
@@ -156,7 +156,7 @@ class Fakes(FakeTensorMode):
 
     def use_symbols(self, env: ShapeEnv) -> None:
         """From here on a size may be a symbol."""
-        load_front_end()
+        load_for_symbols()
         self.shape_env = env
         self.static_shapes = False
         self.cache_enabled = False  # with symbols it takes longer than what it saves

@@ -105,6 +105,22 @@ bool is_shared(const NodeOutput& result, const std::vector<NodeOutput>& results)
 
 // What AOTAutograd gives of a graph comes of one node, which is run when any of it is differentiated, and calls the
 // hooks of all. With a node of its own in between, a result's hooks are called when a gradient reaches it.
+PyObject* registrations(PyObject*, PyObject*) {
+  return count_registrations();
+}
+
+PyObject* disregard(PyObject*, PyObject* before) {
+  long count = PyLong_AsLong(before);
+  if (count == -1 && PyErr_Occurred()) {
+    return nullptr;
+  }
+  if (!disregard_registrations(count)) {
+    PyErr_SetString(PyExc_RuntimeError, "abc.get_cache_token() gives no number");
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject* separate_histories(PyObject*, PyObject* outputs) {
   HANDLE_TH_ERRORS
   PyRef sequence = PyRef::steal(PySequence_Fast(outputs, "expected a sequence of tensors"));
@@ -237,6 +253,10 @@ PyMethodDef module_methods[] = {
     {"lost_history", with_history<LostBackward>, METH_O,
      "Makes a tensor look like one whose gradients go nowhere."},
     {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},
+    {"registrations", registrations, METH_NOARGS,
+     "How many classes the program has registered with abstract ones, anywhere."},
+    {"disregard_registrations", disregard, METH_O,
+     "Counts none of the registrations that were made since there were so many."},
     {"separate_histories", separate_histories, METH_O,
      "Gives each of the tensors that come of one node of AOTAutograd's a node of its own."},
     {nullptr, nullptr, 0, nullptr},

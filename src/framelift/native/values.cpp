@@ -267,12 +267,33 @@ PyObject* decimal_context() {
   return PyUnicode_FromStringAndSize(kept.data(), Py_ssize_t(kept.size()));
 }
 
+namespace {
+
+// How many of the registrations were not the program's doing.
+long foreign_registrations = 0;
+
+}  // namespace
+
 PyObject* count_registrations() {
   PyObject* count = PyObject_CallNoArgs(get_cache_token);
-  if (count == nullptr) {
+  long all = count == nullptr ? -1 : PyLong_AsLong(count);
+  if (all == -1 && PyErr_Occurred()) {
     PyErr_Clear();
+    return count;
   }
-  return count;
+  Py_DECREF(count);
+  return PyLong_FromLong(all - foreign_registrations);
+}
+
+bool disregard_registrations(long before) {
+  PyObject* count = count_registrations();
+  long now = count == nullptr ? -1 : PyLong_AsLong(count);
+  Py_XDECREF(count);
+  if (now == -1) {
+    return false;
+  }
+  foreign_registrations += now - before;
+  return true;
 }
 
 PyTypeObject* deque_type() {

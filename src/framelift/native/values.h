@@ -41,6 +41,9 @@ Py_ssize_t native_length(PyObject* value);
 
 // How often a class was registered with an abstract base class, as a new int, or null.
 PyObject* count_registrations();
+
+// What was registered since the count was `before` is not counted from here on.
+bool disregard_registrations(long before);
 // The text of this thread's context of decimal numbers, without its flags: a new reference, or null.
 PyObject* decimal_context();
 

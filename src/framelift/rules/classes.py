@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
@@ -88,6 +89,7 @@ def serve_subclass_check(f: TraceFrame, cls: Any, subclass: Any, /) -> Any:
 def serve_subclasses(f: TraceFrame, cls: Any, /) -> Any:
     """Those of a class from outside are guarded; what the trace has made is among them, as it would be."""
     cls, world = opened(cls), f.world
+    gc.collect()  # classes that earlier traces have made, and given up, lead to themselves
     found: list[type] = type.__subclasses__(cls)
     if cls.__flags__ & IMMUTABLE_TYPE or any(is_told_apart_oddly(one) for one in found):
         raise Break(breaks.UNKNOWN_NATIVE, f"the subclasses of {cls.__qualname__}")

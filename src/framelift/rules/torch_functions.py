@@ -95,7 +95,6 @@ def serve_answer(question: Any, answer: Any) -> None:
 
 ANSWERS: dict[Any, Any] = {
     torch.compiler.is_dynamo_compiling: True,
-    torch.compiler.is_exporting: False,
     torch.compiler._is_non_strict_tracing: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
@@ -116,6 +115,12 @@ def serve_is_compiling(f: TraceFrame, /) -> Any:
     """A module's call asks, so as not to run in compiled code the hooks that are always called if forward
     raises: here they are run."""
     return f.code.code is not torch.nn.Module._call_impl.__code__
+
+
+@serve(torch.compiler.is_exporting, looks=Looks.DEEP, why=QUESTION)
+def serve_is_exporting(f: TraceFrame, /) -> Any:
+    """Only what exports sets it, for as long as that takes."""
+    return vars(torch.compiler)["_is_exporting_flag"]
 
 
 @serve(torch.is_tensor, looks=Looks.DEEP, why=NO_EFFECT)

@@ -7,7 +7,6 @@ Python function that calls it instead (`through`).
 
 from __future__ import annotations
 
-import abc
 import functools
 import itertools
 import operator
@@ -23,7 +22,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame
+from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of
 from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
@@ -282,7 +281,7 @@ class NativeCalls(Part):
             result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
         if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
-            world.guards.add(world.inputs.root.registrations(), Check.EQUAL, abc.get_cache_token())
+            world.guards.add(world.inputs.root.registrations(), Check.EQUAL, _guards.registrations())
         return result
 
     def called_with_symbols(

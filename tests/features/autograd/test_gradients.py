@@ -600,11 +600,10 @@ def test_a_hook_on_a_tensor_from_outside_is_registered_for_real():
         w.register_hook(lambda grad: grad * 2)
         return w * 3
 
-    compiled = capture(f, fullgraph=False)
+    compiled = capture(f)
     w = torch.ones(3, requires_grad=True)
     compiled(w).sum().backward()
     assert torch.equal(w.grad, torch.full((3,), 6.0))
-    assert reasons(compiled) == ["run-time effect"]
 
 
 def test_a_checkpointed_function_with_effects_is_left_alone():

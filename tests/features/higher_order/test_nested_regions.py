@@ -104,7 +104,7 @@ def test_results_and_gradients(fn: Callable[..., Any], backend: str) -> None:
         grads = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, found)]
         torch.testing.assert_close(*grads)
     assert entries(compiled) == 1 and why_not(compiled) is None
-    assert sum(name.startswith("region") for name, _ in kept.graphs[0].named_children()) == SHARED[fn]
+    assert sum(name.startswith("subgraph") for name, _ in kept.graphs[0].named_children()) == SHARED[fn]
 
 
 @pytest.mark.parametrize(("backend", "sizes", "count"), [("aot_eager", (2, 3, 4), 2), ("inductor", (2,), 1)])

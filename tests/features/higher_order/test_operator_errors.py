@@ -13,7 +13,7 @@ from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.strict_mode import strict_mode
 from torch._higher_order_ops.while_loop import while_loop
-from torch.func import grad, vjp
+from torch.func import grad
 from torch.utils.checkpoint import checkpoint
 
 import framelift
@@ -136,7 +136,6 @@ TABLE: dict[str, tuple[Any, str, str]] = {
         "hints_wrapper(",
     ),
     "grad: breaks": (lambda x: grad(lambda y: asks(y).sum())(x), "item, in func of torch.func.grad", ASKED),
-    "vjp: remembers": (lambda x: vjp(remembers, x)[0], KEPT.format("func of torch.func.vjp"), "vjp"),
     "vmap: breaks": (lambda x: torch.vmap(speaks)(x), "print, in a function that torch.vmap maps", SPOKE),
     "vmap: in_dims": (
         lambda x: torch.vmap(torch.sin, in_dims="a")(x),

@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, hessian, jacrev, jvp, stack_module
 from torch.nn import functional
 
 import framelift
-from check import check, entries, reasons, recompiles, why_not
+from check import check, entries, recompiles, why_not
 
 BACKENDS = ["eager", "aot_eager"]
 WEIGHT = torch.linspace(-1, 1, 3)
@@ -209,12 +209,11 @@ def test_what_is_not_captured_does_as_eager_does(fn: Callable[..., Any]) -> None
     check(fn, rows(), fullgraph=False)
 
 
-def test_a_change_to_something_from_outside_breaks() -> None:
+def test_a_change_to_something_from_outside_happens_once() -> None:
     def fn(x: torch.Tensor, seen: list[int]) -> torch.Tensor:
         return torch.vmap(lambda row: (seen.append(1), row + 1)[1])(x)
 
-    compiled = check(fn, rows(), [], fullgraph=False)
-    assert "run-time effect" in reasons(compiled)
+    check(fn, rows(), [])
 
 
 # ---- a compiled function within a transform

@@ -36,6 +36,7 @@ STAGES: dict[str, Any] = {
     "hidden_sizes": [8, 16, 24, 32],
     "depths": [1, 1, 1, 1],
     "num_stages": 4,
+    "num_hidden_layers": 4,  # another name for the same in some configurations
     "patch_size": 2,
 }
 SWIN: dict[str, Any] = {

@@ -1,0 +1,137 @@
+"""What a program writes outside, beside tensors that it changes in place.
+
+A buffer that is assigned is part of the artifact's state: the graph copies the new value into it. All else
+(counters, lists of outputs, globals) is a state of Python's that no artifact has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from framelift.exporting.signatures import PLAIN, Call
+from framelift.guards.sources import Source
+from framelift.interpreter.pending import Pending
+from framelift.trace.shadows import DELETED, Change
+from framelift.trace.world import TraceWorld
+from framelift.trace.writes import Writes
+
+
+@dataclass
+class Assignment:
+    """A buffer that was given another tensor."""
+
+    name: str
+    buffer: torch.Tensor
+    value: Any
+    """A fake of the trace, or a tensor from outside."""
+    output: int | None = None
+    """Which output of the graph it is, if it is one."""
+
+
+def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assignment], list[str]]:
+    """The buffers that were assigned, and what else was changed, in words."""
+    assigned: list[Assignment] = []
+    effects: list[str] = []
+    owners = {} if call.root is None else owners_of(call.root)
+    for change in writes.containers:
+        source = change.shadow.source
+        if source in world.frame.fresh:  # the arguments as a tuple and a dictionary, which nobody else has
+            continue
+        owner = owners.get(id(change.shadow.outside))
+        if owner is None:
+            if changes_anything(change):
+                methods = dict.fromkeys(name for name, _ in change.calls)
+                effects.append(f"{shown(call, source)} ({', '.join(methods)})")
+            continue
+        for method, arguments in change.calls:
+            found = assignment(owner, method, arguments)
+            if isinstance(found, Assignment):
+                assigned.append(found)
+            else:
+                effects.append(found)
+    for view, changes in writes.attributes:
+        for name, value in changes:
+            if not stays(view.outside, name, value):
+                effects.append(f"{shown(call, view.source)}.{name}")
+    for view, changes in writes.scopes:
+        effects += [f"the global {name}" for name, value in changes if not stays(view.outside, name, value)]
+    effects += ["a variable of an enclosing function"] * bool(writes.cells)
+    effects += ["the flags of decimal's context"] * bool(writes.signals)
+    return assigned, effects
+
+
+def stays(outside: Any, name: str, value: Any) -> bool:
+    """Whether a name has the value that it had before: many programs set something while they run."""
+    held = outside if type(outside) is dict else getattr(outside, "__dict__", {})
+    if name not in held:
+        return value is DELETED
+    before, now = held[name], value.value if type(value) is Pending else value
+    return now is before or (type(now) is type(before) and isinstance(now, PLAIN) and now == before)
+
+
+def shown(call: Call, source: Source) -> str:
+    """A source as the program writes it: the frame that was captured has names of its own."""
+    text = str(source)
+    for own, path in (*zip(call.sources, call.paths, strict=True), ("target", "self")):
+        if text == own or text.startswith((f"{own}.", f"{own}[")):
+            return path + text.removeprefix(own)
+    return text
+
+
+@dataclass
+class Buffers:
+    """The dictionary in which a module keeps its buffers."""
+
+    prefix: str
+    held: dict[str, Any]
+
+
+def owners_of(root: torch.nn.Module) -> dict[int, Buffers]:
+    return {
+        id(module._buffers): Buffers(f"{name}." if name else "", module._buffers)
+        for name, module in root.named_modules()
+    }
+
+
+def changes_anything(change: Change) -> bool:
+    """Whether a container is another one afterwards. A module that is given a buffer takes its name out of
+    the set of those that are not saved, whether it is in there or not."""
+    outside = change.shadow.outside
+    absent = isinstance(outside, set) and all(
+        method == "discard" and arguments[0] not in outside for method, arguments in change.calls
+    )
+    return not absent or bool(change.attributes)
+
+
+def assignment(owner: Buffers, method: str, arguments: tuple[Any, ...]) -> Assignment | str:
+    name = arguments[0] if arguments else ""
+    full, before = f"{owner.prefix}{name}", owner.held.get(name) if method == "__setitem__" else None
+    if before is None:
+        return (
+            f"the buffer {full}, which is not there before"
+            if method == "__setitem__"
+            else f"the buffer {full}"
+        )
+    value = arguments[1]
+    value = value.value if type(value) is Pending else value
+    if not isinstance(value, torch.Tensor):
+        return f"the buffer {full}, which becomes a {type(value).__name__}"
+    alike = value.dtype == before.dtype and value.device == before.device and has_shape_of(value, before)
+    if not alike:
+        now, then = described(value), described(before)
+        return f"the buffer {full}, which becomes {now} and was {then}: its shape and type must stay"
+    return Assignment(full, before, value)
+
+
+def has_shape_of(value: torch.Tensor, before: torch.Tensor) -> bool:
+    if type(value) is FakeTensor and any(type(size) is not int for size in value.shape):
+        return False
+    return tuple(value.shape) == tuple(before.shape)
+
+
+def described(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
