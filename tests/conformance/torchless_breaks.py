@@ -49,6 +49,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "callbacks_from_c::logging_handlers_and_filters": (
+        "place that can't be left",
         "run-time effect",
         "unknown native function",
         "value that can't be rebuilt",
@@ -66,14 +67,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "callbacks_from_c::threads_run_python_functions": (
         "iterator from before",
-        "attribute that can't be set",
-        "opaque object",
-        "unknown native function",
-    ),
-    "callbacks_from_c::warnings_raised_by_a_program": (
-        "iterator from before",
-        "opaque object",
-        "run-time effect",
+        "place that can't be left",
         "unknown native function",
     ),
     "calls_and_arguments::an_exception_while_evaluating_arguments_prevents_the_call": ("run-time effect",),
@@ -263,8 +257,8 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "descriptors_and_attributes::missing_attributes_are_named_in_the_error": (
-        "iterator from before",
         "internals of an object",
+        "iterator from before",
         "value that can't be rebuilt",
     ),
     "descriptors_and_attributes::properties_with_getter_setter_deleter": (

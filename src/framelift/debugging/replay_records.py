@@ -220,7 +220,7 @@ def locate(fn: FunctionType) -> Located:
 
 def locate_resume(code: CodeType, origin: resume.Origin) -> Resumed:
     keys = [key for key, made in origin.body.made.items() if made is code]
-    at, unbound, stack, takes_free, _, made = keys[0]
+    at, unbound, stack, takes_free, _, made, _ = keys[0]
     inner = resume.called_by(code)
     return Resumed(at, unbound, stack, takes_free, made, None if inner is None else locate(inner))
 

@@ -10,6 +10,7 @@ import sys
 
 from framelift.features import (
     distributions,
+    nested_tensors,
     optimizers,
     pytrees,
     subclasses,
@@ -61,7 +62,7 @@ FEATURES = (
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
-    *(torch_contexts, distributions, optimizers, pytrees, subclasses, warning_filters),
+    *(torch_contexts, distributions, nested_tensors, optimizers, pytrees, subclasses, warning_filters),
     *(any_operator, checkpoint, control_flow, flex_attention, nested_regions, operators),
     *(transforms, vmap, wrapping),
     *(module_hooks, tensor_hooks),

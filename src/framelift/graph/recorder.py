@@ -30,7 +30,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
-from framelift.graph import known_data, op_memory
+from framelift.graph import known_data, nested, op_memory
 from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.contexts import Contexts, FunctionModes
@@ -71,6 +71,7 @@ from framelift.graph.numbers_as_data import make_of_symbols
 from framelift.graph.origins import Origin
 from framelift.graph.safe_operators import LOOKING_AT_DATA
 from framelift.graph.subclasses import (
+    MAKERS,
     REFLECTED,
     Subclasses,
     Wrappers,
@@ -160,10 +161,15 @@ class Recorder(TorchFunctionMode):
     # ---- inputs
 
     def add_input(
-        self, tensor: torch.Tensor, source: str = "value", dims: dict[int, Dim] | None = None
+        self,
+        tensor: torch.Tensor,
+        source: str = "value",
+        dims: dict[int, Dim] | None = None,
+        parts: dict[str, FakeTensor] | None = None,
     ) -> FakeTensor:
         """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
-        expression that it is called after."""
+        expression that it is called after; `parts`: what stands for the tensors that it wraps, if these are
+        known."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
@@ -172,7 +178,7 @@ class Recorder(TorchFunctionMode):
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
-                fake = self.fake_input(tensor, node, dims)
+                fake = self.fake_input(tensor, node, dims, parts)
             except Exception as error:
                 node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
@@ -185,8 +191,16 @@ class Recorder(TorchFunctionMode):
         return fake
 
     def fake_input(
-        self, tensor: torch.Tensor, node: torch.fx.Node, dims: dict[int, Dim] | None
+        self,
+        tensor: torch.Tensor,
+        node: torch.fx.Node,
+        dims: dict[int, Dim] | None,
+        parts: dict[str, FakeTensor] | None,
     ) -> FakeTensor:
+        if parts is not None:
+            face = self.wrappers.face_of(nested.fake_of(self.builder, node, tensor, parts))
+            self.wrappers.values[id(parts["_values"])] = id(face)
+            return face
         if is_wrapper_class(type(tensor)):
             return self.wrappers.face_of(self.fakes.of(tensor))
         plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)
@@ -199,6 +213,11 @@ class Recorder(TorchFunctionMode):
         except Exception:
             symbols.forget_latest()
             raise
+
+    def ask_for(self, value: Any) -> None:
+        """The program has found an input once more, by another name."""
+        if self.wrappers.values:
+            self.wrappers.ask_for(value, self.mutations.changed)
 
     def fills_its_memory(self, fake: FakeTensor) -> bool:
         """Whether a plain tensor lies densely in memory that is as large as it."""
@@ -230,6 +249,8 @@ class Recorder(TorchFunctionMode):
         if func in QUERIES and type(args[0]) is FakeTensor:
             self.inputs.note_fact(func.__name__, args[0])
             with torch._C.DisableTorchFunction():
+                if (shown := self.wrappers.nested(args[0])) is not None:
+                    return func(shown, *args[1:], **kwargs)
                 if func is Tensor.stride:
                     self.builder.check_strides(*args, **kwargs)
                 return func(*args, **kwargs)
@@ -332,7 +353,8 @@ class Recorder(TorchFunctionMode):
         if flags.operator_flags_set:
             flags.check_operator_flags(func)
         # what makes a tensor around others gives one that is known by what lies behind it
-        keyed = None if isinstance(func, type) else keys.key(func, args, kwargs, state)
+        makes_wrapper = isinstance(func, type) or func in MAKERS
+        keyed = None if makes_wrapper else keys.key(func, args, kwargs, state)
         if keyed is not None:
             key, tensors = keyed
             found = op_memory.lookup(key, keys)
@@ -355,7 +377,7 @@ class Recorder(TorchFunctionMode):
                 builder.argument(func, argument)  # or C would call methods of what a graph can't hold
         fakes.watch()
         filled = [(x, tuple(x.shape)) for x in tensors_of(kwargs["out"])] if "out" in kwargs else []
-        wrapped = self.wrappers.behind or isinstance(func, type)
+        wrapped = self.wrappers.behind or makes_wrapper
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
@@ -397,7 +419,12 @@ class Recorder(TorchFunctionMode):
     def run_wrapped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The same where some tensors wrap others."""
         with self.fakes:  # from which a class may learn that nothing is to be sent for real
-            out = self.run(func, *self.wrappers.with_wrappers((args, kwargs)))
+            given, named = self.wrappers.with_wrappers((args, kwargs))
+            if self.wrappers.behind and nested.is_given(given, named):
+                with self.builder.symbolise().asking_data():
+                    out = self.run(func, given, named, nested.ask_class)
+            else:
+                out = self.run(func, given, named)
         written, faces = self.fakes.written, self.wrappers.faces
         written[:] = [faces.get(id(tensor), tensor) for tensor in written]
         return self.wrappers.with_faces(out)
@@ -431,12 +458,13 @@ class Recorder(TorchFunctionMode):
         return out
 
     @acts_for_program
-    def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def run(self, func: Any, args: Any, kwargs: dict[str, Any], ask: Any = None) -> Any:
+        """What a function gives; `ask` is called with it and its arguments in its place."""
         # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
         has_symbols = self.builder.symbols is not None
         try:
             with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
-                return func(*args, **kwargs)
+                return func(*args, **kwargs) if ask is None else ask(func, args, kwargs)
         except fake_tensor.DataDependentOutputException as error:
             known = known_data.answer(self, func, args, kwargs)
             if known is not None:
@@ -460,6 +488,7 @@ class Recorder(TorchFunctionMode):
         """Whether an operator has written to any of its tensors."""
         changed = self.mutations.note(written, tensors)
         self.requires_grad.check()
+        self.wrappers.refuse_shared(self.mutations.changed)
         self.reassignments.note_written(written)
         self.mutations.refuse_overlap()
         return changed

@@ -26,6 +26,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.nested import NestedTensor, face_layout
 from framelift.graph.op_memory import ATOMS, Keys
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ REFLECTED |= {operator.eq: operator.eq, operator.ne: operator.ne}
 
 
 def overrides(cls: Any) -> bool:
-    """Whether torch asks the class what its functions do."""
-    return cls not in PLAIN_CLASSES and cls.__torch_function__ is not NO_FUNCTION
+    """Whether torch asks the class what its functions do. What it asks its own class of jagged tensors is
+    torch's business: a graph holds the call itself."""
+    return cls not in PLAIN_CLASSES and cls.__torch_function__ is not NO_FUNCTION and cls is not NestedTensor
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -219,6 +221,9 @@ class Subclasses:
 
 is_wrapper_class = is_traceable_wrapper_subclass_type
 
+MAKERS: set[Any] = set()
+"""Functions that make tensors around others of plain ones."""
+
 
 class Wrappers:
     """The tensors of a trace that wrap others and say how (`__tensor_flatten__`), as AOTAutograd takes them.
@@ -236,11 +241,19 @@ class Wrappers:
         """id of a face -> the wrapper."""
         self.faces: dict[int, FakeTensor] = {}
         """id of a wrapper -> its face."""
+        self.lengths: list[FakeTensor] = []
+        """Inputs that nested tensors have their lengths of."""
+        self.values: dict[int, int] = {}
+        """id of the values of a nested tensor that comes in -> id of its face."""
+        self.asked: set[int] = set()
+        """Those of them that the program has."""
 
     def face_of(self, wrapper: Any) -> FakeTensor:
         found = self.faces.get(id(wrapper))
         if found is None:
-            meta = _guards.empty_meta(tuple(wrapper.shape), wrapper.stride(), wrapper.dtype)
+            nested = type(wrapper) is NestedTensor
+            sizes, strides = face_layout(wrapper) if nested else (tuple(wrapper.shape), wrapper.stride())
+            meta = _guards.empty_meta(sizes, strides, wrapper.dtype)
             found = self.builder.fakes.wrap(meta, wrapper.device, wrapper.requires_grad and wrapper.is_leaf)
             if not wrapper.is_leaf:
                 _guards.fake_history(found)
@@ -248,7 +261,15 @@ class Wrappers:
             self.behind[id(found)] = wrapper
             self.keys.exclude(found)  # what is done to it can't be remembered by its metadata
             self.subclasses.set_class(found, type(wrapper))
+            if nested:
+                size = wrapper._size[wrapper._ragged_idx].node.expr
+                self.builder.symbolise().nested_sizes.setdefault(size, (found, wrapper._ragged_idx))
         return found
+
+    def nested(self, face: FakeTensor) -> Any:
+        """What is behind the face of a nested tensor: it says itself which sizes it has. None for others."""
+        found = self.behind.get(id(face))
+        return found if type(found) is NestedTensor else None
 
     def with_wrappers(self, value: Any) -> Any:
         """Arguments of an operator, as it is run."""
@@ -257,6 +278,18 @@ class Wrappers:
     def with_faces(self, value: Any) -> Any:
         """What it gave, as the trace knows it."""
         return pytree.tree_map_only(is_traceable_wrapper_subclass, self.face_of, value)
+
+    def ask_for(self, part: FakeTensor, changed: dict[int, FakeTensor]) -> None:
+        """The program has the values of a nested tensor that comes in, which are another input then. A
+        compiler does not know that these are one memory: nobody may write to it."""
+        if id(part) in self.values:
+            self.asked.add(id(part))
+            self.refuse_shared(changed)
+
+    def refuse_shared(self, changed: dict[int, FakeTensor]) -> None:
+        for part in self.asked:
+            if part in changed or self.values[part] in changed:
+                raise Break(breaks.TENSOR_MEMORY, "a nested tensor and its `_values`, one of them changed")
 
     def part_names(self, face: FakeTensor) -> list[str]:
         """The names of the tensors that a wrapper holds."""

@@ -63,6 +63,8 @@ class Dim(NamedTuple):
     """Conditions on the size: captures are made apart for those that it meets."""
     shape_id: str | None = None
     """Sizes with the same one are equal."""
+    apart: bool = False
+    """Whether it is a symbol of its own though another size happens to be the same."""
 
     def constraint(self) -> Any:
         if self.unbacked:
@@ -116,6 +118,18 @@ class Input(NamedTuple):
     context: Any = None
 
 
+class Wrapped(NamedTuple):
+    """An input that wraps others, of which some have symbols in them."""
+
+    node: torch.fx.Node
+    real: Any
+    sizes: tuple[Any, ...]
+    parts: dict[str, Input | None]
+    """The tensors that it wraps; None: one without symbols."""
+    strides: tuple[Any, ...] = ()
+    context: Any = None
+
+
 class Fact(NamedTuple):
     """What must hold: an expression in which `r0`, `r1` ... stand for what is read of the inputs."""
 
@@ -133,6 +147,7 @@ class Symbols:
             allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
         )
         self.inputs: list[Input] = []
+        self.wrapped: list[Wrapped] = []
         self.reads: dict[Any, Read] = {}
         """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
         self.derived: dict[int, tuple[str, tuple[Any, ...]]] = {}
@@ -140,6 +155,8 @@ class Symbols:
         self.finite: set[int] = set()
         """Those of them that are finite whatever they are computed from."""
         self.places: dict[Any, Place | None] = {}
+        self.nested_sizes: dict[Any, tuple[FakeTensor, int]] = {}
+        """Symbol of a nested int -> the first nested tensor of this size, and in which dimension."""
         self.asks_data = False
         """Whether the graph asks an input for its value."""
         self.shape_ids: dict[str, Any] = {}
@@ -278,6 +295,7 @@ class Symbols:
         """All that was relied on, by the program and by the backend."""
         reads: dict[Read, int] = {}
         reference = functools.partial(self.reference, reads)
+        self.drop_nested()
         (helper,) = self.env.produce_guards_verbose(
             [self.pristine(entry) for entry in self.inputs],
             [At(n) for n in range(len(self.inputs))],
@@ -296,6 +314,16 @@ class Symbols:
         facts += [Fact(text, None) for text in self.deferred(reads)]
         listed = list(reads)
         return renumbered(listed, [fact for fact in facts if not self.is_static(fact.text, listed)])
+
+    def drop_nested(self) -> None:
+        """Nested ints are compared by what they are made of, of which there are guards: what follows from
+        that is no fact about sizes."""
+        if not self.nested_sizes:
+            return
+        values, guards, kind = self.env.backed_var_to_val, self.env.guards, symbolic_shapes.SingletonInt
+        is_nested = lambda expression: any(isinstance(values.get(s), kind) for s in expression.free_symbols)
+        guards[:] = [guard for guard in guards if not is_nested(guard.expr)]
+        self.places = {found: place for found, place in self.places.items() if not is_nested(found)}
 
     def reference(self, reads: dict[Read, int], source: Any) -> str:
         """How a fact names what it is about."""
@@ -374,12 +402,17 @@ class Symbols:
         return any(type(entry.real) is float for entry in self.inputs)
 
     def stand_in(
-        self, mode: FakeTensorMode, entry: Input | None, given: Any, knows_floats: bool = True
+        self, mode: FakeTensorMode, entry: Input | Wrapped | None, given: Any, knows_floats: bool = True
     ) -> Any:
         """What stands for an input while a backend compiles a graph. A float that is not known is one that
         only the data decides: a backend can't rely on it."""
         if entry is None:
             return mode.from_tensor(given, static_shapes=True)
+        if isinstance(entry, Wrapped):
+            parts = {
+                name: self.stand_in(mode, part, getattr(given, name)) for name, part in entry.parts.items()
+            }
+            return made_of(mode, given, parts, entry.sizes)
         if type(entry.real) is float:
             fake: Any = mode.from_tensor(given, static_shapes=True)
             if knows_floats or entry.symbol.node.expr.is_number:
@@ -405,6 +438,13 @@ class Symbols:
             return fake
 
 
+def made_of(mode: FakeTensorMode, tensor: Any, parts: dict[str, Any], sizes: tuple[Any, ...]) -> Any:
+    """A tensor of the same class around other parts."""
+    with mode, torch._C.DisableTorchFunction():
+        _, context = tensor.__tensor_flatten__()
+        return type(tensor).__tensor_unflatten__(parts, context, sizes, tensor.stride())
+
+
 def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[Fact]]:
     """The same with only those reads that the facts are about."""
     used: dict[str, int] = {}
@@ -424,7 +464,7 @@ def kind_of(dim: Dim | None) -> symbolic_shapes.DimDynamic:
     kinds = symbolic_shapes.DimDynamic
     if dim is None:
         return kinds.STATIC
-    return unbacked() if dim.unbacked else kinds.DYNAMIC if dim.demanded else kinds.DUCK
+    return unbacked() if dim.unbacked else kinds.DYNAMIC if dim.demanded or dim.apart else kinds.DUCK
 
 
 def spread(described: Any) -> Any:
@@ -460,6 +500,8 @@ def settled(value: Any) -> Any:
     if plain is None:
         return value
     node = value.node
+    if type(node.hint) is torch.SymInt:
+        raise Break(breaks.DATA_DEPENDENT_VALUE, "the size of a nested tensor where its items differ")
     with torch._C.DisableTorchFunction(), data_dependence():
         if plain is not float or node.hint is None:
             return plain(value)

@@ -224,11 +224,25 @@ class NumberNodes:
                 raise UnknownTerm(str(symbol))
             found = body.add_operand(symbols.of(symbol), self.symbol(symbol, depth - 1))
         else:
+            if symbol in symbols.nested_sizes:
+                return self.nested_size(symbol)
             read = symbols.reads.get(symbol)
             if read is None:
                 raise UnknownTerm(str(symbol))
             with body.graph.inserting_after(builder.inputs.entries[-1].node):
                 tensor = symbols.inputs[read.input].node
                 found = body.add_node("call_function", PROPERTIES[read.kind], (tensor, read.dim))
+        body.terms[symbol] = found
+        return found
+
+    def nested_size(self, symbol: Any) -> torch.fx.Node:
+        """The node that gives a nested int, which is a size of a nested tensor."""
+        builder, body = self.builder, self.builder.bodies[0]
+        assert builder.symbols is not None
+        tensor, dim = builder.symbols.nested_sizes[symbol]
+        node = body.nodes[id(tensor)]
+        after = builder.inputs.entries[-1].node if node.op == "placeholder" else node
+        with body.graph.inserting_after(after):
+            found = body.add_node("call_function", PROPERTIES["size"], (node, dim))
         body.terms[symbol] = found
         return found

@@ -62,7 +62,7 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
         return f.world.calls.cached(f, fn, args, kwargs)
     elif cls is functools.partial:
         return call(f, fn.func, [*fn.args, *args], {**fn.keywords, **(kwargs or {})} or None)
-    else:
+    elif not f.world.calls.is_controlled(fn):
         method = f.world.classes.special(fn, "__call__")
         if type(method) is MethodType and type(method.__func__) is FunctionType:
             return call(f, method.__func__, [method.__self__, *args], kwargs)

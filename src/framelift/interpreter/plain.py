@@ -175,6 +175,9 @@ class PlainCalls:
     def interprets(self, fn: FunctionType) -> bool:
         return policy.interprets(fn)
 
+    def is_controlled(self, instance: Any) -> bool:
+        return False
+
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
         return native(fn, *args, **kwargs) if kwargs else native(fn, *args)
 

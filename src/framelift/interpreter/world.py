@@ -147,6 +147,9 @@ class Calls(Protocol):
     """Calls of what is not interpreted."""
 
     def interprets(self, fn: FunctionType) -> bool: ...
+    def is_controlled(self, instance: Any) -> bool:
+        """Whether the user has said what is to be done with calls of an instance."""
+
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any: ...
     def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
         """A call of a `functools.lru_cache` wrapper."""

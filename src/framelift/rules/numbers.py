@@ -243,7 +243,7 @@ def remove(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) 
     if copies is None:
         return MISSING
     if copies[1] not in copies[0]:
-        fn([], 0)  # which raises
+        fn(type(args[0])(), 0)  # which raises
     del args[0][copies[0].index(copies[1])]
     return None
 

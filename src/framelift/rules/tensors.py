@@ -11,7 +11,7 @@ from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.graph import op_memory
 from framelift.graph.subclasses import is_wrapper_class
-from framelift.graph.symbols import SYMBOLIC
+from framelift.graph.symbols import SYMBOLIC, Dim
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.trace.type_rules import type_rule
@@ -26,25 +26,26 @@ def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
             refuse(breaks.TENSOR_KIND, "a nested tensor of strided layout")
         if value.__dict__.get("_dynamo_static_input_type") == "guarded":
             world.guards.add(source, Check.IS, value)
-        dims = world.inputs.dims_of(source, value)
-        if not dims:
-            world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-            return world.inputs.add_tensor(value, source)
-        fake = world.inputs.add_tensor(value, source, dims)
-        free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
-        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
+        return wrap_plain(world, value, source, world.inputs.dims_of(source, value))
+
+
+def wrap_plain(world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim]) -> Any:
+    """A tensor of which some dimensions may be symbols."""
+    if not dims:
+        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+        return world.inputs.add_tensor(value, source)
+    fake = world.inputs.add_tensor(value, source, dims)
+    free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
+    world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
     return fake
 
 
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
-        if value.is_nested:
-            refuse(breaks.TENSOR_KIND, "a nested tensor of jagged layout")
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.add_tensor(value, source)
-    flatten = world.classes.attribute(type(value), "__tensor_flatten__")
-    parts, context = world.materialize.for_c(world.calls.invoke(flatten, face))
+    parts = fix_parts(world, value, face)
     with torch._C.DisableTorchFunction():
         for name in parts:
             inner, place = getattr(value, name), source.child(Access.ATTR, name)
@@ -52,8 +53,15 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
                 world.inputs.load(inner, place)
             else:
                 world.guards.add(place, Check.TENSOR, _guards.TensorSpec(inner))
-    fix_context(world, context)
     return face
+
+
+def fix_parts(world: TraceWorld, value: Any, face: Any) -> list[str]:
+    """The names of the tensors that a wrapper holds. What it says of itself beside them is guarded."""
+    flatten = world.classes.attribute(type(value), "__tensor_flatten__")
+    parts, context = world.materialize.for_c(world.calls.invoke(flatten, face))
+    fix_context(world, context)
+    return parts
 
 
 def fix_context(world: TraceWorld, context: Any) -> None:

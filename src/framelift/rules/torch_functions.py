@@ -54,7 +54,7 @@ python_functions_of(
 python_functions_of(
     *("torch._tensor", "torch._VF", "torch.return_types"),
     *("torch._lowrank", "torch._linalg_utils", "torch.nn._reduction", "torch.nn.grad", "torch.nn.parameter"),
-    *("torch.signal", "torch.special", "torch.linalg", "torch.fft", "torch.nested", "torch.masked"),
+    *("torch.signal", "torch.special", "torch.linalg", "torch.fft", "torch.masked"),
     *("torch._prims_common", "torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),
     *("torch.overrides", "torch.utils._device", "torch.distributed.tensor.placement_types"),
     classes=True,

@@ -143,8 +143,8 @@ def marks(tensor: torch.Tensor) -> dict[int, Dim | None]:
     if not held:
         return {}
     found: dict[int, Dim | None] = {}
-    for dim in held.get("_dynamo_weak_dynamic_indices", ()):
-        found[dim] = Dim()
+    for name in ("_dynamo_propagated_dynamic_indices", "_dynamo_weak_dynamic_indices"):
+        found |= {dim: Dim() for dim in held.get(name, ())}
     for dim in held.get("_dynamo_dynamic_indices", ()):
         found[dim] = Dim(demanded=not config.allow_ignore_mark_dynamic)
     for asked in held.get("_dynamo_dynamic_range", ()):

@@ -65,6 +65,7 @@ class Inputs(Part):
         if known is not None:
             if known.source is not source:
                 self.world.guards.add(source, Check.SAME_AS, known.source)
+                self.world.recorder.ask_for(known.opened)
             return known.opened
         return rule_of_type(type(value)).wrap(self.world, value, source)
 
@@ -73,10 +74,15 @@ class Inputs(Part):
         return opened
 
     def add_tensor(
-        self, value: torch.Tensor, source: Source, dims: dict[int, Dim] | None = None, text: str = ""
+        self,
+        value: torch.Tensor,
+        source: Source,
+        dims: dict[int, Dim] | None = None,
+        text: str = "",
+        parts: dict[str, Any] | None = None,
     ) -> Any:
         """A tensor from outside becomes an input of the graph, called after its source or after `text`."""
-        fake = self.world.recorder.add_input(value, text or self.texts.of(source), dims)
+        fake = self.world.recorder.add_input(value, text or self.texts.of(source), dims, parts)
         return self.know(value, fake, source)
 
     def stand_in(self, value: Any, made: Any, source: Source) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from framelift.core import breaks
+from framelift.core import breaks, policy
 from framelift.core.breaks import Break, refuse
 from framelift.guards.kinds import Access
 from framelift.interpreter.lookups import RELIED_ON, class_attribute, is_watched, leave_unwatched
@@ -121,8 +121,19 @@ def has_callbacks(value: Any) -> bool:
     """Whether a weak reference to an instance calls something of the program's when that dies."""
     if not is_watched(type(value)) or weakref.getweakrefcount(value) == 0:
         return False
-    callbacks = [reference.__callback__ for reference in weakref.getweakrefs(value)]
-    return any(callback is not None and type(callback) is not BuiltinFunctionType for callback in callbacks)
+    return any(calls_back(reference, value) for reference in weakref.getweakrefs(value))
+
+
+def calls_back(reference: Any, value: Any) -> bool:
+    """Whether a weak reference calls something of the program's when its object dies. A proxy can't be asked;
+    of those that call nobody there is one for each object."""
+    if not issubclass(type(reference), weakref.ref):
+        return weakref.proxy(value) is not reference
+    callback = reference.__callback__
+    if callback is None or type(callback) is BuiltinFunctionType:
+        return False
+    # weak dictionaries of libraries only let go of an entry
+    return type(callback) is not FunctionType or policy.is_user_code(callback.__module__ or "")
 
 
 HOLDING = (list, dict, set, collections.deque)

@@ -117,6 +117,14 @@ class NativeCalls(Part):
             return False
         return id(fn.__code__) not in BY_CODE and policy.interprets(fn)
 
+    def is_controlled(self, instance: Any) -> bool:
+        if control_of(instance) is None:
+            return False
+        source = self.world.inputs.source_of(instance)
+        if source is not None:
+            self.world.guards.add(source, Check.IS, instance)
+        return True
+
     def creating(self, cls: type) -> None:
         if cls.__flags__ & IMMUTABLE_TYPE:
             return

@@ -46,6 +46,10 @@ OF_THE_REAL_ONE = {
 """Attributes of which a fake has its own -> why they are not told."""
 
 
+OF_SIZES = frozenset({"shape", "ndim", "layout", "is_nested", "nbytes"})
+"""Metadata that the face of a nested tensor does not have."""
+
+
 class TensorAttributes(Part):
     @acts_for_program
     def attribute(self, fake: Any, name: str) -> Any:
@@ -59,6 +63,8 @@ class TensorAttributes(Part):
         if name in METADATA:
             self.world.recorder.inputs.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
+                if name in OF_SIZES and (shown := self.world.recorder.wrappers.nested(fake)) is not None:
+                    return getattr(shown, name)
                 if name == "nbytes":  # which torch does not compute of symbols
                     return fake.numel() * fake.element_size()
                 return getattr(fake, name)
@@ -140,7 +146,9 @@ class TensorAttributes(Part):
         if id(fake) in world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
         if id(fake) in world.recorder.wrappers.behind and name in world.recorder.wrappers.part_names(fake):
-            return world.recorder.wrappers.part(fake, name)
+            part = world.recorder.wrappers.part(fake, name)
+            world.recorder.ask_for(part)
+            return part
         found = world.classes.attribute(cls, name)
         if found is self.world.classes.attribute(torch.Tensor, name):
             if name in METADATA and overrides(cls):

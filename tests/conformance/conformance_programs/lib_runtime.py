@@ -605,7 +605,7 @@ def signature_of_a_local_function(x):
 # warnings and logging
 
 
-@program(breaks="run-time effect")
+@program
 def warnings_are_shown_each_time(x):
     y = x + 1
     warnings.warn("careful", stacklevel=1)

@@ -335,7 +335,10 @@ def weak_dictionaries(x, o, keyed, valued):
     return x * keyed[o], valued["o"] is o, len(keyed), "o" in valued, list(valued)
 
 
-@program(given=lambda: (_Plain(1), weakref.WeakSet()), breaks=(*_WEAK, "iterator from before"))
+@program(
+    given=lambda: (_Plain(1), weakref.WeakSet()),
+    breaks=(*_WEAK, "iterator from before", "place that can't be left"),
+)
 def weak_sets(x, o, several):
     several.add(o)
     return x + len(several), o in several, [each is o for each in several]

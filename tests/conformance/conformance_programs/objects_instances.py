@@ -366,7 +366,7 @@ chapter(
     Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), without="copied deeply_copied"),
     Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", each("text copied", EFFECT), "deeply_copied", {"logging": logging}),
     Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name", breaks={"hashed": OPAQUE, "read": (OPAQUE, UNLICENSED)}),
-    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)", breaks={"set": "attribute that can't be set", "read": OPAQUE}),
+    Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)"),
     Kind("lock", threading.Lock, own="held:\n    with v:\n        out.append(v.locked())\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("event", threading.Event, own="asked: v.is_set()\nset: v.set()\n", breaks=each("asked set", UNLICENSED), without="text"),

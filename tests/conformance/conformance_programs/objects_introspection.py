@@ -292,7 +292,7 @@ def annotations_of_a_class(x):
     return list(_Shape.__annotations__), x + 1
 
 
-@program(breaks="unknown native function")
+@program
 def type_hints(x):
     y = x + 1
     return sorted(typing.get_type_hints(_Pile.top)), y

@@ -79,7 +79,7 @@ def the_modules(x):
     return "torch" in sys.modules, sys.modules["torch"] is torch, "no such" in sys.modules, x + 1
 
 
-@program(breaks="unknown native function")
+@program
 def the_recursion_limit(x):
     y = x + 1
     return sys.getrecursionlimit() > 10, y
@@ -195,14 +195,14 @@ def text_in_memory(x):
 # Warnings
 
 
-@program(breaks="run-time effect")
+@program
 def a_warning(x):
     y = x + 1
     warnings.warn("careful", _Deprecated, stacklevel=1)
     return y * 2
 
 
-@program(breaks=("run-time effect", "unknown native function", "iterator from before", "opaque object"))
+@program
 def a_caught_warning(x):
     y = x + 1
     with warnings.catch_warnings(record=True) as caught:
@@ -211,7 +211,7 @@ def a_caught_warning(x):
     return y, [str(each.message) for each in caught]
 
 
-@program(breaks=("run-time effect", "unknown native function", "opaque object"))
+@program
 def warnings_as_errors(x):
     y = x + 1
     with warnings.catch_warnings():
@@ -286,21 +286,17 @@ def records_of_an_error_that_nobody_wants(x):
 # Threads and contexts
 
 
-@program(breaks="opaque object")
+@program
 def a_value_of_this_thread(x):
     return x * LOCAL.value
 
 
-@program(breaks="opaque object")
+@program
 def a_missing_value_of_this_thread(x):
     return x + getattr(LOCAL, "none", 4), hasattr(LOCAL, "value")
 
 
-@program(
-    given=lambda: (threading.local(),),
-    then=lambda n, local: setattr(local, "value", n),
-    breaks="opaque object",
-)
+@program(given=lambda: (threading.local(),), then=lambda n, local: setattr(local, "value", n))
 def a_value_of_this_thread_changes(x, local):
     return x + getattr(local, "value", 9)
 

@@ -398,7 +398,7 @@ ERRORS: dict[str, tuple[Any, str]] = {
         with_branches(lambda x: (x + 1, x * 2), lambda x: (x + 1, x.int())),
         "output 1 has dtype",
     ),
-    "number": (with_branches(lambda x: (x + 1, 1), lambda x: (x + 1, 2)), "output 1 has the value 2"),
+    "number": (with_branches(lambda x: (x + 1, 1.0), lambda x: (x + 1, 2.0)), "output 1 has the value 2.0"),
     "alias": (with_branches(one_more, lambda x: x), "false_fn of torch.cond: output 0 shares memory"),
     "view": (with_branches(lambda x: x.t(), lambda x: x.t() + 1), "true_fn of torch.cond: output 0 shares"),
     "same twice": (
@@ -486,7 +486,7 @@ def test_the_error_says_what_is_wrong_and_where(name: str) -> None:
 NOT_CAPTURED: dict[str, Any] = {
     "local list": lambda x: (x + 1, [1]),
     "shape": lambda x: x + 1,
-    "number": lambda x: (x + 1, 1),
+    "number": lambda x: (x + 1, 1.0),
     "value asked for": lambda x: x * x.sum().item(),
     "same twice": lambda x: [x + 1] * 2,
 }

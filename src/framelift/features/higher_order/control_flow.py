@@ -6,6 +6,7 @@ is the operator itself, whose callables become bodies.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -63,13 +64,65 @@ def serve_cond(world: TraceWorld, pred: Any, true_fn: Any, false_fn: Any, operan
         raise Break(breaks.BODIES, f"torch.cond: a condition that is a {type(pred).__name__}")
     chosen = traced(world, "torch.cond", "true_fn", true_fn, args)
     other = traced(world, "torch.cond", "false_fn", false_fn, args)
-    agree(other, chosen.leaves, "true_fn", chosen.spec)
-    if not chosen.tensors:
+    may_differ = not any(differentiated(one.body) for one in (chosen, other))
+    varying = find_varying(chosen, other) if may_differ and chosen.spec == other.spec else {}
+    alike = [varying.get(n, leaf) for n, leaf in enumerate(other.leaves)]
+    agree(replace(other, leaves=alike), chosen.leaves, "true_fn", chosen.spec)
+    if not chosen.tensors and not varying:
         return chosen.result(())  # the same either way
-    if any(differentiated(one.body) for one in (chosen, other)):
+    if not may_differ:
         refuse_numbers(chosen)
+    if varying:
+        world.recorder.builder.symbolise()
+        for branch in (chosen, other):
+            give_numbers(branch, varying)
     out = record(world, cond_op, [chosen, other], lambda bodies, values: (pred, *bodies, values))
-    return chosen.result(out)
+    results = iter(out)
+    given_by = [isinstance(leaf, torch.Tensor) or n in varying for n, leaf in enumerate(chosen.leaves)]
+    leaves = [next(results) if given else leaf for given, leaf in zip(given_by, chosen.leaves, strict=True)]
+    for n, leaf in varying.items():
+        if type(leaf) is int:
+            with world.recorder.builder.symbolise().asking_data():
+                leaves[n] = world.recorder.call(torch.Tensor.item, (leaves[n],), {})
+    return pytree.tree_unflatten(leaves, chosen.spec)
+
+
+def find_varying(chosen: Traced, other: Traced) -> dict[int, Any]:
+    """Numbers that depend on the branch, and tensors of as many dimensions of which sizes do: what comes of
+    these only the data decides. Place in the result -> what the first branch has there."""
+    found = {}
+    with torch._C.DisableTorchFunction():
+        for n, (one, two) in enumerate(zip(chosen.leaves, other.leaves, strict=True)):
+            if type(one) is type(two) is int:
+                is_varying = one != two
+            elif isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
+                alike = all(getattr(one, name) == getattr(two, name) for name in ("dtype", "device", "ndim"))
+                dense = one.layout is torch.strided and one.is_contiguous() and two.is_contiguous()
+                is_varying = alike and dense and one.shape != two.shape
+            else:
+                is_varying = False
+            if is_varying:
+                found[n] = one
+    return found
+
+
+def give_numbers(branch: Traced, varying: dict[int, Any]) -> None:
+    """The body of a branch gives its numbers too, where they depend on the branch: as tensors, since not all
+    backends know operators that give numbers."""
+    graph = branch.body.graph
+    output = graph.output_node()
+    outputs: Any = output.args[0]
+    tensors, given = iter(outputs), list[Any]()
+    for n, leaf in enumerate(branch.leaves):
+        if isinstance(leaf, torch.Tensor):
+            given.append(next(tensors))
+        elif n in varying:
+            with graph.inserting_before(output):
+                given.append(branch.body.add_node("call_function", torch.full, ((), leaf), NUMBER))
+    output.args = (tuple(given),)
+
+
+NUMBER = {"dtype": torch.int64}
 
 
 def refuse_numbers(branch: Traced) -> None:
