@@ -15,18 +15,21 @@ import contextlib
 import itertools
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 import torch.fx
 from torch._guards import TracingContext
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.node import map_arg
+from torch.utils._mode_utils import no_dispatch
 
+from framelift import _guards
 from framelift.dispatch.compile_contexts import Graph
 from framelift.graph.deferred import symbolic_shapes
-from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made
+from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made, is_plain, nbytes, take_after
 from framelift.graph.symbols import Input, Symbols, Wrapped, settled
 
 
@@ -191,7 +194,37 @@ def make_fakes(mode: FakeTensorMode, graph: Graph, inputs: list[Any], given: Giv
         assert given.symbols is not None
         given.symbols.env.pending_fresh_unbacked_symbols.clear()  # of an attempt that has failed
         settle_shared(entries, inputs, given.written)
-    return [make_fake(mode, *pair, given) for pair in zip(entries, inputs, strict=True)]
+    places = Counter(map(storage_of, inputs))
+    return [
+        quick_fake(mode, value)
+        if entry is None and type(value) is torch.nn.Parameter and is_alone(value, places)
+        else make_fake(mode, entry, value, given)
+        for entry, value in zip(entries, inputs, strict=True)
+    ]
+
+
+def is_alone(value: torch.nn.Parameter, places: Counter[int | None]) -> bool:
+    """Whether a parameter has memory of its own, all of it, and nothing beside it that a fake would have."""
+    if not is_plain(value) or places[storage_of(value)] != 1 or value._is_view() or not value.is_leaf:
+        return False
+    if value.grad is not None or value.__dict__ or (value.requires_grad and value.grad_dtype != value.dtype):
+        return False
+    return value.is_contiguous() and is_whole(value)
+
+
+def is_whole(value: torch.Tensor) -> bool:
+    return not value.storage_offset() and nbytes(value) == value.numel() * value.element_size()
+
+
+def quick_fake(mode: FakeTensorMode, value: torch.nn.Parameter) -> Any:
+    """What the mode gives for a parameter that is alone: it would describe it at length first."""
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        meta = _guards.empty_meta(tuple(value.shape), value.stride(), value.dtype)
+        fake = FakeTensor(mode, meta, value.device)
+        fake.requires_grad_(value.requires_grad)
+    take_after(fake, value)
+    mode.fake_tensor_converter.set_tensor_memo(value, fake)
+    return fake
 
 
 def make_fake(mode: FakeTensorMode, entry: Input | Wrapped | None, value: Any, given: Given) -> Any:

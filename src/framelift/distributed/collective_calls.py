@@ -39,11 +39,14 @@ class CollectiveCall(NamedTuple):
 
 def collectives(graph: torch.fx.GraphModule) -> Iterator[CollectiveCall]:
     """Those of a graph, in the order of the program."""
-    describe_nodes(graph)
+    is_described = False
     for node in graph.graph.nodes:
         target: Any = getattr(node.target, "overloadpacket", node.target)
         namespace, _, name = getattr(target, "_qualified_op_name", "").partition("::")
         if namespace == "_c10d_functional" and name != WAITING:
+            if not is_described:
+                describe_nodes(graph)
+                is_described = True
             given, group = node.args[0], node.args[-1]
             tensor = given.meta.get("example_value") if isinstance(given, torch.fx.Node) else None
             yield CollectiveCall(name, str(group), tensor, innermost(node.stack_trace))

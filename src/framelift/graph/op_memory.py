@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _guards
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import Fakes, nbytes
+from framelift.graph.symbolic_memory import SymbolicMemory
 from framelift.graph.symbols import SYMBOLIC, spread
 
 LIMIT = 50_000
@@ -37,8 +38,17 @@ class Meta(NamedTuple):
     requires_grad: bool
     is_leaf: bool
     is_param: bool
+    is_empty_constant: bool = False
+    """Whether torch knows what is in it, which is nothing."""
     spelled: Any = None
     """With symbols among the sizes, which can't be hashed: the same with expressions in their place."""
+
+    def with_numbers(self, change: Callable[[Any], Any]) -> Meta:
+        """The same with other sizes, strides and offset."""
+        sizes, strides = tuple(map(change, self.sizes)), tuple(map(change, self.strides))
+        changed = self._replace(sizes=sizes, strides=strides, offset=change(self.offset), spelled=None)
+        is_symbolic = any(type(n) in SYMBOLIC for n in (*sizes, *strides, changed.offset))
+        return changed._replace(spelled=spelled(changed)) if is_symbolic else changed
 
 
 class Fresh(NamedTuple):
@@ -131,11 +141,12 @@ class Keys:
     def __init__(self, fakes: Fakes) -> None:
         self.fakes = fakes
         self.metas: dict[int, Meta | None] = {}
-        self.symbolic: dict[Any, Remembered] = {}
-        """What is remembered of calls with symbols, which mean something in one trace only."""
-        self.models: dict[int, tuple[Meta, torch.Tensor]] = {}
-        """By the address of metadata with symbols: a tensor to make others like. What follows from its sizes
-        has been computed, which takes longer than all the rest."""
+        self.symbolic: SymbolicMemory | None = None
+        """What is remembered of calls with symbols, from when there are some."""
+        self.fresh_models: dict[Any, torch.Tensor] = {}
+        self.view_models: dict[Any, torch.Tensor] = {}
+        """Metadata with symbols -> a tensor to make others like. What follows from its sizes has been
+        computed, which takes longer than all the rest."""
 
     def meta(self, fake: torch.Tensor) -> Meta:
         found = self.metas.get(id(fake), False)
@@ -207,7 +218,10 @@ def is_symbolic_key(key: tuple[Any, ...]) -> bool:
 
 
 def read_meta(fake: Any) -> Meta | None:
-    if type(fake) is not FakeTensor or fake.layout is not torch.strided or fake.constant is not None:
+    if type(fake) is not FakeTensor or fake.layout is not torch.strided:
+        return None
+    constant = fake.constant
+    if constant is not None and (constant.dim() != 1 or constant.numel()):
         return None
     if fake.is_conj() or fake.is_neg() or fake.is_quantized or fake.is_inference():
         return None
@@ -219,7 +233,8 @@ def read_meta(fake: Any) -> Meta | None:
     sizes, strides, offset = tuple(fake.shape), fake.stride(), fake.storage_offset()
     if not symbolic:
         offset = int(offset)
-    meta = Meta(sizes, strides, offset, fake.dtype, fake.device, fake.requires_grad, is_leaf, is_param)
+    about = fake.dtype, fake.device, fake.requires_grad, is_leaf, is_param, constant is not None
+    meta = Meta(sizes, strides, offset, *about)
     return meta._replace(spelled=spelled(meta)) if symbolic else meta
 
 
@@ -230,7 +245,11 @@ def spelled(meta: Meta) -> Spelled:
 
 
 def lookup(key: Any, keys: Keys) -> Remembered | None:
-    return keys.symbolic.get(key) if keys.symbolic and is_symbolic_key(key) else _memory.get(key)
+    if keys.fakes.shape_env is None or not is_symbolic_key(key):
+        return _memory.get(key)
+    if keys.symbolic is None:
+        keys.symbolic = SymbolicMemory(keys.fakes.shape_env)
+    return keys.symbolic.lookup(key)
 
 
 DETACHES = frozenset({torch.Tensor.detach, torch.detach})
@@ -268,8 +287,8 @@ def remember(
             fresh.add(where)
         results.append(result)
     found = Remembered(tuple(results), container, random, fails)
-    if is_symbolic_key(key):
-        keys.symbolic[key] = found
+    if keys.symbolic is not None and is_symbolic_key(key):
+        keys.symbolic.remember(key, found)
         return
     if len(_memory) >= LIMIT:
         _memory.clear()
@@ -281,7 +300,7 @@ def relation(
 ) -> Result | None:
     """What a result is to the arguments; None if it can't be made again."""
     meta = read_meta(output)
-    if meta is None or meta.is_param:
+    if meta is None or meta.is_param or meta.is_empty_constant:
         return None
     base = owners.get(storage(output))
     if base is None:
@@ -347,10 +366,11 @@ def fresh(keys: Keys, meta: Meta) -> torch.Tensor:
     if meta.spelled is None:
         raw = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
     else:
-        model = keys.models.get(id(meta))
+        model = keys.fresh_models.get(meta.spelled)
         if model is None:
-            model = keys.models[id(meta)] = meta, _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
-        raw = _guards.meta_like(model[1])
+            model = _guards.empty_meta(meta.sizes, meta.strides, meta.dtype)
+            keys.fresh_models[meta.spelled] = model
+        raw = _guards.meta_like(model)
     fake = keys.fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
     if not meta.is_leaf:
         _guards.fake_history(fake)
@@ -358,13 +378,13 @@ def fresh(keys: Keys, meta: Meta) -> torch.Tensor:
 
 
 def view(keys: Keys, base: torch.Tensor, meta: Meta, creation: int | None) -> torch.Tensor:
-    model = keys.models.get(id(meta))
+    model = None if meta.spelled is None else keys.view_models.get(meta.spelled)
     if model is None:
         raw = _guards.view_meta(base, meta.sizes, meta.strides, meta.offset)
         if meta.spelled is not None:
-            keys.models[id(meta)] = meta, raw
+            keys.view_models[meta.spelled] = raw
     else:
-        raw = _guards.meta_like(model[1], base)
+        raw = _guards.meta_like(model, base)
     fake = keys.fakes.wrap(raw, meta.device, False)
     if creation is not None:
         _guards.as_view(base, fake, creation)

@@ -31,8 +31,8 @@ class CalledModule(NamedTuple):
     """A module whose `forward` a frame runs."""
 
     key: str
-    path: str
-    """As a user reads it: "L['self'].layers.0"."""
+    write_path: Callable[[], str]
+    """Gives its path as a user reads it: "L['self'].layers.0"."""
     cls: type
 
 
@@ -231,7 +231,7 @@ class Descriptions:
             found = {} if activation.outer is None else self.modules_of(activation.outer)
             module = activation.module
             if module is not None and module.key not in found:
-                found = {**found, module.key: (module.path, module.cls)}
+                found = {**found, module.key: (module.write_path(), module.cls)}
             self.stacks[activation] = found
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
@@ -133,8 +134,10 @@ class Places(Part):
         if not isinstance(value, torch.nn.Module):
             return None
         source = source or self.world.inputs.source_of(value)
-        path = type(value).__name__ if source is None else self.world.inputs.texts.module_path(source)
-        return CalledModule(str(id(value)), path, type(value))
+        cls = type(value)
+        if source is None:
+            return CalledModule(str(id(value)), lambda: cls.__name__, cls)
+        return CalledModule(str(id(value)), partial(self.world.inputs.texts.module_path, source), cls)
 
     def stack(self) -> list[Place]:
         """Where the program stands, with its callers, outermost first."""
