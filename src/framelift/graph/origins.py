@@ -15,6 +15,7 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
