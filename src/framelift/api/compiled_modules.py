@@ -120,7 +120,7 @@ def compiled_kind(kind: type) -> type:
     names |= {**NAMESPACE, "__slots__": SLOTS, "_framelift_kind": kind}
     names["__jit_unused_properties__"] = [*getattr(kind, "__jit_unused_properties__", ()), *OWN_PROPERTIES]
     names |= {name: through_module(name) for name in slots_of(kind)}
-    if kind.forward is DistributedDataParallel.forward:  # type: ignore[attr-defined]
+    if issubclass(kind, torch.nn.Module) and kind.forward is DistributedDataParallel.forward:
         names |= DATA_PARALLEL
     made: type
     try:
