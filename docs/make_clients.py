@@ -44,8 +44,8 @@ INTRODUCTION = """\
 What libraries do with compiled functions and modules: the programs in `tests/clients`, a few steps each, on
 the CPU. Each is run eagerly and compiled, in processes of their own, with the backend `eager`;
 results, trained parameters, saved files and what the library says of the module are compared with eager's.
-`make clients` writes this page; it makes an environment of its own for it. Rows that were not measured again are
-kept as they were, and may be of an earlier state of the code.
+`make clients` writes this page; it makes an environment of its own for it. Rows that were not measured again
+are kept as they were, and may be of an earlier state of the code.
 
 - **yes / close / no**: the same bit for bit; up to rounding; otherwise what went wrong.
 - **graphs / breaks**: how many graphs the backend was given, and how often a capture had to end.
