@@ -34,7 +34,7 @@ from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Context, Graph
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation
 from framelift.graph.functions import describe
-from framelift.graph.origins import innermost
+from framelift.graph.origins import describe_nodes, innermost
 
 INPUTS = "inputs.pt"
 
@@ -134,6 +134,7 @@ def verify_graph(compile: GraphCompiler, compilation: RunningCompilation, captur
     function, folder = f"{record.name} ({record.filename}:{record.line})", record.folder
 
     def compile_verified(graph: Graph, inputs: list[Any], fakes: FakeTensorMode | None) -> Callable[..., Any]:
+        describe_nodes(graph)
         plain = bisecting.copy_graph(graph)  # the backend may change the graph
         compiled = compile(graph, inputs, fakes)
 

@@ -33,11 +33,18 @@ FORMS: dict[Any, Callable[[Call], Sequence[Any]]] = {}
 """Function of Framelift's -> what writes a call of it; that gives the nodes of its results."""
 
 
-def form_of(function: Any) -> Any:
+TRANSFORMS: set[Any] = set()
+"""Those whose form begins and ends a level of torch's transforms. In a body of an operator, which torch
+traces anew for each level, it gives other results: the function of Framelift's is left there."""
+
+
+def form_of(function: Any, is_transform: bool = False) -> Any:
     """Registers what writes the calls of a function in torch's words."""
 
     def register(write: Callable[[Call], Sequence[Any]]) -> Callable[[Call], Sequence[Any]]:
         FORMS[function] = write
+        if is_transform:
+            TRANSFORMS.add(function)
         return write
 
     return register
@@ -59,6 +66,7 @@ class Writer:
 
     def __init__(self, for_compiler: bool, around: Writer | None = None) -> None:
         self.for_compiler = for_compiler
+        self.left_alone = TRANSFORMS if around is not None else ()
         self.graph = torch.fx.Graph()
         self.modules: dict[str, Any] = {}
         self.names: dict[int, str] = {}
@@ -90,7 +98,7 @@ class Writer:
                 known[node] = self.graph.node_copy(node) if inputs is None else next(inputs)
             elif node.op == "get_attr":
                 continue  # whoever uses it decides what becomes of it
-            elif node.target in FORMS:
+            elif node.target in FORMS and node.target not in self.left_alone:
                 known[node] = self.write_form(node, module, here)
             elif node.target is operator.getitem and type(known.get(node.args[0])) is tuple:
                 known[node] = known[node.args[0]][node.args[1]]

@@ -195,8 +195,10 @@ PyObject* access_subclasses(Operand&, Walk& walk, PyObject* parent) {
   if (!PyType_Check(parent)) {
     return nullptr;
   }
-  PyObject* method = PyDict_GetItemString(PyType_Type.tp_dict, "__subclasses__");
+  // past metaclasses of the program's
+  PyObject* method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
   PyObject* value = method == nullptr ? nullptr : PyObject_CallOneArg(method, parent);
+  Py_XDECREF(method);
   if (value == nullptr) {
     PyErr_Clear();
   }

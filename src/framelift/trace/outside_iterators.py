@@ -12,7 +12,6 @@ import collections
 import itertools
 import operator
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +29,10 @@ SEQUENCES: tuple[type, ...] = tuple(type(iter(one)) for one in EXAMPLES)
 SEQUENCES += (type(reversed([])), reversed)
 """What goes over something by its indices, which changes nothing but the position."""
 
+ENDING: dict[type, Any] = {type(iter(one)): one for one in (*EXAMPLES[:-1], range(1 << 70, (1 << 70) + 1))}
+"""Kind of iterator -> what gives one that ends after one item, or at once."""
+
+
 HANDING_ON: tuple[type, ...] = (zip, map, filter)
 """What has no state but that of the iterators below it."""
 
@@ -42,15 +45,20 @@ KNOWN = frozenset((*SEQUENCES, *HANDING_ON, *ENDLESS, enumerate))
 
 
 def reduced(iterator: Any) -> tuple[Any, ...]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        found: tuple[Any, ...] = iterator.__reduce__()
+    found: tuple[Any, ...] = iterator.__reduce__()
     return found
 
 
 def advance(iterator: Iterator[Any], count: int) -> None:
     """Takes so many items, or all that there are."""
     collections.deque(itertools.islice(iterator, count), maxlen=0)
+
+
+def ended(kind: type) -> Any:
+    """An iterator over a sequence that has come to its end."""
+    made = iter(ENDING[kind]) if kind in ENDING else reversed([] if kind is not reversed else "")
+    advance(made, 2)
+    return made
 
 
 @dataclass(eq=False)
@@ -113,6 +121,8 @@ class OutsideIterators(Part):
         given = [self.part(arg, parts.child(Access.ITEM, n)) for n, arg in enumerate(args)]
         # what it calls comes back to the interpreter, as where the program makes one
         made = world.calls.by_policy(maker, given, {}) if maker in CALLING else maker(*given)
+        if type(made) is not type(value):  # it has ended, and only says so
+            made = ended(type(value))
         for n, value_of in enumerate(state):
             world.guards.add(place.child(Access.ITEM, 2 + n), Check.EQUAL, value_of)
             if value_of is not None:

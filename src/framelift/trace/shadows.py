@@ -19,10 +19,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from torch.utils._pytree import SUPPORTED_NODES
+
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING, Sentinel
+from framelift.graph.front_end import load_front_end
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending, unchanged
@@ -140,6 +143,8 @@ class Blind:
 
 def wrap_container(world: TraceWorld, value: Any, source: Source) -> Any:
     """The shadow of an outside container, guarded as far as any use of it needs."""
+    if value is SUPPORTED_NODES:
+        load_front_end()  # which would register more when something else needs it
     cls = type(value)
     rule = rule_of_type(cls)
     base, make_shadow = rule.container, rule.shadow

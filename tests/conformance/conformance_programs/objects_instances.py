@@ -306,9 +306,13 @@ EFFECT = "run-time effect"
 WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
 
 
+SAYING_WHERE = "list_iterator reversed_list tuple_iterator string_iterator range_iterator zip enumerate map filter".split()
+"""Iterators that say where they are, and are advanced in captured code."""
+
+
 def iterator(name, make, **more):
-    """It may be moved about; what advances it is done for real."""
-    broken = each("looped advanced listed_all", BEFORE)
+    """It may be moved about; what advances it is done for real, unless it says where it is."""
+    broken = each("looped advanced listed_all", () if name in SAYING_WHERE else BEFORE)
     return Kind(name, make, own=ADVANCED, breaks=broken | more, without="text equal copied deeply_copied")
 
 
@@ -357,15 +361,15 @@ chapter(
         in_place: v.mul_(2)
         attribute: hasattr(v, "note"), getattr(v, "note", 3)
     """, each("text", "data-dependent value"), "truth copied ordered hashed contained equal"),
-    Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", each("equal hashed", OPAQUE), "stored text copied deeply_copied", {"KEPT": KEPT}),
+    Kind("weak_reference", lambda: weakref.ref(KEPT[0]), lambda: weakref.ref(KEPT[1]), "called: v().value, v() is None, v() is KEPT[0]", without="stored text copied deeply_copied", scope={"KEPT": KEPT}),
     Kind("dead_reference", dead, own="called: v(), v() is None", without="stored text equal hashed copied deeply_copied"),
     Kind("weak_method", lambda: weakref.WeakMethod(KEPT[0].total), own="called: v()()", breaks={"called": UNLICENSED}, without="text equal hashed copied deeply_copied"),
-    Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", breaks=each("truth length read", OPAQUE) | WEAKLY, scope={"KEPT": KEPT}, without="equal copied deeply_copied unpacked contained enumerated keys"),
+    Kind("weak_keys", keyed, own="read: len(v), v.get(KEPT[1], 4), KEPT[0] in v, v[KEPT[0]]", breaks=WEAKLY, scope={"KEPT": KEPT}, without="equal copied deeply_copied unpacked contained enumerated keys"),
     Kind("weak_values", valued, own="read: len(v), v.get('b', 4), 'a' in v, v['a'].value", breaks=WEAKLY, without="stored equal copied deeply_copied keys unpacked contained enumerated"),
-    Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", breaks=each("truth length read", OPAQUE) | WEAKLY, scope={"KEPT": KEPT}, without="equal ordered copied deeply_copied unpacked contained enumerated"),
+    Kind("weak_set", lambda: weakref.WeakSet([KEPT[0]]), own="read: len(v), KEPT[0] in v, KEPT[1] in v", breaks=WEAKLY, scope={"KEPT": KEPT}, without="equal ordered copied deeply_copied unpacked contained enumerated"),
     Kind("finalizer", lambda: weakref.finalize(KEPT[0], int), without="copied deeply_copied"),
     Kind("logger", lambda: logger("quiet", logging.ERROR), lambda: logger("quieter", logging.CRITICAL), "asked: v.name, v.isEnabledFor(logging.DEBUG), v.level, v.disabled\nquiet: v.debug('nothing %s', 1); v.info('nothing')\n", each("text copied", EFFECT), "deeply_copied", {"logging": logging}),
-    Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name", breaks={"hashed": OPAQUE, "read": (OPAQUE, UNLICENSED)}),
+    Kind("context_variable", lambda: VARIABLE, own="read: v.get(), v.name"),
     Kind("thread_local", threading.local, own="set: v.value = 1\nread: getattr(v, 'value', 0)"),
     Kind("lock", threading.Lock, own="held:\n    with v:\n        out.append(v.locked())\n", breaks={"held": UNLICENSED}, without="text"),
     Kind("reentrant_lock", threading.RLock, own="held:\n    with v:\n        pass\n", breaks={"held": UNLICENSED}, without="text"),

@@ -320,13 +320,13 @@ def a_lock_is_held(x):
         return y * 2, lock.locked()
 
 
-@program(breaks="unknown native function")
+@program
 def a_context_variable(x):
     y = x + 1
     return y * VARIABLE.get()
 
 
-@program(breaks="unknown native function")
+@program
 def a_context_variable_is_set(x):
     y = x + 1
     token = VARIABLE.set(5)
