@@ -554,7 +554,7 @@ class Numbers(collections.abc.Mapping[int, int]):
 
 
 OPAQUE = {
-    "an iterator": lambda: iter([1, 2]),
+    "an iterator": lambda: itertools.chain([1, 2]),
     "a generator": lambda: (n for n in (1, 2)),
     "a proxy of a mapping that is none of the builtin ones": lambda: types.MappingProxyType(Numbers()),
 }

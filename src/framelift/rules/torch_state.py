@@ -47,7 +47,8 @@ QUESTION = "asks about torch's state, which every entry guards"
 rule(*ALWAYS_GUARDED, looks=Looks.DEEP, why=QUESTION)
 rule(
     *(c._is_autocast_available, c._get_cpu_capability, c._is_flash_attention_available),
-    *(c._is_ck_sdpa_available, c._mps_is_available, c._mps_is_on_macos_or_newer),
+    *(c._mps_is_available, c._mps_is_on_macos_or_newer),
+    *([c._is_ck_sdpa_available] if hasattr(c, "_is_ck_sdpa_available") else []),  # not before torch 2.12
     looks=Looks.DEEP,
     why="asks how torch was built",
 )
