@@ -95,12 +95,13 @@ def serve_answer(question: Any, answer: Any) -> None:
 
 ANSWERS: dict[Any, Any] = {
     torch.compiler.is_dynamo_compiling: True,
-    torch.compiler._is_non_strict_tracing: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
     torch.nn.modules.activation._is_make_fx_tracing: False,
     torch._C._get_tracing_state: None,
 }
+if hasattr(torch.compiler, "_is_non_strict_tracing"):  # not before torch 2.12
+    ANSWERS[torch.compiler._is_non_strict_tracing] = False
 for _question, _answer in ANSWERS.items():
     serve_answer(_question, _answer)
 

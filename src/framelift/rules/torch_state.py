@@ -28,27 +28,34 @@ c: Any = torch._C
 
 # ---- what every entry guards
 
+
+def known(*names: str) -> list[Any]:
+    """Those functions of C that this version of torch has."""
+    return [getattr(c, name) for name in names if hasattr(c, name)]
+
+
 ALWAYS_GUARDED = (
     *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
     *(torch.is_autocast_cpu_enabled, torch.is_autocast_cache_enabled),
     *(torch.get_autocast_cpu_dtype, torch.get_autocast_gpu_dtype),
     *(torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled),
     *(torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled),
-    *(c._get_deterministic_algorithms, c._get_deterministic_algorithms_warn_only),
-    *(c._get_deterministic_fill_uninitialized_memory, c._get_warnAlways, torch.is_warn_always_enabled),
-    *(c._is_torch_function_all_disabled, c._is_any_autocast_enabled),
-    *(c._get_cudnn_sdp_enabled, c._get_overrideable_sdp_enabled),
-    *(c._get_sdp_priority_order, c._get_flash_sdp_enabled, c._get_math_sdp_enabled),
-    *(c._get_mem_efficient_sdp_enabled, c._get_cudnn_enabled, c._get_mkldnn_enabled),
-    *(c._get_cudnn_benchmark, c._get_cudnn_deterministic),
-    *(c._is_multithreading_enabled, c._is_view_replay_enabled, c._is_fwd_grad_enabled),
+    *known("_get_deterministic_algorithms", "_get_deterministic_algorithms_warn_only"),
+    *(torch.is_warn_always_enabled,),
+    *known("_get_deterministic_fill_uninitialized_memory", "_get_warnAlways"),
+    *known("_is_torch_function_all_disabled", "_is_any_autocast_enabled"),
+    *known("_get_cudnn_sdp_enabled", "_get_overrideable_sdp_enabled"),
+    *known("_get_sdp_priority_order", "_get_flash_sdp_enabled", "_get_math_sdp_enabled"),
+    *known("_get_mem_efficient_sdp_enabled", "_get_cudnn_enabled", "_get_mkldnn_enabled"),
+    *known("_get_cudnn_benchmark", "_get_cudnn_deterministic"),
+    *known("_is_multithreading_enabled", "_is_view_replay_enabled", "_is_fwd_grad_enabled"),
 )
 QUESTION = "asks about torch's state, which every entry guards"
 rule(*ALWAYS_GUARDED, looks=Looks.DEEP, why=QUESTION)
 rule(
-    *(c._is_autocast_available, c._get_cpu_capability, c._is_flash_attention_available),
-    *(c._mps_is_available, c._mps_is_on_macos_or_newer),
-    *([c._is_ck_sdpa_available] if hasattr(c, "_is_ck_sdpa_available") else []),  # not before torch 2.12
+    *known("_is_autocast_available", "_get_cpu_capability", "_is_flash_attention_available"),
+    *known("_mps_is_available", "_mps_is_on_macos_or_newer"),
+    *known("_is_ck_sdpa_available"),
     looks=Looks.DEEP,
     why="asks how torch was built",
 )
@@ -57,18 +64,18 @@ rule(
 
 GUARDED_WHEN_ASKED = (
     *(torch.get_num_threads, torch.get_num_interop_threads),
-    *(c._get_float32_matmul_precision, c._get_fp32_precision_getter),
-    *(c._get_cublas_allow_tf32, c._get_cudnn_allow_tf32, c._get_onednn_allow_tf32),
-    *(c._get_cublas_allow_fp16_reduced_precision_reduction, c._get_cublas_allow_fp16_accumulation),
-    *(c._get_cublas_allow_bf16_reduced_precision_reduction, c._get_math_sdp_allow_fp16_bf16_reduction),
-    *(
-        c._get_cpu_allow_fp16_reduced_precision_reduction,
-        c._get_mkldnn_deterministic,
-        c._get_miopen_immediate,
+    *known("_get_float32_matmul_precision", "_get_fp32_precision_getter"),
+    *known("_get_cublas_allow_tf32", "_get_cudnn_allow_tf32", "_get_onednn_allow_tf32"),
+    *known("_get_cublas_allow_fp16_reduced_precision_reduction", "_get_cublas_allow_fp16_accumulation"),
+    *known("_get_cublas_allow_bf16_reduced_precision_reduction", "_get_math_sdp_allow_fp16_bf16_reduction"),
+    *known(
+        "_get_cpu_allow_fp16_reduced_precision_reduction",
+        "_get_mkldnn_deterministic",
+        "_get_miopen_immediate",
     ),
-    *(c._get_cudnn_depthwise_kernel,),
-    *(c._get_nnpack_enabled, c._get_qengine, c._supported_qengines, c._check_sparse_tensor_invariants),
-    *(c._get_privateuse1_backend_name,),
+    *known("_get_cudnn_depthwise_kernel"),
+    *known("_get_nnpack_enabled", "_get_qengine", "_supported_qengines", "_check_sparse_tensor_invariants"),
+    *known("_get_privateuse1_backend_name"),
 )
 CONSTANTS = frozenset({*op_memory.ATOMS, bytes})
 
