@@ -103,9 +103,10 @@ def compile(
 
 def default_backend() -> str | Backend:
     """What `torch.compiler.set_default_backend` has set, which loads torch's compiler; Inductor otherwise."""
-    if "torch._dynamo" not in sys.modules:
+    ask = getattr(torch.compiler, "get_default_backend", None)  # not before torch 2.12
+    if ask is None or "torch._dynamo" not in sys.modules:
         return "inductor"
-    found: str | Backend = torch.compiler.get_default_backend()
+    found: str | Backend = ask()
     return found
 
 

@@ -2,6 +2,7 @@
 // handler of a signal can come in between. For _frame (interrupts.h says when).
 #include <ATen/Context.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ThreadLocalPythonObjects.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/Dtype.h>
@@ -113,7 +114,11 @@ class ThreadState {
         contexts_(copied_contexts()) {}
 
   void put() const {
+    // what modules have left there for threads of autograd's, such as Inductor's CUDA graphs when it is first
+    // imported, is not the compilation's to take back
+    auto objects = at::impl::ThreadLocalPythonObjects::get_state();
     at::ThreadLocalState::setThreadLocalState(local_);
+    at::impl::ThreadLocalPythonObjects::set_state(std::move(objects));
     set_autocast_depth(depth_);
     at::autocast::set_autocast_cache_enabled(caches_);
     // ThreadLocalState copies the stack of functorch's transforms, and not its two permissions
