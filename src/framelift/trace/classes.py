@@ -42,7 +42,9 @@ class Classes(Part):
 
     def attribute(self, cls: type, name: str) -> Any:
         """What a lookup in the class and its bases finds now; MISSING if nothing."""
-        found = self.attribute_before(cls, name)
+        found = self.found.get((cls, name), DELETED)
+        if found is DELETED:
+            found = self.attribute_before(cls, name)
         return self.attribute_now(cls, name, found) if self.views else found
 
     def attribute_now(self, cls: type, name: str, before: Any) -> Any:
@@ -73,17 +75,15 @@ class Classes(Part):
         self.written[id(value)] = value
 
     def attribute_before(self, cls: type, name: str) -> Any:
-        """What a lookup finds in the class as it came in, which is guarded."""
+        """What a lookup finds in the class as it came in, which is guarded from here on."""
         index = (cls, name)
-        found = self.found.get(index, DELETED)
-        if found is DELETED:
-            found = class_attribute(cls, name)
-            if cls in self.world.created.classes:
-                self.guard_inherited(cls, name)
-                return found  # not kept: the program that made the class may change it
-            self.found[index] = found
-            if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
-                self.guards[index] = ClassGuard(cls, name, found)
+        found = class_attribute(cls, name)
+        if cls in self.world.created.classes:
+            self.guard_inherited(cls, name)
+            return found  # not kept: the program that made the class may change it
+        self.found[index] = found
+        if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
+            self.guards[index] = ClassGuard(cls, name, found)
         return found
 
     def guard_inherited(self, cls: type, name: str) -> None:
