@@ -3,7 +3,8 @@
 A signal's handler may raise in the middle of putting something back. Then the note would stay: guards that
 are never made again (`suppress_guards`), programs that take themselves to be compiled (`_is_compiling_flag`),
 modules whose calls go through a tracer. So what there was is kept while torch's code can be interrupted, and
-put back if it was. `native/torch_state.cpp` does the same for what is noted in C++.
+put back if it was. `native/torch_state.cpp` does the same for what is noted in C++. Modules of torch's are
+looked for by their names among those that are loaded, and none is imported.
 """
 
 from __future__ import annotations
