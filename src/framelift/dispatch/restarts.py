@@ -11,7 +11,9 @@ A run is repeated when
 - something has to be there that the program makes on its first call: the parameters of a lazy module. It is
   made for real (`TracedFrame.preparation`), as the first thing that the program would change;
 - the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
-  the program checks data.
+  the program checks data;
+- one graph was asked for, and the program asks for numbers or sizes that only the data decides: the next run
+  captures them (`FROM_DATA`), as `torch.compile(fullgraph=True)` does.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift.core import breaks
 from framelift.core.breaks import ERROR_AFTER_EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
+from framelift.core.config import config
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.tracing import Ending, Trace
 from framelift.features.all import know_imported
@@ -37,6 +41,9 @@ RESTART_LIMIT = 8
 """How often a frame is run again for one capture."""
 GENERATOR = 0x2A0
 """The flags of code objects of generators, coroutines and asynchronous generators."""
+FROM_DATA = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+"""With these a graph may hold numbers and sizes that only the data decides."""
+DECIDED_BY_DATA = (breaks.DATA_DEPENDENT_VALUE, breaks.DYNAMIC_OUTPUT_SHAPE)
 
 
 class Restart(NamedTuple):
@@ -83,8 +90,20 @@ class CaptureRuns:
         EscapedError where the program raises."""
         if self.fn.__code__.co_flags & GENERATOR:
             raise Break(GENERATOR_FRAME, self.fn.__qualname__)
-        began, lost = time.perf_counter(), 0.0
         know_imported()
+        try:
+            return self.capture_by_runs(end)
+        except Break as found:
+            if not self.whole or found.reason not in DECIDED_BY_DATA:
+                raise
+            if all(getattr(config, name) for name in FROM_DATA):
+                raise
+            found.let_go()
+        with config.patch(**FROM_DATA):
+            return self.capture_by_runs(end)
+
+    def capture_by_runs(self, end: Ending | None) -> Capture:
+        began, lost = time.perf_counter(), 0.0
         reasons: list[str] = []
         catches = asserts = True
         while True:

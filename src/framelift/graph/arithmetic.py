@@ -249,8 +249,9 @@ def of_sequence(fn: Any, first: int) -> Callable[[list[Any]], Any]:
     return apply
 
 
-def extreme(compare: Any) -> Callable[[list[Any]], Any]:
-    """The least or the largest of some numbers: it is one of them."""
+def extreme(compare: Any, of_data: Any) -> Callable[[list[Any]], Any]:
+    """The least or the largest of some numbers: it is one of them, unless only the data decides which; then
+    `of_data` is asked."""
 
     def apply(args: list[Any]) -> Any:
         if len(args) == 1 and type(args[0]) in SEQUENCES:
@@ -261,11 +262,21 @@ def extreme(compare: Any) -> Callable[[list[Any]], Any]:
             return NotImplemented
         best = args[0]
         for item in args[1:]:
-            if settled(compute(compare, (item, best))):
+            if is_decided_by_data(best, item):
+                best = of_data(best, item)
+            elif settled(compute(compare, (item, best))):
                 best = item
         return best
 
     return apply
+
+
+def is_decided_by_data(*numbers: Any) -> bool:
+    """Whether one of two integers is known to no one before the graph runs. (Of floats, one may be a NaN,
+    which is what Python gives only where it comes first, and torch does not keep the order.)"""
+    if not all(type(number) in (int, SymInt) for number in numbers):
+        return False
+    return any(type(number) is SymInt and not number.node.has_hint() for number in numbers)
 
 
 def has_symbols(items: Iterable[Any]) -> bool:
@@ -279,7 +290,7 @@ as_float = of_number(to_float)
 as_int = rounding(torch.sym_int)
 as_bool = of_number(truth)
 floor, ceil, trunc = rounding(math.floor), rounding(math.ceil), rounding(math.trunc)
-least, largest = extreme(operator.lt), extreme(operator.gt)
+least, largest = extreme(operator.lt, torch.sym_min), extreme(operator.gt, torch.sym_max)
 total, product = of_sequence(operator.add, 0), of_sequence(operator.mul, 1)
 
 

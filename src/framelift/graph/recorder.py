@@ -13,7 +13,6 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Callable
 from types import MethodWrapperType
 from typing import Any
@@ -67,6 +66,7 @@ from framelift.graph.functions import (
     tensors_of,
 )
 from framelift.graph.history import Histories
+from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
 from framelift.graph.numbers_as_data import make_of_symbols
 from framelift.graph.origins import Origin
 from framelift.graph.safe_operators import LOOKING_AT_DATA
@@ -86,7 +86,6 @@ Tensor = torch.Tensor
 
 COPY_LIMIT = 1 << 20
 """So many bytes of inputs, or one in 50 of all, are copied so that they can have their values back."""
-INDEXING = (operator.getitem, Tensor.__getitem__)
 NOT_SO = "Expected Tensor with single nonzero value, but got zero"
 """What torch says of an assertion that does not hold."""
 UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
@@ -273,13 +272,17 @@ class Recorder(TorchFunctionMode):
                 return made
         if func in INDEXING and self.builder.symbols is not None:
             args = (args[0], known_data.with_numbers(self, args[1]), *args[2:])
+            if self.indexing is None:
+                made = index_with_symbols(self.record_call, func, args)
+                if made is not NotImplemented:
+                    return made
         if func in ASSERTS and args and not kwargs:
             func, args = torch.ops.aten._assert_async.msg, (*args, FALSE_TENSOR)[:2]
         if func in SCALED and takes_a_factor(args, kwargs):
             func = SCALED[func]
         if type(func) in OPERATOR_TYPES and has_effects(func):
             return self.record_effect(func, args, kwargs)
-        if self.indexing is not None and func in INDEXING and is_lookup(args[1]):
+        if self.indexing is not None and func in GETTING and is_lookup(args[1]):
             return self.index_elements(*args)
         with torch._C.DisableTorchFunction():
             if func is Tensor.requires_grad_:

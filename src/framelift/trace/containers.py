@@ -93,8 +93,6 @@ class Containers(Part):
             container = container.open()
         cls = type(container)
         if cls is FakeTensor:
-            if type(key) is torch.SymInt:  # which as an index would be settled
-                return self.world.recorder.call(torch.select, (container, 0, key), {})
             return self.world.recorder.call(operator.getitem, (container, self.world.tensors.index(key)), {})
         if cls in ABSTRACT:
             return self.world.abstract(container).get_item(container, key)
