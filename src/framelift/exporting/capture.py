@@ -148,6 +148,7 @@ def run(call: Call, fn: types.FunctionType, dynamism: DeclaredDynamism) -> Captu
     triton_kernels.prepare()
     with TorchState() as switches, Trace(fn, [call.args, call.kwargs], switches, None, dynamism) as trace:
         trace.recorder.builder.failing.is_refused = lambda: False
+        trace.recorder.builder.keeps_conditions = True  # `torch.cond` of one stays what it is
         trace.run()
         if trace.ended_by is not None:
             raise trace.ended_by
