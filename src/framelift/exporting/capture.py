@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from framelift import _frame
@@ -92,7 +92,8 @@ def capture_program(call: Call, dynamism: DeclaredDynamism) -> CapturedProgram:
     what the program itself raises."""
     fn = frame_of(call.target)
     try:
-        with flags_lock, exporting(), config.patch(**FROM_DATA):
+        real = call.stand_ins.in_module(call.root)
+        with flags_lock, exporting(), config.patch(**FROM_DATA), real, unset_fake_temporarily():
             return run(call, fn, dynamism)
     except Break as found:
         found.let_go()

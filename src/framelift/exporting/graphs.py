@@ -102,6 +102,7 @@ def export_graph(
         checks = checks_of_program(call, program, dynamism, [fact.text for fact in facts])
         if aten_graph:
             module = with_operators(call, module, decomposition_table, tracing_mode, pre_dispatch, checks)
+        call.stand_ins.give_back(module)
         call_first(module, checks)
         describe_leaves(module, program)
         if not same_signature:
