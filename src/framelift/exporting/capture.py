@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.backends import cudnn, mkldnn, nnpack
 from torch.utils import _pytree as pytree
 
 from framelift import _frame
@@ -135,12 +136,14 @@ def frame_of(target: Callable[..., Any]) -> types.FunctionType:
 
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
-    """Within this, `torch.compiler.is_exporting()` is true to the program."""
+    """Within this, `torch.compiler.is_exporting()` is true to the program. Kernels of this machine are not
+    chosen among, which would depend on sizes: `torch.export` switches them off as well."""
     compiler: Any = torch.compiler
     before = compiler._is_exporting_flag
     compiler._is_exporting_flag = True
     try:
-        yield
+        with cudnn.flags(enabled=False), mkldnn.flags(enabled=False), nnpack.flags(enabled=False):
+            yield
     finally:
         compiler._is_exporting_flag = before
 
