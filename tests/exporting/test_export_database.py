@@ -21,9 +21,8 @@ from torch.testing._internal.common_modules import module_db  # noqa: E402
 
 CHANGING = {"model_attr_mutation", "tensor_setattr"}
 """Examples that change something outside, which an artifact leaves out."""
-REFUSED = {"dynamic_shape_round", "cond_operands"}
-"""Which sizes a program may have that computes with rounded ones, or gives a comparison of sizes to
-`torch.cond`, is decided while it is captured."""
+REFUSED = {"dynamic_shape_round"}
+"""Which sizes a program may have that computes with rounded ones is decided while it is captured."""
 
 
 @pytest.fixture(autouse=True)

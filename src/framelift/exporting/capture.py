@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.backends import cudnn, mkldnn, nnpack
 from torch.utils import _pytree as pytree
 
 from framelift import _frame
@@ -89,7 +90,8 @@ def capture_program(call: Call, dynamism: DeclaredDynamism) -> CapturedProgram:
     what the program itself raises."""
     fn = frame_of(call.target)
     try:
-        with flags_lock, exporting(), config.patch(**FROM_DATA):
+        real = call.stand_ins.in_module(call.root)
+        with flags_lock, exporting(), config.patch(**FROM_DATA), real, unset_fake_temporarily():
             return run(call, fn, dynamism)
     except Break as found:
         found.let_go()
@@ -131,12 +133,14 @@ def frame_of(target: Callable[..., Any]) -> types.FunctionType:
 
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
-    """Within this, `torch.compiler.is_exporting()` is true to the program."""
+    """Within this, `torch.compiler.is_exporting()` is true to the program. Kernels of this machine are not
+    chosen among, which would depend on sizes: `torch.export` switches them off as well."""
     compiler: Any = torch.compiler
     before = compiler._is_exporting_flag
     compiler._is_exporting_flag = True
     try:
-        yield
+        with cudnn.flags(enabled=False), mkldnn.flags(enabled=False), nnpack.flags(enabled=False):
+            yield
     finally:
         compiler._is_exporting_flag = before
 
@@ -145,6 +149,7 @@ def run(call: Call, fn: types.FunctionType, dynamism: DeclaredDynamism) -> Captu
     triton_kernels.prepare()
     with TorchState() as switches, Trace(fn, [call.args, call.kwargs], switches, None, dynamism) as trace:
         trace.recorder.builder.failing.is_refused = lambda: False
+        trace.recorder.builder.keeps_conditions = True  # `torch.cond` of one stays what it is
         trace.run()
         if trace.ended_by is not None:
             raise trace.ended_by

@@ -25,8 +25,9 @@ from framelift.graph.builder import is_converted
 from framelift.graph.op_memory import storage
 from framelift.graph.origins import describe_nodes
 
-ROOT_STACK = "L__self__"
-"""torch's name for the module that is exported, in the stacks of modules that nodes have."""
+ROOT_STACK = ""
+"""The key of the module that is exported, in the stacks of modules that nodes have: torch puts its name for
+it in front of all keys."""
 
 ROOT_PATH = re.compile(r"^(?:[LG]\[['\"]\w+['\"]\]|self|target)\.?")
 """How the path of a module begins, whichever variable the module that is exported was found in."""
@@ -77,7 +78,7 @@ class ModuleMaker:
         self.constants: dict[str, Any] = {}
         self.attributes: dict[str, torch.fx.Node] = {}
         self.leaves: list[torch.fx.Node] = []
-        self.stack = {ROOT_STACK: ("", class_name(call))}
+        self.stack = {ROOT_STACK: ("", full_class_name(call))}
 
     def make(self) -> torch.fx.GraphModule:
         call, program, graph = self.call, self.program, self.graph
@@ -276,6 +277,8 @@ class ModuleMaker:
                 place(above)._modules[name] = places[path]
             return places[path]
 
+        for path in originals:
+            place(path)
         for name, value in (*self.state.held.items(), *self.constants.items()):
             path, _, last = name.rpartition(".")
             owner = place(path)
@@ -308,6 +311,12 @@ def class_name(call: Call) -> str:
     return re.sub(r"\W+", "_", name).strip("_") or "program"
 
 
+def full_class_name(call: Call) -> str:
+    if call.root is None:
+        return class_name(call)
+    return f"{type(call.root).__module__}.{type(call.root).__qualname__}"
+
+
 def set_signature(module: torch.fx.GraphModule, signature: inspect.Signature) -> None:
     """The module says that it is called as the program is, for those who match arguments by name."""
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -337,4 +346,5 @@ def sizes_module(call: Call, program: CapturedProgram) -> torch.fx.GraphModule:
 
 
 def program_module(call: Call, program: CapturedProgram, checks_sizes: bool = True) -> torch.fx.GraphModule:
-    return ModuleMaker(call, program, checks_sizes).make()
+    with call.stand_ins.in_module(call.root):
+        return ModuleMaker(call, program, checks_sizes).make()

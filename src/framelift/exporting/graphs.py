@@ -16,6 +16,7 @@ from framelift.core.breaks import Place
 from framelift.core.errors import UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module
+from framelift.exporting.input_checks import Checks, add_operators_facts, call_first, checks_of_program
 from framelift.exporting.program import check_effects, check_shapes
 from framelift.exporting.shapes import DeclaredDynamism, declared
 from framelift.exporting.signatures import Call, call_of
@@ -67,11 +68,12 @@ def export_graph(
     """Captures a program as one graph: `export_graph(fn)(*args, **kwargs)` gives the module and the guards.
 
     The module takes what the program takes and gives what it gives; with `same_signature=False` it takes and
-    gives the leaves of these. It has the calls that the program makes; with `aten_graph` torch's operators in
-    their place, as `make_fx` finds them with this `decomposition_table` and `tracing_mode`, before autograd
-    and autocast have had their part if `pre_dispatch`. Sizes are symbols in its metadata unless
-    `assume_static_by_default`; with `dynamic_shapes` those that it declares are, and it is an error if the
-    program does not work for all of them.
+    gives the leaves of these. Arguments that it is not for (sizes, ranks and numbers that are not as the
+    guards demand) are an error of the call. It has the calls that the program makes; with `aten_graph`
+    torch's operators in their place, as `make_fx` finds them with this `decomposition_table` and
+    `tracing_mode`, before autograd and autocast have had their part if `pre_dispatch`. Sizes are symbols in
+    its metadata unless `assume_static_by_default`; with `dynamic_shapes` those that it declares are, and it
+    is an error if the program does not work for all of them.
 
     >>> import torch, framelift
     >>> pair = {"a": torch.ones(2), "b": torch.ones(2)}
@@ -95,14 +97,18 @@ def export_graph(
         check_effects(call, program, strict)
         if spec is not None:
             check_shapes(call, program, spec)
+        facts = list(size_guards(call, program))
         module = program_module(call, program, checks_sizes=False)
+        checks = checks_of_program(call, program, dynamism, [fact.text for fact in facts])
         if aten_graph:
-            module = with_operators(call, module, decomposition_table, tracing_mode, pre_dispatch)
+            module = with_operators(call, module, decomposition_table, tracing_mode, pre_dispatch, checks)
+        call.stand_ins.give_back(module)
+        call_first(module, checks)
         describe_leaves(module, program)
         if not same_signature:
             module.graph.set_codegen(torch.fx.graph.CodeGen())
             module.recompile()
-        return ExportedGraph(module, [*program.guards, *size_guards(call, program)])
+        return ExportedGraph(module, [*program.guards, *facts])
 
     if extra_args or extra_kwargs:
         return exported(*extra_args, **extra_kwargs)
@@ -114,7 +120,7 @@ def all_dynamic(call: Call) -> DeclaredDynamism:
     made = DeclaredDynamism()
     for leaf in call.leaves:
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-            made.of_tensors[id(leaf)] = dict.fromkeys(range(leaf.dim()), symbols.Dim())
+            made.of_tensors[id(leaf)] = dict.fromkeys(range(leaf.dim()), symbols.Dim(apart=True))
     return made
 
 
@@ -134,8 +140,9 @@ def with_operators(
     decompositions: dict[Any, Callable[..., Any]] | None,
     mode: Any,
     pre_dispatch: bool,
+    checks: Checks,
 ) -> torch.fx.GraphModule:
-    """The same module with torch's operators."""
+    """The same module with torch's operators; what these rely on is checked too."""
     codegen = module.graph._codegen
     assert isinstance(codegen, _PyTreeCodeGen)
 
@@ -151,6 +158,7 @@ def with_operators(
         pre_dispatch=pre_dispatch,
         _allow_non_fake_inputs=True,
     )(*call.leaves)
+    add_operators_facts(checks, traced, call.leaves)
     made = torch.fx.GraphModule(traced, traced.graph, class_name=type(module).__name__)
     spec = pytree.tree_flatten((*call.args, *call.kwargs.values()))[1]
     made.graph.set_codegen(

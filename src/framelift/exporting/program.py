@@ -12,6 +12,7 @@ import torch.export._trace
 from framelift.core.errors import Unsupported, UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module, sizes_module
+from framelift.exporting.module_calls import ModuleCalls
 from framelift.exporting.shapes import declared, in_short, violation
 from framelift.exporting.signatures import Call, call_of
 
@@ -34,7 +35,8 @@ def export(
     what they are in the arguments. A program that can't be captured whole is an error that says where and
     why, and so is one that changes something outside that no artifact has, such as a counter or a list; with
     `strict=False` such changes are left out, with a warning. Buffers that are assigned or changed in place
-    are part of the artifact.
+    are part of the artifact. `preserve_module_call_signature` names submodules whose calls keep their own
+    arguments and results when the artifact is unflattened.
 
     >>> import torch, framelift
     >>> from torch.export import Dim
@@ -45,10 +47,13 @@ def export(
     """
     call = call_of(model, args, kwargs)
     spec, dynamism = declared(call, dynamic_shapes)
-    program = capture_program(call, dynamism)
+    calls = ModuleCalls(call, tuple(preserve_module_call_signature))
+    with calls.marked():
+        program = capture_program(call, dynamism)
     check_effects(call, program, strict)
     module = program_module(call, program)
-    return lowered(call, module, spec, dynamic_shapes, tuple(preserve_module_call_signature))
+    call.stand_ins.give_back(module)
+    return calls.collect(lowered(call, module, spec, dynamic_shapes))
 
 
 def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
@@ -66,18 +71,16 @@ def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
 def check_shapes(call: Call, program: CapturedProgram, spec: Any) -> None:
     """Raises where the program does not work for all the sizes that are declared: asked of torch.export, by a
     module that does nothing but rely on what the program relies on."""
-    lowered(call, sizes_module(call, program), spec, None, ())
+    lowered(call, sizes_module(call, program), spec, None)
 
 
 def lowered(
-    call: Call, module: torch.fx.GraphModule, spec: Any, dynamic_shapes: Any, preserved: tuple[str, ...]
+    call: Call, module: torch.fx.GraphModule, spec: Any, dynamic_shapes: Any
 ) -> torch.export.ExportedProgram:
     """What `torch.export` makes of the module: the same with torch's operators, and with its signature."""
     shapes: Any = dynamic_shapes if isinstance(dynamic_shapes, torch.export.AdditionalInputs) else spec
-    if preserved:
-        raise UserError("preserve_module_call_signature is not known to framelift.export")
     try:
-        return torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=False)
+        return torch.export.export(module, *call.given, dynamic_shapes=shapes, strict=False)
     except TorchsUserError as error:
         if "onstraint" in str(error) or "dim hint" in str(error):
             raise violation(call, error, spec) from None

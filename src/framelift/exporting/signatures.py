@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from framelift.core.errors import UserError
+from framelift.exporting.stand_ins import StandIns
 
 PLAIN = (int, float, complex, str, bool, type(None), torch.dtype, torch.device, torch.layout)
 """Types of leaves that an artifact takes beside tensors: it checks that they are what they were."""
@@ -40,6 +40,9 @@ class Call:
     """Each leaf as the frame that is captured finds it: `args[0]`, `kwargs['batch']['mask']`."""
     spec: Any
     """How the leaves make up `(args, kwargs)`."""
+    given: tuple[Any, ...]
+    """`(args, kwargs)` as they were given: some may have no data, for which others stand in a capture."""
+    stand_ins: StandIns
 
     @property
     def root(self) -> torch.nn.Module | None:
@@ -82,12 +85,15 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise UserError(f"{name}{signature} can't be called with these arguments: {error}") from None
-    args, kwargs = apart(args, kwargs, target)
+    given = apart(args, kwargs, target)
+    stand_ins = StandIns(name)
+    args, kwargs = stand_ins.of_tree(given)
     try:
         found, spec = flat_with_paths((args, kwargs))
     except ValueError as error:  # of a class that was registered without the names of its parts
         raise UserError(f"{name}: {error}") from None
-    made = Call(target, name, signature, args, kwargs, [leaf for _, leaf in found], [], [], spec)
+    leaves = [leaf for _, leaf in found]
+    made = Call(target, name, signature, args, kwargs, leaves, [], [], spec, given, stand_ins)
     made.paths = [path_text(path, made.argument_names) for path, _ in found]
     made.sources = [FRAME_NAMES[path[0].idx] + pytree.keystr(path[1:]) for path, _ in found]
     for path, leaf in zip(made.paths, made.leaves, strict=True):
@@ -134,10 +140,6 @@ def path_text(path: tuple[Any, ...], names: list[str]) -> str:
 
 
 def check_leaf(name: str, path: str, leaf: Any) -> None:
-    if isinstance(leaf, FakeTensor):
-        raise UserError(
-            f"{name}: {path} is a tensor without data; export takes real ones, or tensors on the meta device"
-        )
     if isinstance(leaf, (torch.Tensor, *PLAIN)) or is_scripted(leaf):
         return
     cls = type(leaf)

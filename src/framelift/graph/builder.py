@@ -189,6 +189,8 @@ class GraphBuilder:
         self.numbers = NumberNodes(self)
         self.assertions = Assertions(self)
         self.symbols: Symbols | None = None
+        self.keeps_conditions = False
+        """Whether comparisons of sizes stay symbols until the program asks how they came out."""
         """Made when there is something for them to stand for."""
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
@@ -292,6 +294,7 @@ class GraphBuilder:
         """The symbols of the trace, which from here on fakes may have for sizes."""
         if self.symbols is None:
             self.symbols = Symbols(self.place)
+            self.symbols.env.keeps_conditions = self.keeps_conditions
             self.fakes.use_symbols(self.symbols.env)
         return self.symbols
 

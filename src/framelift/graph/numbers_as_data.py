@@ -1,4 +1,4 @@
-"""Tensors of numbers that vary: `torch.tensor(n)`, `x.new_tensor([n, 2 * n])`.
+"""Tensors of numbers that vary: `torch.tensor(n)`, `x.new_tensor([n, 2 * n])`, `torch.tensor(n > 4)`.
 
 Torch's own functions ask what each number is. A graph makes the same tensor of tensors with one element,
 which take symbols.
@@ -6,6 +6,7 @@ which take symbols.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,12 +28,43 @@ def make_of_symbols(call: Call, func: Any, args: tuple[Any, ...], kwargs: dict[s
     numbers = list(numbers_in(data))
     if len(args) != 1 + len(tensor) or not has_symbols(numbers) or len(numbers) > MOST_NUMBERS:
         return NotImplemented
+    if type(data) is torch.SymBool:
+        return condition(call, data, tensor, kwargs)
     like = {"dtype": tensor[0].dtype, "device": tensor[0].device} if tensor else {}
     asked = like | {name: value for name, value in kwargs.items() if value is not None and value is not False}
     dtype = asked.setdefault("dtype", dtype_of(numbers))
     if not asked.keys() <= {"dtype", "device"} or not is_regular(data) or not fits(numbers, dtype):
         return NotImplemented
     return stacked(call, data, asked)
+
+
+def condition(call: Call, data: torch.SymBool, tensor: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A truth value that varies: it fills a tensor."""
+    asked = {name: value for name, value in kwargs.items() if value is not None and value is not False}
+    if tensor or not asked.keys() <= {"dtype", "device"}:
+        return NotImplemented
+    return call(torch.full, ((), data), {"dtype": torch.bool, **asked})
+
+
+TAKES_CONDITIONS: frozenset[Any] = frozenset(
+    {
+        *(operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne),
+        *(operator.and_, operator.or_, operator.lt, operator.le, operator.gt, operator.ge),
+        torch.full,
+    }
+)
+"""What computes with a truth value that varies. All else asks which it is."""
+
+
+def with_conditions_settled(value: Any) -> Any:
+    """Arguments of a call in which all truth values are definite."""
+    if type(value) is torch.SymBool:
+        return settled(value)
+    if type(value) in (tuple, list):
+        return type(value)([with_conditions_settled(item) for item in value])
+    if type(value) is dict:
+        return {key: with_conditions_settled(item) for key, item in value.items()}
+    return value
 
 
 def numbers_in(data: Any) -> Iterator[Any]:

@@ -179,6 +179,8 @@ class Descriptions:
         """Frame -> the lines of those that wait for it: (the user's, all)."""
         self.stacks: dict[Activation, dict[str, tuple[str, type]]] = {}
         """Frame -> the modules that are called there."""
+        self.calls: dict[str, int] = {}
+        """Module -> how often it was called before its last call."""
 
     def describe(self, module: torch.fx.GraphModule, around: list[tuple[str, Any]]) -> None:
         """`around`: the operators that the graph is given to."""
@@ -231,10 +233,15 @@ class Descriptions:
         if found is None:
             found = {} if activation.outer is None else self.modules_of(activation.outer)
             module = activation.module
-            if module is not None and module.key not in found:
-                found = {**found, module.key: (module.write_path(), module.cls)}
+            if module is not None and all(key.partition("@")[0] != module.key for key in found):
+                found = {**found, self.key_of_call(module.key): (module.write_path(), module.cls)}
             self.stacks[activation] = found
         return found
+
+    def key_of_call(self, key: str) -> str:
+        """Calls of one module are told apart by a number: "key", "key@1", "key@2"."""
+        calls = self.calls[key] = self.calls.get(key, -1) + 1
+        return f"{key}@{calls}" if calls else key
 
     def function_of(self, node: torch.fx.Node, modules: dict[str, tuple[str, type]]) -> Any:
         """A module of torch's own stands for what it calls."""

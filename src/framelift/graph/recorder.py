@@ -67,7 +67,7 @@ from framelift.graph.functions import (
 )
 from framelift.graph.history import Histories
 from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
-from framelift.graph.numbers_as_data import make_of_symbols
+from framelift.graph.numbers_as_data import TAKES_CONDITIONS, make_of_symbols, with_conditions_settled
 from framelift.graph.origins import Origin
 from framelift.graph.safe_operators import LOOKING_AT_DATA
 from framelift.graph.subclasses import (
@@ -270,6 +270,8 @@ class Recorder(TorchFunctionMode):
             made = make_of_symbols(self.record_call, func, args, kwargs)
             if made is not NotImplemented:
                 return made
+        if self.builder.keeps_conditions and func not in TAKES_CONDITIONS:
+            args, kwargs = with_conditions_settled(args), with_conditions_settled(kwargs)
         if func in INDEXING and self.builder.symbols is not None:
             args = (args[0], known_data.with_numbers(self, args[1]), *args[2:])
             if self.indexing is None:

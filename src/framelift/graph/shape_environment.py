@@ -20,6 +20,8 @@ class Environment(ShapeEnv):
     def __init__(self, where: Callable[[], Place | None], **settings: Any) -> None:
         super().__init__(**settings)
         self.where = where
+        self.keeps_conditions = False
+        """Whether a comparison of sizes stays a symbol until the program asks how it came out."""
         self.places: dict[Any, Place | None] = {}
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:

@@ -552,6 +552,14 @@ def simplest(value: Any) -> Any:
         return value if known is None else known
     if cls is torch.SymFloat and value.node.expr.is_number:
         return value.node.maybe_as_float() if value.node.hint is None else value.node.hint
-    if cls is torch.SymBool and not symbolic_shapes.free_unbacked_symbols(value):
+    if cls is torch.SymBool and not stays_condition(value):
         return settled(value)
     return value
+
+
+def stays_condition(value: torch.SymBool) -> bool:
+    """Whether only the data decides it, or it is to be decided where the program asks."""
+    if symbolic_shapes.free_unbacked_symbols(value):
+        return True
+    env: Any = value.node.shape_env
+    return env is not None and env.keeps_conditions and env._maybe_evaluate_static(value.node.expr) is None

@@ -20,6 +20,9 @@ from framelift.guards.sources import STACK, Source
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
 
+CALLING = ("forward", "_call_impl")
+"""Functions whose frames belong to a call of a module: its own, and torch's that calls hooks too."""
+
 
 class TracedFrame(Part):
     """The outermost frame of a trace: its function, its globals, and what it was handed."""
@@ -116,7 +119,8 @@ class Places(Part):
         if found is None:
             back = frame.back
             outer = None if back is None else self.activation(back)
-            module = None if back is None or frame.func.__name__ != "forward" else self.called_module(frame)
+            is_call = back is not None and frame.func.__name__ in CALLING
+            module = self.called_module(frame) if is_call else None
             called_at, is_direct = (0, False) if back is None else (back.ip, frame.called_at is not None)
             found = Activation(outer, called_at, is_direct, frame.code, self.is_users(frame.globals), module)
             if frame.generator is None:  # its callers stay where they are as long as it runs
@@ -124,7 +128,7 @@ class Places(Part):
         return found
 
     def called_module(self, frame: Any) -> CalledModule | None:
-        """The module whose `forward` a frame runs."""
+        """The module whose `forward` a frame runs, or whose hooks."""
         value = frame.fast[0] if frame.fast else None
         if type(value) is CellType:
             value = value.cell_contents
