@@ -146,6 +146,17 @@ class Config:
     rank_agreement_group: str = option(
         "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
     )
+    cache: bool = option(
+        True, "Whether what was captured and compiled is kept on disk, for the next process that runs it."
+    )
+    cache_dir: str = option(
+        "",
+        "Where that is kept; empty: `framelift` in the user's cache folder.",
+        is_folder=True,
+    )
+    cache_size_limit: int = option(
+        2048, "How many MiB the cache on disk may take; what was not used for longest is removed.", least=1
+    )
     debug_dir: str = option(
         "",
         "Where each compilation leaves a folder with its graph, guards and code; empty: nowhere.",
