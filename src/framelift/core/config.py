@@ -101,6 +101,9 @@ class Config:
     suppress_errors: bool = option(
         False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
     )
+    progress: bool = option(
+        True, "Whether a compilation of more than a second is shown, if stderr is a terminal."
+    )
     verbose: bool = option(
         False, "Whether messages about breaks also say where in Framelift that was found out."
     )

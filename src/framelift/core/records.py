@@ -180,6 +180,12 @@ def report_phase(record: CompileRecord, phase: Phase) -> None:
             _listener(record, phase)
 
 
+def set_listener(listener: Listener) -> None:
+    """Who is told if nobody else listens."""
+    global _listener
+    _listener = listener
+
+
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """One listener at a time, for all threads."""
