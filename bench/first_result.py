@@ -1,7 +1,8 @@
 """Time to the first result: a fresh process builds a model, compiles it and runs it once.
 
     python -m bench --only first-result
-    python -m bench.first_result            writes the tables and the picture of docs/first_result.md, too
+    python -m bench.first_result --subjects "BERT 4"
+    python -m bench.first_result --page bench/results/first_result.json    makes docs/first_result.md of it
 
 Each sample is a process of its own (`first_result_program`), with folders of its own for what compilers keep
 on disk, which are empty, or have seen a small model (a machine that is in use), or have seen the same program
@@ -25,7 +26,7 @@ from rich.console import Console
 
 from bench.first_result_program import PARTS, STARTED
 from bench.measure import CLOCK_VARIABLE, TIMEOUT_S, Failed, Spread, Target, pick, ratio
-from bench.tables import show_failures, show_table, significant, times
+from bench.tables import show_failures, show_table, show_targets, significant, times
 
 SYSTEMS = ("framelift", "torch.compile")
 ONE_OP = "one op"
@@ -170,6 +171,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
 # The page
 
 DOCS = Path(__file__).parents[1] / "docs"
+SAVED = Path(__file__).parent / "results" / "first_result.json"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 COLOURS = {
     "python": "#d9d9d9",
@@ -242,6 +244,28 @@ def tables(results: Samples) -> str:
     return "\n".join(lines)
 
 
+def section(measured: dict[str, Any], picture: Path) -> str:
+    """What was found on one machine, as part of the page."""
+    about, results = measured["about"], measured["results"]["first result"]
+    picture.write_text(draw(results, about["clock"]))
+    told = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    where = f"{about['cpu']}, {about['cores']} cores, load {about['load']:.1f} at the start; {told}; "
+    shown = f"![{CLOCKS[about['clock']]}, by part]({picture.name})"
+    return f"{where}{about['repetitions']} repetitions.\n\n{shown}\n\n{tables(results)}"
+
+
+def write_page(files: list[str]) -> None:
+    """The page of the documentation, from what was saved on one machine or several."""
+    parts = [
+        section(json.loads(Path(file).read_text()), DOCS / f"first_result_{n}.svg")
+        for n, file in enumerate(files, 1)
+    ]
+    page = DOCS / "first_result.md"
+    head, _, rest = page.read_text().partition(BEGIN)
+    made = "\n".join(parts)
+    page.write_text(f"{head}{BEGIN}\n{made}{END}{rest.partition(END)[2]}")
+
+
 def main() -> None:
     from bench.__main__ import machine, versions
 
@@ -249,20 +273,19 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--subjects", nargs="*", default=list(MODELS))
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that is busy")
+    parser.add_argument("--save", default=str(SAVED), help="where the samples go")
+    parser.add_argument("--page", nargs="+", help="makes the page of such files, and measures nothing")
     options = parser.parse_args()
+    if options.page:
+        write_page(options.page)
+        return
     os.environ[CLOCK_VARIABLE] = "cpu" if options.cpu else "wall"
-    about = machine()
+    about = machine() | {"versions": versions(), "repetitions": options.repetitions}
     found = measure(options.repetitions, print, tuple(options.subjects))
-    show(Console(), found)
-    results: Samples = found["first result"]
-    (DOCS / "first_result.svg").write_text(draw(results, clock()))
-    told = ", ".join(f"{name} {version}" for name, version in versions().items())
-    where = f"{about['cpu']}, {about['cores']} cores, load {about['load']:.1f} at the start; {told}; "
-    made = f"{where}{options.repetitions} repetitions.\n\n{tables(results)}"
-    page = DOCS / "first_result.md"
-    text = page.read_text() if page.exists() else f"{BEGIN}\n{END}\n"
-    head, _, rest = text.partition(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n{made}{END}{rest.partition(END)[2]}")
+    show(Console(width=200), found)
+    show_targets(Console(), targets(found))
+    Path(options.save).parent.mkdir(exist_ok=True)
+    Path(options.save).write_text(json.dumps({"about": about, "results": found}, indent=1))
 
 
 if __name__ == "__main__":
