@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import breaks, capture, export, interpreter, memory, overhead, symbols
+from bench import breaks, capture, export, first_result, interpreter, memory, overhead, symbols
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
 
@@ -26,6 +26,7 @@ SECTIONS = {
     "overhead": overhead,
     "memory": memory,
     "export": export,
+    "first-result": first_result,
 }
 PACKAGE = Path(__file__).parent.parent / "src" / "framelift"
 RESULTS = Path(__file__).parent / "results" / "latest.json"

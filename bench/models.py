@@ -188,9 +188,20 @@ GROWTH: dict[str, Callable[[], Subject]] = {
     f"Llama {layers}": (lambda layers=layers: llama(layers)) for layers in GROWTH_LAYERS
 }
 
-ALL = FUNCTIONS | GROWTH | MODELS
+SMALL: dict[str, Callable[[], Subject]] = {"BERT 4": lambda: bert(4), "ViT 4": lambda: vit(4)}
+
+ALL = FUNCTIONS | GROWTH | MODELS | SMALL
 
 
 def build(name: str) -> Subject:
     torch.manual_seed(0)
     return ALL[name]()
+
+
+def build_on(name: str, device: str) -> Subject:
+    built = build(name)
+    if device == "cpu":
+        return built
+    target = built.target.to(device) if isinstance(built.target, nn.Module) else built.target
+    moved = {key: value.to(device) for key, value in built.kwargs.items()}
+    return Subject(target, tuple(value.to(device) for value in built.args), moved)

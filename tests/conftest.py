@@ -15,6 +15,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+os.environ["FRAMELIFT_CACHE"] = "0"  # what a run compiles is not to depend on the runs before it
+
 SAMPLED = {
     "tests/breaks/test_break_programs.py": 2,
     "tests/mutations/test_mutations.py::test_mutation[": 2,

@@ -12,6 +12,7 @@ from framelift import exc
 
 if TYPE_CHECKING:
     from framelift import testing as testing
+    from framelift.api.background import pending_compilations, wait_for_compilations
     from framelift.api.callbacks import on_compile_end, on_compile_start, remove_callback
     from framelift.api.capture_control import (
         allow_in_graph,
@@ -63,6 +64,7 @@ _NAMES = {
         *("graph_break", "is_compiling", "skip"),
         *("error_on_graph_break", "skip_frame", "substitute_in_graph"),
     ],
+    "framelift.api.background": ["pending_compilations", "wait_for_compilations"],
     "framelift.api.callbacks": ["on_compile_end", "on_compile_start", "remove_callback"],
     "framelift.api.compile": ["compile"],
     "framelift.api.compiled_modules": ["OptimizedModule"],
@@ -88,7 +90,12 @@ _NAMES = {
     "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
 }
-_TOOLS = {"framelift.api.profiler", "framelift.api.explain", "framelift.api.verify"}
+_TOOLS = {
+    "framelift.api.background",
+    "framelift.api.profiler",
+    "framelift.api.explain",
+    "framelift.api.verify",
+}
 _TOOLS |= {"framelift.api.install", "framelift.api.minimise"}
 _TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.program"}
 """Modules that a program does not need to be compiled."""
@@ -131,6 +138,7 @@ __all__ = [
     "on_compile_start",
     "optimize",
     "optimize_assert",
+    "pending_compilations",
     "register_backend",
     "remove_callback",
     "reset",
@@ -142,6 +150,7 @@ __all__ = [
     "substitute_in_graph",
     "uninstall",
     "verify",
+    "wait_for_compilations",
 ]
 
 

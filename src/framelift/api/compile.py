@@ -42,6 +42,7 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     name: str | None = None,
+    background: bool = False,
     guard_fail_fn: Callable[[GuardFail], Any] | None = None,
     guard_filter_fn: GuardFilter | None = None,
 ) -> Any:
@@ -56,6 +57,8 @@ def compile(
     `recompile_limit` is how many entries a code object may have in this compiled function, in place of
     `framelift.config.recompile_limit`; with `isolate_recompiles` the limit on the entries of a code object in
     all compiled functions together does not count for this one.
+    `background=True` has Inductor compile in another process while calls run as plain Python; what was
+    compiled is in use from the next call on (`pending_compilations`, `wait_for_compilations`).
     `name` is what records and logs call it. `guard_fail_fn` is told each guard that fails before something is
     compiled again. `guard_filter_fn` is given a list of guards, and says of each whether to keep it: one that
     is not kept is not checked, and what follows if it does not hold is the caller's concern.
@@ -71,6 +74,7 @@ def compile(
     settings = {name: value for name, value in locals().items() if name != "model"}
     check_watching(name, guard_fail_fn=guard_fail_fn, guard_filter_fn=guard_filter_fn)
     check_limits(recompile_limit, isolate_recompiles)
+    check_background(background, backend)
     if options is not None and "guard_filter_fn" in options:  # which is where torch.compile has it
         guard_filter_fn = guard_filter_fn or options["guard_filter_fn"]
         options = {name: value for name, value in options.items() if name != "guard_filter_fn"}
@@ -90,7 +94,7 @@ def compile(
         return model  # which TorchScript has compiled: there are no frames to look at
     target = entrance(model)
     context = make_context(fullgraph, backend, mode, options)
-    context.dynamic, context.settings = dynamic, settings
+    context.dynamic, context.settings, context.background = dynamic, settings, background
     context.recompile_limit, context.isolate_recompiles = recompile_limit, isolate_recompiles
     context.name, context.guard_fail_fn, context.guard_filter_fn = name, guard_fail_fn, guard_filter_fn
     if not isolate_recompiles and (code := code_of(target)) is not None:
@@ -166,6 +170,14 @@ def check_limits(recompile_limit: int | None, isolate_recompiles: bool) -> None:
         raise UserError(
             f"framelift.compile: isolate_recompiles must be a bool, not {isolate_recompiles!r:.80}"
         )
+
+
+def check_background(background: bool, backend: str | Backend) -> None:
+    if type(background) is not bool:
+        raise UserError(f"framelift.compile: background must be a bool, not {background!r:.80}")
+    if background and backend != "inductor":
+        name = backend_name(backend)
+        raise UserError(f"framelift.compile: background=True is for the backend inductor, not for {name}")
 
 
 def check_watching(name: str | None, **functions: Any) -> None:

@@ -101,6 +101,9 @@ class Config:
     suppress_errors: bool = option(
         False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
     )
+    progress: bool = option(
+        True, "Whether a compilation of more than a second is shown, if stderr is a terminal."
+    )
     verbose: bool = option(
         False, "Whether messages about breaks also say where in Framelift that was found out."
     )
@@ -145,6 +148,17 @@ class Config:
     )
     rank_agreement_group: str = option(
         "", "The name of the process group that agrees (its `group_name`); empty: all ranks."
+    )
+    cache: bool = option(
+        True, "Whether what was captured and compiled is kept on disk, for the next process that runs it."
+    )
+    cache_dir: str = option(
+        "",
+        "Where that is kept; empty: `framelift` in the user's cache folder.",
+        is_folder=True,
+    )
+    cache_size_limit: int = option(
+        2048, "How many MiB the cache on disk may take; what was not used for longest is removed.", least=1
     )
     debug_dir: str = option(
         "",

@@ -67,6 +67,8 @@ class CompileRecord:
     """When, as `time.time()` has it."""
     region: str = ""
     """What the compiled function was called by `compile(name=...)`."""
+    background: bool = False
+    """Whether its graph went to another process to be compiled, and the frame ran as plain Python."""
     folder: str | None = None
     """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 
@@ -176,6 +178,12 @@ def report_phase(record: CompileRecord, phase: Phase) -> None:
     if _listener is not None:
         with contextlib.suppress(Exception):
             _listener(record, phase)
+
+
+def set_listener(listener: Listener) -> None:
+    """Who is told if nobody else listens."""
+    global _listener
+    _listener = listener
 
 
 @contextlib.contextmanager

@@ -42,6 +42,7 @@ from framelift.dispatch.examples import (
     take_sizes,
 )
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.vector_probes import keep_probes
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.front_end import importing_for_torch
@@ -490,6 +491,7 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+    keep_probes()
     observing = observed(compile_fx_inner)
     static = parameters_of(inputs)
 

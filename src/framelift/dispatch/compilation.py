@@ -76,9 +76,18 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
 class Compilation:
     """A frame to compile: its function and arguments, its context, and the record that is kept of it."""
 
-    def __init__(self, context: Context, state: CodeState, fn: FunctionType, arguments: list[Any]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        state: CodeState,
+        fn: FunctionType,
+        arguments: list[Any],
+        is_prepared: bool = False,
+    ) -> None:
         self.context, self.state = context, state
         self.fn, self.arguments = fn, arguments
+        self.is_prepared = is_prepared
+        """Whether the backend has compiled the same in the background, or can't do that."""
         self.escaped: faults.Escaped | None = None
         """The error by which the program ended the trace."""
         self.watch = watch_of(context)
@@ -107,6 +116,8 @@ class Compilation:
             return False if self.context.fullgraph else None
         for observer in extensions.observers:
             observer.report_graph(self.record, capture)
+        if capture.graph is not None and self.is_postponed(capture):
+            return False
         kept = None
         if capture.graph is not None and takes_fakes(self.context.backend):  # others are not to refuse one
             kept = KeptGraph(capture.graph)
@@ -183,7 +194,7 @@ class Compilation:
         token = compiling.set(self.record)
         report_phase(self.record, "backend")
         try:
-            with outside_of(capture.left, capture.setting):
+            with outside_of(capture.left, capture.setting), self.all_at_once():
                 return compile(capture.graph, capture.example_inputs, None)
         except BackendCompilerFailed:
             counters["backend_failures"][self.context.backend_name] += 1
@@ -191,6 +202,25 @@ class Compilation:
         finally:
             compiling.reset(token)
             self.record.backend_seconds = time.perf_counter() - began
+
+    def is_postponed(self, capture: Capture) -> bool:
+        """Whether the graph is compiled in the background, and the frame runs as it is meanwhile."""
+        if not self.context.background or self.is_prepared:
+            return False
+        from framelift.dispatch.background import postpone  # which few programs need
+
+        return postpone(self.context, self.state, capture, self.record)
+
+    @contextlib.contextmanager
+    def all_at_once(self) -> Iterator[None]:
+        """What is prepared in the background includes backward graphs, and is looked for as a whole."""
+        if not self.context.background:
+            yield
+            return
+        import torch._functorch.config as functorch_config
+
+        with functorch_config.patch(force_non_lazy_backward_lowering=True):
+            yield
 
     def may_avoid(self, capture: Capture, error: BackendCompilerFailed) -> bool:
         """Whether the backend may have refused the graph for what a trace can keep out of it."""

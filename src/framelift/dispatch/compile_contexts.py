@@ -10,11 +10,12 @@ import contextlib
 import contextvars
 import itertools
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch.fx
 
@@ -27,6 +28,7 @@ from framelift.core.weakly import PerCode
 from framelift.dispatch.capture import Capture
 from framelift.guards.failures import Failure
 from framelift.guards.guard import GuardFilter
+from framelift.guards.program import GuardProgram
 from framelift.trace.dynamism import Dynamism
 
 Graph = torch.fx.GraphModule
@@ -34,6 +36,25 @@ Backend = Callable[..., Callable[..., Any]]
 """Takes a graph module and example inputs, and gives what runs the graph."""
 
 # ---- what is known of code
+
+
+@dataclass(eq=False)
+class Pending:
+    """A graph that is compiled in the background."""
+
+    name: str
+    """Of the function, with its place."""
+    program: GuardProgram = field(repr=False)
+    """Says which calls it is for."""
+    began: float = field(default_factory=time.monotonic)
+    progress: Literal["compiling", "done", "failed", "unusable"] = "compiling"
+    """How far it is. Failed: the backend can't; unusable: it has to be compiled here."""
+    why: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Since it was begun."""
+        return time.monotonic() - self.began
 
 
 @dataclass(eq=False)
@@ -146,6 +167,8 @@ class CodeState:
         """How often there was nothing to capture."""
         self.only_ordinary = False
         """Whether the backend has refused a graph with tensors of some layout or type."""
+        self.pending: list[Pending] = []
+        """Graphs of it that are compiled in the background, or could not be."""
         self.dynamism = Dynamism()
         self.sizes_on_other_ranks: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""
@@ -251,6 +274,8 @@ class Context:
     """Says which guards to keep."""
     isolate_recompiles: bool = False
     """Neither counts what others have compiled against itself, nor the other way round."""
+    background: bool = False
+    """Whether the program goes on while a graph is compiled."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What `compile` was called with."""
     code_states: CodeStates = field(default_factory=CodeStates)
@@ -313,7 +338,8 @@ class Watch:
 
     @property
     def graph_count(self) -> int:
-        return sum(record.nodes > 0 and record.failed is None for record in self.forward)
+        captured = (record for record in self.forward if record.nodes > 0 and not record.background)
+        return sum(record.failed is None for record in captured)
 
 
 watching: contextvars.ContextVar[Watch | None] = contextvars.ContextVar("watching", default=None)

@@ -110,6 +110,16 @@ def compile_frame(
         return None
     if not extensions.ranks.meet_on_each_call():
         _frame.set_cache(code, state.cache, context)
+    is_prepared = False
+    if state.pending:
+        from framelift.dispatch.background import pending_for
+
+        pending = pending_for(state, fn, arguments)
+        if pending is not None and pending.progress in ("compiling", "failed"):
+            return False
+        if pending is not None:
+            state.pending.remove(pending)
+            is_prepared = True
     limit = recompiles.limit_reached(context, state)
     if limit is not None:
         recompiles.stop_recompiling(context, state, limit, fn, arguments)
@@ -124,7 +134,7 @@ def compile_frame(
                 context.guard_fail_fn(GuardFail(reason, code))
     counters["frames"]["total"] += 1
     try:
-        return Compilation(context, state, fn, arguments).run()
+        return Compilation(context, state, fn, arguments, is_prepared).run()
     except (BackendCompilerFailed, ComptimeError) as error:
         if not config.suppress_errors or context.fullgraph:
             raise

@@ -109,8 +109,12 @@ def importing_for_torch() -> Iterator[None]:
 @functools.cache
 def prepare_torch() -> None:
     """Before the first trace: torch's symbolic shapes are imported, which most operators ask something of."""
-    with importing_for_torch():
-        importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    _frame.pause_collector()  # which would look at all of sympy's and torch's objects, and find nothing
+    try:
+        with importing_for_torch():
+            importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    finally:
+        _frame.resume_collector()
     call_references_directly()
 
 
