@@ -9,6 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from framelift import exc
+from framelift.core.supported import refuse_other_pythons
+
+refuse_other_pythons()
 
 if TYPE_CHECKING:
     from framelift import testing as testing
@@ -54,7 +57,8 @@ if TYPE_CHECKING:
     from framelift.exporting.graphs import export_graph
     from framelift.exporting.program import export
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+"""The one place for it: pyproject.toml takes it from here."""
 
 _NAMES = {
     "framelift.api.profiler": ["CompileProfiler"],
@@ -159,6 +163,12 @@ def __getattr__(name: str) -> Any:
         for home in homes:
             module = importlib.import_module(home)
             globals().update({known: getattr(module, known) for known in _NAMES[home]})
+    except ImportError as error:
+        from framelift.api import uncompiled
+
+        if not isinstance(error, uncompiled.GuardsUnavailable):
+            raise
+        globals()[name] = uncompiled.plain(name, _HOMES[name], error)
     finally:
         _frame.resume_collector()
     return globals()[name]

@@ -1,0 +1,107 @@
+"""What the public names are where the guards can't be built: programs run as plain Python, and one warning.
+
+A program that is decorated for compilation computes the same without it, so it goes on. What it asked for and
+can't have without being wrong - one graph, an explanation, an exported program - is an error that says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from framelift.native.guards_build import GuardsUnavailable
+
+_told = False
+
+
+def plain(name: str, home: str, why: GuardsUnavailable) -> Any:
+    """What `framelift.<name>` is, which the module `home` has; raises where nothing can stand for it."""
+    if home.startswith("framelift.core."):  # needs no guards
+        return getattr(importlib.import_module(home), name)
+    if name not in PLAIN:
+        raise why
+    global _told
+    if not _told:
+        _told = True
+        text = f"Framelift runs programs as plain Python, and compiles nothing: {why}."
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    return PLAIN[name](why)
+
+
+def compiling(why: GuardsUnavailable) -> Callable[..., Any]:
+    def compile(model: Any = None, *, fullgraph: bool = False, **settings: Any) -> Any:
+        if fullgraph:
+            raise why
+        return model if model is not None else lambda fn: fn
+
+    return compile
+
+
+def optimizing(why: GuardsUnavailable) -> Callable[..., Any]:
+    def optimize(backend: Any = None, *, nopython: bool = False, **settings: Any) -> Any:
+        if nopython:
+            raise why
+        return lambda fn: fn
+
+    return optimize
+
+
+def marking(why: GuardsUnavailable) -> Callable[..., Any]:
+    def mark(fn: Any = None, *args: Any, **settings: Any) -> Any:
+        return fn if fn is not None else lambda fn: fn
+
+    return mark
+
+
+def doing_nothing(why: GuardsUnavailable) -> Callable[..., None]:
+    def nothing(*args: Any, **settings: Any) -> None: ...
+
+    return nothing
+
+
+def changing_nothing(why: GuardsUnavailable) -> Callable[..., Any]:
+    """To be called as it is, or for a block."""
+
+    class Unchanged(contextlib.ContextDecorator):
+        def __init__(self, *args: Any, **settings: Any) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *error: Any) -> None: ...
+
+    return Unchanged
+
+
+def substituting(why: GuardsUnavailable) -> Callable[..., Any]:
+    return lambda original, **settings: lambda substitute: substitute
+
+
+def never(why: GuardsUnavailable) -> Callable[[], bool]:
+    return lambda: False
+
+
+PLAIN: dict[str, Callable[[GuardsUnavailable], Any]] = {
+    "compile": compiling,
+    "optimize": optimizing,
+    **dict.fromkeys(
+        [
+            *("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph"),
+            *("nonstrict_trace", "on_compile_end", "on_compile_start", "run", "skip"),
+        ],
+        marking,
+    ),
+    **dict.fromkeys(
+        [
+            *("graph_break", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked"),
+            *("maybe_mark_dynamic", "remove_callback", "reset", "skip_frame", "uninstall"),
+        ],
+        doing_nothing,
+    ),
+    **dict.fromkeys(["compiled_autograd", "error_on_graph_break", "install", "set_stance"], changing_nothing),
+    "is_compiling": never,
+    "substitute_in_graph": substituting,
+}
+"""Public name -> what makes its plain form."""
