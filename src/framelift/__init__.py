@@ -163,12 +163,13 @@ def __getattr__(name: str) -> Any:
         for home in homes:
             module = importlib.import_module(home)
             globals().update({known: getattr(module, known) for known in _NAMES[home]})
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         from framelift.api import uncompiled
 
-        if not isinstance(error, uncompiled.GuardsUnavailable):
+        why = uncompiled.reason(error)
+        if why is None:
             raise
-        globals()[name] = uncompiled.plain(name, _HOMES[name], error)
+        globals()[name] = uncompiled.plain(name, _HOMES[name], why)
     finally:
         _frame.resume_collector()
     return globals()[name]

@@ -97,7 +97,7 @@ def test_doctor_says_what_is_there_and_that_it_works(capsys: pytest.CaptureFixtu
     )
     assert main(["doctor", "--json", "--backend", "aot_eager"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["ok"] and len(data["checks"]) == 5 and all(each["ok"] for each in data["checks"])
+    assert data["ok"] and len(data["checks"]) == 6 and all(each["ok"] for each in data["checks"])
     assert data["versions"]["framelift"] == framelift.__version__
 
 

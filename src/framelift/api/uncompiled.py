@@ -1,4 +1,6 @@
-"""What the public names are where the guards can't be built: programs run as plain Python, and one warning.
+"""What the public names are where nothing can be compiled: programs run as plain Python, with one warning.
+
+That is where the guards can't be built, or torch has no longer a name that every capture needs.
 
 A program that is decorated for compilation computes the same without it, so it goes on. What it asked for and
 can't have without being wrong - one graph, an explanation, an exported program - is an error that says why.
@@ -12,12 +14,22 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from framelift.core.torch_names import TorchNameMissing, missing_name
 from framelift.native.guards_build import GuardsUnavailable
 
 _told = False
 
 
-def plain(name: str, home: str, why: GuardsUnavailable) -> Any:
+def reason(error: BaseException) -> ImportError | None:
+    """What is to be said of an error on import, if it is of that kind."""
+    if isinstance(error, GuardsUnavailable):
+        return error
+    name = missing_name(error)
+    text = f"this torch has no {name}, which Framelift needs: `framelift doctor` says for what"
+    return None if name is None else TorchNameMissing(text)
+
+
+def plain(name: str, home: str, why: ImportError) -> Any:
     """What `framelift.<name>` is, which the module `home` has; raises where nothing can stand for it."""
     if home.startswith("framelift.core."):  # needs no guards
         return getattr(importlib.import_module(home), name)
@@ -31,7 +43,7 @@ def plain(name: str, home: str, why: GuardsUnavailable) -> Any:
     return PLAIN[name](why)
 
 
-def compiling(why: GuardsUnavailable) -> Callable[..., Any]:
+def compiling(why: ImportError) -> Callable[..., Any]:
     def compile(model: Any = None, *, fullgraph: bool = False, **settings: Any) -> Any:
         if fullgraph:
             raise why
@@ -40,7 +52,7 @@ def compiling(why: GuardsUnavailable) -> Callable[..., Any]:
     return compile
 
 
-def optimizing(why: GuardsUnavailable) -> Callable[..., Any]:
+def optimizing(why: ImportError) -> Callable[..., Any]:
     def optimize(backend: Any = None, *, nopython: bool = False, **settings: Any) -> Any:
         if nopython:
             raise why
@@ -49,20 +61,20 @@ def optimizing(why: GuardsUnavailable) -> Callable[..., Any]:
     return optimize
 
 
-def marking(why: GuardsUnavailable) -> Callable[..., Any]:
+def marking(why: ImportError) -> Callable[..., Any]:
     def mark(fn: Any = None, *args: Any, **settings: Any) -> Any:
         return fn if fn is not None else lambda fn: fn
 
     return mark
 
 
-def doing_nothing(why: GuardsUnavailable) -> Callable[..., None]:
+def doing_nothing(why: ImportError) -> Callable[..., None]:
     def nothing(*args: Any, **settings: Any) -> None: ...
 
     return nothing
 
 
-def changing_nothing(why: GuardsUnavailable) -> Callable[..., Any]:
+def changing_nothing(why: ImportError) -> Callable[..., Any]:
     """To be called as it is, or for a block."""
 
     class Unchanged(contextlib.ContextDecorator):
@@ -75,15 +87,15 @@ def changing_nothing(why: GuardsUnavailable) -> Callable[..., Any]:
     return Unchanged
 
 
-def substituting(why: GuardsUnavailable) -> Callable[..., Any]:
+def substituting(why: ImportError) -> Callable[..., Any]:
     return lambda original, **settings: lambda substitute: substitute
 
 
-def never(why: GuardsUnavailable) -> Callable[[], bool]:
+def never(why: ImportError) -> Callable[[], bool]:
     return lambda: False
 
 
-PLAIN: dict[str, Callable[[GuardsUnavailable], Any]] = {
+PLAIN: dict[str, Callable[[ImportError], Any]] = {
     "compile": compiling,
     "optimize": optimizing,
     **dict.fromkeys(
