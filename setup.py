@@ -1,13 +1,20 @@
-"""Builds the two extension modules; everything else about the package is in pyproject.toml.
+"""Builds the extension modules; everything else about the package is in pyproject.toml.
 
-`framelift._frame` is C and knows nothing of torch. `framelift._guards` is C++ against torch's headers.
-With FRAMELIFT_TORCHLESS=1 only the first is built, and torch need not be installed.
+`framelift._frame` is C and knows nothing of torch: an ordinary extension. `framelift._guards` is C++ against
+torch's headers. It is built here where torch can be seen (an install without build isolation, a development
+tree), and when it is first needed everywhere else: `src/framelift/native/guards_build.py` does both.
+With FRAMELIFT_TORCHLESS=1 only the first is built.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+import sys
+import sysconfig
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -17,16 +24,21 @@ NATIVE = Path("src", "framelift", "native")
 TORCHLESS = os.environ.get("FRAMELIFT_TORCHLESS") == "1"
 
 
-def native(pattern: str) -> list[str]:
-    # setuptools wants paths relative to setup.py.
-    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / NATIVE).glob(pattern))
+def refuse_what_cannot_work() -> None:
+    if sys.implementation.name != "cpython":
+        raise SystemExit(f"framelift: it runs bytecode of CPython, and this is {sys.implementation.name}.")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise SystemExit(
+            "framelift: free-threaded builds of Python are not supported: use the ordinary build."
+        )
 
 
 def frame_extension() -> Extension:
+    headers = sorted(str(path.relative_to(ROOT)) for path in (ROOT / NATIVE).glob("*.h"))
     return Extension(
         "framelift._frame",
         sources=[str(NATIVE / "frame.c")],
-        depends=["setup.py", *native("*.h")],
+        depends=["setup.py", *headers],
         extra_compile_args=[
             "-O2",
             "-std=c11",
@@ -38,43 +50,32 @@ def frame_extension() -> Extension:
     )
 
 
-def guards_extension() -> Extension | None:
-    try:
-        from torch.utils import cpp_extension
-    except ImportError:
-        return None
-    return Extension(
-        "framelift._guards",
-        sources=[str(NATIVE / "_guards.cpp")],
-        depends=["setup.py", *native("*.h"), *native("*.cpp")],
-        include_dirs=cpp_extension.include_paths(),
-        library_dirs=cpp_extension.library_paths(),
-        runtime_library_dirs=cpp_extension.library_paths(),
-        libraries=["c10", "torch", "torch_cpu", "torch_python"],
-        define_macros=[("TORCH_EXTENSION_NAME", "_guards")],
-        extra_compile_args=[
-            "-O2",
-            "-g0",
-            "-std=c++20",
-            "-fvisibility=hidden",
-            "-Wall",
-            "-Wno-unused-parameter",
-        ],
-        language="c++",
-    )
+def guards_build() -> Any:
+    """The module of that name, which the package itself builds with where this file has not."""
+    spec = importlib.util.spec_from_file_location("guards_build", ROOT / NATIVE / "guards_build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclass looks for the names of its annotations
+    spec.loader.exec_module(module)
+    return module
 
 
 class BuildNative(build_ext):
-    """Says what is missing when the guards cannot be built, instead of leaving them out silently."""
-
     def run(self) -> None:
-        if not TORCHLESS and not any(ext.name == "framelift._guards" for ext in self.extensions):
-            raise SystemExit(
-                "framelift: building the guards needs torch: run `pip install torch==2.13.0`, then install "
-                "with --no-build-isolation (or set FRAMELIFT_TORCHLESS=1 to build only the frame hook)."
-            )
         super().run()
+        package = ROOT / "src" / "framelift" if self.inplace else Path(self.build_lib) / "framelift"
+        for stale in package.glob("_guards*.so"):
+            stale.unlink()  # which earlier versions built, and which would be imported first
+        folder = package / "native" / "built"
+        if not self.inplace:
+            shutil.rmtree(folder, ignore_errors=True)  # left by a build for another torch
+        if not TORCHLESS and importlib.util.find_spec("torch") is not None:
+            building = guards_build()
+            try:
+                building.build_once(building.Torch.installed(), folder)
+            except building.GuardsUnavailable as error:
+                raise SystemExit(f"framelift: {error}") from None
 
 
-extensions = [frame_extension(), None if TORCHLESS else guards_extension()]
-setup(ext_modules=[ext for ext in extensions if ext], cmdclass={"build_ext": BuildNative})
+refuse_what_cannot_work()
+setup(ext_modules=[frame_extension()], cmdclass={"build_ext": BuildNative})

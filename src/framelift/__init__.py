@@ -9,6 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from framelift import exc
+from framelift.core.supported import refuse_other_pythons
+
+refuse_other_pythons()
 
 if TYPE_CHECKING:
     from framelift import testing as testing
@@ -55,7 +58,8 @@ if TYPE_CHECKING:
     from framelift.exporting.graphs import export_graph
     from framelift.exporting.program import export
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+"""The one place for it: pyproject.toml takes it from here."""
 
 _NAMES = {
     "framelift.api.profiler": ["CompileProfiler"],
@@ -168,6 +172,13 @@ def __getattr__(name: str) -> Any:
         for home in homes:
             module = importlib.import_module(home)
             globals().update({known: getattr(module, known) for known in _NAMES[home]})
+    except (ImportError, AttributeError) as error:
+        from framelift.api import uncompiled
+
+        why = uncompiled.reason(error)
+        if why is None:
+            raise
+        globals()[name] = uncompiled.plain(name, _HOMES[name], why)
     finally:
         _frame.resume_collector()
     return globals()[name]

@@ -16,6 +16,7 @@ import torch
 
 import framelift
 from framelift.cli import doctor, main
+from framelift.core.supported import SUPPORTED
 
 MODULE = """
 import torch
@@ -95,7 +96,7 @@ def test_doctor_says_what_is_there_and_that_it_works(capsys: pytest.CaptureFixtu
     )
     assert main(["doctor", "--json", "--backend", "aot_eager"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["ok"] and len(data["checks"]) == 5 and all(each["ok"] for each in data["checks"])
+    assert data["ok"] and len(data["checks"]) == 6 and all(each["ok"] for each in data["checks"])
     assert data["versions"]["framelift"] == framelift.__version__
 
 
@@ -118,7 +119,7 @@ def test_doctor_knows_what_is_not_supported(monkeypatch: Any, capsys: Any) -> No
 
 def test_doctor_says_of_versions_what_the_package_does() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    (_, last), (least, most) = doctor.SUPPORTED["python"], doctor.SUPPORTED["torch"]
+    (_, last), (least, most) = SUPPORTED["python"], SUPPORTED["torch"]
     assert project["requires-python"] == f">=3.11,<3.{last[1] + 1}"
     assert f"torch>=2.{least[1]},<2.{most[1] + 1}" in project["dependencies"]
     assert project["scripts"]["framelift"] == "framelift.cli:main"

@@ -16,6 +16,8 @@ from framelift import __version__
 from framelift.cli import backends, bench, doctor, explain, replay, run
 from framelift.cli.script import Problem
 from framelift.core.errors import UserError
+from framelift.core.torch_names import TorchNameMissing
+from framelift.native.guards_build import GuardsUnavailable
 
 __all__ = ["main"]
 
@@ -45,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Problem as problem:
         print(f"framelift: {problem}", file=sys.stderr)
         return problem.code
+    except (GuardsUnavailable, TorchNameMissing) as error:
+        print(f"framelift: {error}", file=sys.stderr)
+        return 1
     except UserError as error:  # such as a FRAMELIFT_LOGS that makes no sense
         print(f"framelift: {error}", file=sys.stderr)
         return 2

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,21 +13,25 @@ from importlib import metadata
 from typing import Any
 
 from framelift import __version__
+from framelift.core import torch_names
+from framelift.core.supported import is_supported, span
 
 HELP = "show versions, what is supported, and whether both extensions work"
-
-SUPPORTED = {"python": ((3, 11), (3, 12)), "torch": ((2, 11), (2, 13))}
-"""From which version to which."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     about = "compile the self-test with this backend (default: eager)"
     parser.add_argument("--backend", default="eager", help=about)
+    parser.add_argument("--names", action="store_true", help="list the private names of torch that are used")
 
 
 def main(options: argparse.Namespace) -> int:
     found = examined(options.backend)
-    print(json.dumps(found, indent=2) if options.json else report(found))
+    if options.json:
+        print(json.dumps(found, indent=2))
+    else:
+        print(report(found))
+        print(listed(found["names"], everything=options.names), end="")
     return 0 if found["ok"] else 1
 
 
@@ -41,15 +44,18 @@ def examined(backend: str) -> dict[str, Any]:
         "compiler": compiler(),
         "accelerator": accelerator(),
     }
+    names = private_names() if versions["torch"] else []
     checks = [
         check("Python is supported", lambda: within("python", versions["python"])),
         check("torch is supported", lambda: within("torch", versions["torch"])),
         check("the frame hook (_frame) works", frame_hook),
+        check("torch has the private names that are used", lambda: all_there(names)),
         check("guards (_guards) work", lambda: guards("eager")),
     ]
     if backend != "eager":
         checks.append(check("the backend works", lambda: guards(backend)))
-    return {"versions": versions, "checks": checks, "ok": all(each["ok"] for each in checks)}
+    ok = all(each["ok"] for each in checks)
+    return {"versions": versions, "checks": checks, "names": names, "ok": ok}
 
 
 def report(found: dict[str, Any]) -> str:
@@ -71,7 +77,30 @@ def check(name: str, test: Callable[[], str | None]) -> dict[str, Any]:
         return {"name": name, "ok": False, "detail": f"{type(error).__name__}: {text}"}
 
 
+def listed(names: list[dict[str, Any]], everything: bool) -> str:
+    """torch's private names that are missing, or all that are used, under what they are used for."""
+    lines: list[str] = []
+    for area in torch_names.AREAS:
+        mine = [each for each in names if each["area"] == area.name and (everything or not each["there"])]
+        if mine:
+            lines += ["", f"{area.name}: {area.why}", f"without one of them: {area.lost}"]
+            lines += [f"  {'' if each['there'] else 'MISSING '}{each['name']}" for each in mine]
+    return "".join(f"{line}\n" for line in lines)
+
+
 # ---- what is there
+
+
+def private_names() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": use.name,
+            "area": use.area.name if use.area else None,
+            "there": torch_names.is_there(use.name),
+            "files": sorted(use.files),
+        }
+        for use in torch_names.used()
+    ]
 
 
 def version_of(package: str) -> str | None:
@@ -104,14 +133,18 @@ def accelerator() -> str | None:
 
 
 def within(what: str, version: str | None) -> str:
-    least, most = SUPPORTED[what]
-    span = f"{'.'.join(map(str, least))} to {'.'.join(map(str, most))}"
     if version is None:
-        raise RuntimeError(f"it is not installed; supported are {span}")
-    found = tuple(map(int, re.findall(r"\d+", version)[:2]))
-    if not least <= found <= most:
-        raise RuntimeError(f"{version} is not; supported are {span}")
-    return span
+        raise RuntimeError(f"it is not installed; supported are {span(what)}")
+    if not is_supported(what, version):
+        raise RuntimeError(f"{version} is not; supported are {span(what)}")
+    return span(what)
+
+
+def all_there(names: list[dict[str, Any]]) -> str:
+    missing = [each["name"] for each in names if not each["there"]]
+    if missing:
+        raise RuntimeError(f"{len(missing)} of {len(names)} are not there (listed below)")
+    return f"{len(names)}; --names lists them"
 
 
 def frame_hook() -> None:
