@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import framelift
-from check import capture, captures, entries
+from check import capture, captures, entries, reasons
 from sameness import alike
 
 
@@ -603,8 +603,17 @@ def test_what_data_decides_breaks_otherwise(fn: Callable[..., Any]) -> None:
     for n in (2, 3):
         args = (torch.arange(8.0), torch.tensor(n))
         torch.testing.assert_close(compiled(*args), fn(*args))
-    with pytest.raises(framelift.exc.Unsupported):
-        framelift.compile(fn, backend="eager", fullgraph=True)(torch.arange(8.0), torch.tensor(2))
+    assert reasons(compiled)
+
+
+@pytest.mark.parametrize("fn", DATA_DEPENDENT)
+def test_with_fullgraph_what_data_decides_is_captured(fn: Callable[..., Any]) -> None:
+    """One graph is wanted, and no break would do."""
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for n in (2, 3, 5, 1, 6):
+        args = (torch.arange(8.0).reshape(8), torch.tensor(n))
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    assert captures(compiled) == 1
 
 
 def test_a_check_that_fails_is_an_error() -> None:

@@ -22,6 +22,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.errors import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
+from framelift.dispatch.restarts import FROM_DATA
 from framelift.dispatch.tracing import EscapedError, Trace
 from framelift.exporting import assignments
 from framelift.exporting.assignments import Assignment
@@ -41,10 +42,6 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
     breaks.OPERATOR_ERROR: TorchRuntimeError,
     breaks.BODIES: UncapturedHigherOrderOpError,
 }
-
-
-FROM_DATA = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
-"""An artifact may hold numbers and sizes that only the data decides."""
 
 
 class ProgramInput(NamedTuple):
