@@ -119,3 +119,21 @@ def test_functions_of_torch_warn_as_often_as_eagerly(fn: Any, filter: Any) -> No
         given = given_by(run, filter)
         texts.append([[text for text, *_ in one] if isinstance(one, list) else one for one in given])
     assert texts[0] == texts[1]
+
+
+def test_a_warning_of_c_that_is_no_operators_is_told_of_the_programs_place() -> None:
+    """A function of C that warns, and has nothing to do with the graph."""
+
+    def fn(x: torch.Tensor) -> Any:
+        return x + 1, torch.get_autocast_gpu_dtype(), bool(NotImplemented)
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for action in ("always", "ignore", "always", "default"):
+        told = []
+        for each in (fn, compiled, compiled):
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter(action)
+                each(torch.ones(2))
+            told.append([(str(w.message), w.category, w.filename, w.lineno) for w in given])
+        assert told[0] == told[1] == told[2]
+        assert bool(told[0]) is (action != "ignore")

@@ -131,7 +131,7 @@ BREAKS: dict[str, tuple[str, Callable[..., Any]]] = {
     "float": ("data-dependent value", lambda x: float(x.sum())),
     "int": ("data-dependent value", lambda x: int(x.sum())),
     "tolist": ("data-dependent value", lambda x: x.tolist()),
-    "numpy": ("NumPy", lambda x: x.numpy().tolist()),
+    "numpy": ("data-dependent value", lambda x: x.numpy().tolist()),
     "nonzero": ("data-dependent shape", lambda x: x.nonzero()),
     "mask": ("data-dependent shape", lambda x: x[x > 0]),
     "where": ("data-dependent shape", lambda x: torch.where(x > 0)),

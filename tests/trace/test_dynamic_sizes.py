@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import framelift
-from check import capture, captures, entries
+from check import capture, captures, entries, reasons
 from sameness import alike
 
 
@@ -587,11 +587,10 @@ ASKED = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": Tru
     "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)]
 )
 @pytest.mark.parametrize("fn", DATA_DEPENDENT)
-@pytest.mark.parametrize("how", ["by options", "by fullgraph"])
-def test_what_data_decides_is_captured_when_asked_for(how: str, fn: Callable[..., Any], backend: str) -> None:
+def test_what_data_decides_is_captured_when_asked_for(fn: Callable[..., Any], backend: str) -> None:
     framelift.reset()
-    with framelift.config.patch(**(ASKED if how == "by options" else {})):
-        compiled = framelift.compile(fn, backend=backend, fullgraph=how == "by fullgraph")
+    with framelift.config.patch(**ASKED):
+        compiled = framelift.compile(fn, backend=backend, fullgraph=True)
         for n in (2, 3, 5, 1, 6):
             args = (torch.arange(8.0).reshape(8), torch.tensor(n))
             torch.testing.assert_close(compiled(*args), fn(*args))
@@ -604,7 +603,17 @@ def test_what_data_decides_breaks_otherwise(fn: Callable[..., Any]) -> None:
     for n in (2, 3):
         args = (torch.arange(8.0), torch.tensor(n))
         torch.testing.assert_close(compiled(*args), fn(*args))
-    assert captures(compiled) > 1
+    assert reasons(compiled)
+
+
+@pytest.mark.parametrize("fn", DATA_DEPENDENT)
+def test_with_fullgraph_what_data_decides_is_captured(fn: Callable[..., Any]) -> None:
+    """One graph is wanted, and no break would do."""
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for n in (2, 3, 5, 1, 6):
+        args = (torch.arange(8.0).reshape(8), torch.tensor(n))
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    assert captures(compiled) == 1
 
 
 def test_a_check_that_fails_is_an_error() -> None:

@@ -22,7 +22,6 @@ OWN_FILES = str(Path(__file__).parents[1])
 
 LEAVES = {
     "framelift": "the interpreter must not interpret itself",
-    "numpy": "its arrays are looked at in C; what is captured of it is served by torch",
     "triton": "compiles and launches kernels; a trace writes launches down",
     "sympy": "symbolic arithmetic of sizes, run by torch on our behalf",
     "mpmath": "the same",
@@ -119,6 +118,29 @@ TORCH_LEAVES = {
 """Parts of torch -> why their functions are never interpreted. `rules/` has more of them: those that run as
 they are (`keep_whole`). All other Python of torch's is interpreted like a user's."""
 
+NUMPY_LEAVES = {
+    "numpy.random": "draws numbers",
+    "numpy.ma": "arrays of a class of its own, which are looked at in C",
+    "numpy.matrixlib": "the same",
+    "numpy.rec": "the same",
+    "numpy._core.records": "the same",
+    "numpy._core.memmap": "files",
+    "numpy.lib._npyio_impl": "the same",
+    "numpy.lib._format_impl": "the same",
+    "numpy.lib.format": "the same",
+    "numpy._core.arrayprint": "shows values, which fakes have none of",
+    "numpy._core._ufunc_config": "sets what is done about errors; what is captured of it is served",
+    "numpy._core._internal": "what C calls",
+    "numpy._core._methods": "the same",
+    "numpy._core.getlimits": "keeps what it knows of types",
+    "numpy.lib._stride_tricks_impl.as_strided": "memory, which fakes have none of",
+    "numpy.testing": "shows values",
+    "numpy.ctypeslib": "C",
+    "numpy.f2py": "runs a compiler",
+}
+"""Parts of NumPy -> why their functions are never interpreted. Others are: where torch has no function
+for one of NumPy's that is Python, what that calls in the end may be one that torch has."""
+
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 """The flags of code that is neither the body of a class nor that of a module."""
 
@@ -198,12 +220,16 @@ def is_leaf(name: str) -> bool:
     top = name.partition(".")[0]
     if top == "torch":
         return is_kept_whole(name) and not within(name, INLINED)
+    if top == "numpy":
+        return within(name, tuple(NUMPY_LEAVES))
     return top in LEAVES
 
 
 def is_user_code(name: str) -> bool:
     top = name.partition(".")[0]
-    return name == "__main__" or not (top in LEAVES or top == "torch" or top in sys.stdlib_module_names)
+    return name == "__main__" or not (
+        top in LEAVES or top in ("torch", "numpy") or top in sys.stdlib_module_names
+    )
 
 
 def is_around_operator(fn: FunctionType) -> bool:
@@ -211,13 +237,13 @@ def is_around_operator(fn: FunctionType) -> bool:
 
 
 def is_library(fn: FunctionType) -> bool:
-    """Whether what can't be captured in it is the business of its caller: the standard library, and torch
-    but for what is written like a program."""
+    """Whether what can't be captured in it is the business of its caller: the standard library, NumPy, and
+    torch but for what is written like a program."""
     name = module_name(fn)
     top = name.partition(".")[0]
     if top == "torch":
         return not within(f"{name}.{fn.__qualname__}", INLINED)
-    return top in sys.stdlib_module_names and name != "__main__"
+    return (top in sys.stdlib_module_names or top == "numpy") and name != "__main__"
 
 
 def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:

@@ -12,12 +12,13 @@ A run is repeated when
   made for real (`TracedFrame.preparation`), as the first thing that the program would change;
 - the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
   the program checks data;
-- one graph was asked for, and the program asks for numbers or sizes that only the data decides: the next run
-  captures them (`FROM_DATA`), as `torch.compile(fullgraph=True)` does.
+- a break is an error, and what could not be captured is a number or a size that only the data decides. In the
+  next run these are symbols: the user wants one graph rather than a break.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,8 +28,15 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift.core import breaks
-from framelift.core.breaks import ERROR_AFTER_EFFECT, GENERATOR_FRAME, OPERATOR_ERROR, UNRESUMABLE, Break
+from framelift.core.breaks import (
+    DATA_DEPENDENT_VALUE,
+    DYNAMIC_OUTPUT_SHAPE,
+    ERROR_AFTER_EFFECT,
+    GENERATOR_FRAME,
+    OPERATOR_ERROR,
+    UNRESUMABLE,
+    Break,
+)
 from framelift.core.config import config
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.tracing import Ending, Trace
@@ -41,9 +49,9 @@ RESTART_LIMIT = 8
 """How often a frame is run again for one capture."""
 GENERATOR = 0x2A0
 """The flags of code objects of generators, coroutines and asynchronous generators."""
+DECIDED_BY_DATA = (DATA_DEPENDENT_VALUE, DYNAMIC_OUTPUT_SHAPE)
 FROM_DATA = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
-"""With these a graph may hold numbers and sizes that only the data decides."""
-DECIDED_BY_DATA = (breaks.DATA_DEPENDENT_VALUE, breaks.DYNAMIC_OUTPUT_SHAPE)
+"""Numbers and sizes that only the data decides are captured, as symbols."""
 
 
 class Restart(NamedTuple):
@@ -56,6 +64,8 @@ class Restart(NamedTuple):
     """Whether the program may handle errors of operators."""
     asserts: bool = True
     """Whether checks of the program's are assertions in the graph."""
+    from_data: bool = False
+    """Whether it captures numbers and sizes that only the data decides."""
     preparation: Callable[[], Any] | None = None
     """What is done before it."""
     problem: Break | None = None
@@ -90,24 +100,14 @@ class CaptureRuns:
         EscapedError where the program raises."""
         if self.fn.__code__.co_flags & GENERATOR:
             raise Break(GENERATOR_FRAME, self.fn.__qualname__)
-        know_imported()
-        try:
-            return self.capture_by_runs(end)
-        except Break as found:
-            if not self.whole or found.reason not in DECIDED_BY_DATA:
-                raise
-            if all(getattr(config, name) for name in FROM_DATA):
-                raise
-            found.let_go()
-        with config.patch(**FROM_DATA):
-            return self.capture_by_runs(end)
-
-    def capture_by_runs(self, end: Ending | None) -> Capture:
         began, lost = time.perf_counter(), 0.0
+        know_imported()
         reasons: list[str] = []
         catches = asserts = True
+        from_data = False
         while True:
-            found = self.run_once(end, catches, asserts)
+            with config.patch(**FROM_DATA) if from_data else contextlib.nullcontext():
+                found = self.run_once(end, catches, asserts)
             if isinstance(found, Capture):
                 break
             if found.preparation is not None:
@@ -118,6 +118,7 @@ class CaptureRuns:
                 raise found.problem or Break(UNRESUMABLE, last)
             reasons.append(found.reason.reason.name)
             end, catches, asserts = found.end, catches and found.catches, asserts and found.asserts
+            from_data = from_data or found.from_data
             lost = time.perf_counter() - began
         found.restarts, found.restart_reasons, found.seconds_lost = len(reasons), reasons, lost
         found.seconds, found.trace_seconds = time.perf_counter() - began, self.ran - began - lost
@@ -131,6 +132,8 @@ class CaptureRuns:
             if trace.ended_by is not None and trace.world.frame.preparation is not None:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
             if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
+                if trace.ended_by.reason in DECIDED_BY_DATA and not captures_from_data():
+                    return Restart(trace.ended_by, end, from_data=True)
                 raise trace.ended_by
             if trace.world.raising_branches.are_lost and not self.whole:
                 return Restart(Break(ERROR_AFTER_EFFECT, "a check of data"), end, asserts=False)
@@ -173,6 +176,10 @@ class CaptureRuns:
             trace.machine.watch = finder(trace, kind, problem)
             trace.run()
             return Ending(trace.machine.stopped_at, problem) if trace.ended_by is problem else None
+
+
+def captures_from_data() -> bool:
+    return config.capture_scalar_outputs and config.capture_dynamic_output_shape_ops
 
 
 def kind_of(trace: Trace, value: Any) -> Any:

@@ -37,7 +37,7 @@ from framelift.core.breaks import (
 from framelift.core.sentinels import MISSING
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.numpy.arrays import Arrays
-from framelift.features.warning_filters import ALWAYS
+from framelift.features.warning_filters import ALWAYS, Warned
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
@@ -139,7 +139,7 @@ class Trace:
         world, recorder = self.world, self.recorder
         before = _frame.set_interceptor(self.machine.enter)
         try:
-            noticing = warnings_as_breaks(recorder.fakes), world.feature(Arrays).noticing_errors()
+            noticing = noticing_warnings(recorder.fakes, self.warn), world.feature(Arrays).noticing_errors()
             with (
                 noticing[0],
                 noticing[1],
@@ -167,6 +167,13 @@ class Trace:
         self.ended_by = world.errors.broken
         if world.errors.lost:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
+
+    def warn(self, message: warnings.WarningMessage) -> None:
+        """What C warns of where the program stands is told as a warning of the program's own."""
+        frame = self.machine.frame
+        if frame is None:
+            raise Break(EFFECT, f"a {message.category.__name__}")
+        self.world.feature(Warned).warn(frame, message.message, message.category, 1, message.source)
 
     def must_not_end_here(self) -> bool:
         """Whether the frame as a whole is not to be captured, the program wants no break or can only fail."""
@@ -332,18 +339,18 @@ _frame.set_decision(warnings.WarningMessage.__init__.__code__, _frame.SKIP, _fra
 
 
 @contextlib.contextmanager
-def warnings_as_breaks(fakes: Fakes) -> Iterator[None]:
+def noticing_warnings(fakes: Fakes, warn: Callable[[warnings.WarningMessage], None]) -> Iterator[None]:
     """What C warns of is to be told each time, and of the place where the program stands: whatever the
     filters are now, they may be others then. What a function of torch's warns of is told by the graph that
-    calls it; what torch warns of otherwise, as it is captured, is told then."""
+    calls it; what torch warns of otherwise, as it is captured, is told then. `warn` is told of the rest."""
     show, thread = vars(warnings)["_showwarnmsg"], threading.get_ident()
     filters: list[Any] = vars(warnings)["filters"]
 
     def noticed(message: warnings.WarningMessage) -> None:
         is_ours = threading.get_ident() == thread and not _frame.handling()
         if is_ours and not is_torchs(sys._getframe(1)):
-            raise Break(EFFECT, f"a {message.category.__name__}")
-        if is_ours and OF_C not in str(message.message) and is_recorded(sys._getframe(1)):
+            warn(message)
+        elif is_ours and OF_C not in str(message.message) and is_recorded(sys._getframe(1)):
             fakes.warned = True
         elif filtering():
             filters.remove(ALWAYS)

@@ -30,11 +30,13 @@ class Deferred:
 
 
 if TYPE_CHECKING:
+    sympy: Any
     from torch.fx.experimental import recording as recording
     from torch.fx.experimental import symbolic_shapes as symbolic_shapes
     from torch.utils._sympy import printers as printers
     from torch.utils._sympy import value_ranges as value_ranges
 else:
+    sympy = Deferred("sympy")
     recording = Deferred("torch.fx.experimental.recording")
     symbolic_shapes = Deferred("torch.fx.experimental.symbolic_shapes")
     printers = Deferred("torch.utils._sympy.printers")

@@ -128,7 +128,8 @@ type_rule(
 type_rule(decimal.Decimal, wrap=wrap_constant, materialize=materialize_decimal, rebuild=rebuild_constant)
 type_rule(
     *(type(None), bool, type(Ellipsis), type(NotImplemented), re.Pattern, types.CodeType),
-    *(torch.dtype, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, torch._C._SDPBackend),
+    *(torch.dtype, torch.layout, torch.memory_format, torch.qscheme, torch.finfo, torch.iinfo),
+    torch._C._SDPBackend,
     wrap=wrap_singleton,
     rebuild=rebuild_constant,
 )

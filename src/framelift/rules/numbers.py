@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from framelift.core.blame import acts_for_program
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
-from framelift.graph import arithmetic
+from framelift.graph import arithmetic, numbers_of_data
 from framelift.graph.arithmetic import NUMBERS, has_symbols
 from framelift.graph.symbols import SYMBOLIC, settled
 from framelift.interpreter.pending import opened
@@ -180,9 +181,14 @@ def choose(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) 
         numbers = world.materialize.for_torch(items)
         if (found := world.derived_numbers.call(fn, numbers)) is not MISSING:
             return found
-        result = (arithmetic.least if fn is min else arithmetic.largest)(
-            numbers if len(items) > 1 else [items]
-        )
+        try:
+            result = (arithmetic.least if fn is min else arithmetic.largest)(
+                numbers if len(items) > 1 else [items]
+            )
+        except Break:
+            result = numbers_of_data.chosen(world.recorder.call, fn, numbers)
+            if result is NotImplemented:
+                raise
         if result is not NotImplemented:
             return result
         if world.comparisons.copies(items) is None:

@@ -38,6 +38,7 @@ ABOUT_SYMBOLS = """
     statically_known_true statically_known_false guard_or_false guard_or_true has_static_value is_concrete_int
     is_concrete_float is_concrete_bool has_guarding_hint has_free_symbols has_free_unbacked_symbols
     is_nested_int sym_and sym_or sym_eq guard_bool guard_int guard_float guard_scalar optimization_hint
+    guard_size_oblivious is_symbolic is_concrete hint_int size_hint
 """
 
 
@@ -115,6 +116,8 @@ def serve_check_tensor_all(f: TraceFrame, /, error_type: Any, cond: Any, message
 @serve(torch._check_is_size)
 def serve_check_is_size(f: TraceFrame, /, i: Any, message: Any = None, **options: Any) -> Any:
     size: Any = opened(i)
+    if type(size) is int:
+        return interpreted(f, torch._check_is_size, [i, message], options)
     if type(size) is not torch.SymInt:
         return f.world.calls.native(f, torch._check_is_size, [i, message], options)
     most = opened(options.get("max"))

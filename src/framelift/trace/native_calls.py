@@ -50,7 +50,7 @@ from framelift.trace.containers import MAPPINGS
 from framelift.trace.machine import calls_back
 from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
-from framelift.trace.type_rules import BUILTINS, IMMUTABLE_TYPE, is_ordinary
+from framelift.trace.type_rules import ABSTRACT, BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
@@ -219,6 +219,8 @@ class NativeCalls(Part):
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world = self.world
         materialize = world.materialize
+        if fn in CONVERSIONS and len(args) == 1 and type(given_one := opened(args[0])) in ABSTRACT:
+            args = [world.abstract(given_one).number(given_one)]
         if world.recorder.builder.symbols is not None or world.inputs.dynamism.may_vary:
             if rule.with_symbols is not None:
                 given = list(args)

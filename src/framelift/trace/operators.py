@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
 from framelift.core.blame import acts_for_program
-from framelift.core.breaks import Break
+from framelift.core.breaks import DATA_DEPENDENT_VALUE, Break
 from framelift.core.sentinels import MISSING
-from framelift.graph import arithmetic
+from framelift.graph import arithmetic, numbers_of_data
 from framelift.graph.arithmetic import NUMBERS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
@@ -93,7 +93,7 @@ class Operators(Part):
         if derived is not MISSING:
             return derived
         if all(type(operand) in NUMBERS for operand in operands):
-            return arithmetic.compute(IN_PLACE.get(fn, fn), operands, fn)
+            return self.compute_numbers(fn, operands)
         if fn in OF_SIZES:
             # an operator that sizes do not have is one that tuples may have all the same
             missing = contextlib.suppress(TypeError, NotImplementedError)
@@ -105,6 +105,22 @@ class Operators(Part):
             if found is not MISSING:
                 return found
         return fn(*map(settled, operands))
+
+    def compute_numbers(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        try:
+            return arithmetic.compute(IN_PLACE.get(fn, fn), operands, fn)
+        except Break as found:
+            if found.reason is not DATA_DEPENDENT_VALUE:
+                raise
+            computed = numbers_of_data.computed(self.world.recorder.call, fn, operands, self.is_assumed)
+            if computed is NotImplemented:
+                raise
+            return computed
+
+    def is_assumed(self, condition: Any) -> bool:
+        """Whether the graph checks that a divisor is not zero."""
+        frame = self.world.machine.frame
+        return self.world.raising_branches.assume(frame, condition, "float division by zero")
 
     def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""

@@ -108,6 +108,9 @@ class AbstractValues(Protocol):
     def as_tensor(self, value: Any) -> Any:
         """The tensor that it is where a tensor is indexed with it."""
 
+    def number(self, value: Any) -> Any:
+        """The tensor that it is where a number of Python's is made of it."""
+
     def refuse_in_c(self, value: Any) -> NoReturn:
         """Ends the trace: C code can't be given it."""
 

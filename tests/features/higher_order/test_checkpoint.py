@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -120,9 +121,18 @@ def test_a_reentrant_checkpoint_has_the_same_gradients(backend: str) -> None:
     torch.testing.assert_close(*grads)
 
 
-def test_a_reentrant_checkpoint_without_gradients_is_refused() -> None:
+def test_a_reentrant_checkpoint_without_gradients_warns_and_calls_the_function() -> None:
     def fn(x: Any) -> Any:
         return checkpoint(body, x, use_reentrant=True)
 
-    with pytest.raises(Unsupported, match="no argument that requires grad"):
-        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3))
+    told, results = [], []
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for each in (fn, compiled, compiled):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            results.append(each(torch.ones(2, 3)))
+        told.append([(str(w.message), w.category, w.filename, w.lineno) for w in given])
+    assert told[0] and told[0] == told[1] == told[2]
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0])
+        assert not result.requires_grad

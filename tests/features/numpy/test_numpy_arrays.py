@@ -13,7 +13,7 @@ import torch._numpy as tnp
 import framelift
 from check import entries, reasons, recompiles
 from framelift.core import breaks
-from framelift.features.numpy.arrays import ELEMENTWISE, METHOD_NAMES, OTHERS
+from framelift.features.numpy.tables import ELEMENTWISE, METHOD_NAMES, OTHERS
 
 BACKENDS = ["eager", "aot_eager"]
 NUMPY = breaks.NUMPY.name
@@ -21,6 +21,7 @@ EFFECT = breaks.EFFECT.name
 OPAQUE = breaks.OPAQUE_OBJECT.name
 BRANCH = breaks.DATA_DEPENDENT_BRANCH.name
 SHAPE = breaks.DYNAMIC_OUTPUT_SHAPE.name
+VALUE = breaks.DATA_DEPENDENT_VALUE.name
 Program = Callable[..., Any]
 
 
@@ -232,9 +233,30 @@ def constants(a, x):
     return NUMBER, x * 2
 
 
-@program(NUMPY, OPAQUE)
+@program()
 def backwards(a, x):
-    return a[::-1] + 1
+    return a[::-1] + 1, np.flip(a), np.flipud(a) * a, a[:, ::-2].sum(), np.fliplr(a).copy()
+
+
+@program()
+def backwards_after_a_change(a, x):
+    a += 1
+    return a[::-1], a[0, ::-1] * 2
+
+
+@program(NUMPY)
+def changed_after_it_was_turned(a, x):
+    b = a[::-1]
+    c = b + 1
+    a += 1
+    return b + c, b
+
+
+@program(NUMPY, OPAQUE)
+def turned_and_changed(a, x):
+    b = a[::-1]
+    b[0] = 5
+    return a, b + 1
 
 
 @program(EFFECT)
@@ -244,7 +266,7 @@ def printed(a, x):
     return b * 2
 
 
-@program(NUMPY)
+@program(VALUE)
 def lists(a, x):
     return (a + 1).tolist(), float(a[0, 0]), int(a.sum())
 
@@ -286,7 +308,49 @@ def questions_about_arrays(a, x):
 
 @program(NUMPY)
 def not_trusted(a, x):
-    return np.histogram(a, bins=2), a + 1
+    return np.bincount(a.astype(int).ravel()), a + 1
+
+
+@program()
+def in_python(a, x):
+    """Functions that NumPy has in Python, and torch has not: what they call, torch has."""
+    return (
+        np.append(a, 1.0),
+        np.angle(a),
+        np.resize(a, (2, 2)),
+        np.trapezoid(a),
+        np.nancumsum(a),
+        np.fix(a / 2),
+    )
+
+
+@program()
+def methods_by_name(a, x):
+    total = a.sum
+    return total(), getattr(a, "mean")(), [m() for m in (a.max, a.min)]
+
+
+@program()
+def written_into(a, x):
+    b = np.empty_like(a)
+    np.add(a, 1, out=b)
+    np.copyto(b, 0.0, where=a > 2)
+    b.sort()
+    return b, np.multiply(a, 2, out=b) is b
+
+
+@program()
+def ufunc_methods(a, x):
+    return np.add.reduce(a), np.maximum.reduce(a, axis=1), np.add.accumulate(a), np.multiply.outer(a[0], a[1])
+
+
+@program()
+def lists_of_arrays_as_tensors(a, x):
+    return (
+        torch.tensor([a[0], a[1]]),
+        torch.tensor([a[0, 0], a[0, 1]]),
+        torch.tensor([a[0]], dtype=torch.float32),
+    )
 
 
 @program(NUMPY)
@@ -480,7 +544,7 @@ def test_a_function_gives_what_numpy_gives(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHOD_NAMES.split())
 def test_a_method_gives_what_numpy_gives(name: str) -> None:
-    check_calls(name, lambda a, *rest: getattr(a, name)(*rest), set(METHOD_NAMES.split()))
+    check_calls(name, lambda a, *rest: (getattr(a, name)(*rest), a + a), set(METHOD_NAMES.split()))
 
 
 def check_calls(name: str, fn: Program, trusted: set[str]) -> None:

@@ -21,6 +21,7 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import checkpoint as checkpoints
 
+from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import op_memory
@@ -38,7 +39,6 @@ from framelift.trace.world import TraceWorld
 
 CACHING = vars(checkpoints)["_CachingTorchDispatchMode"]
 """The mode in which a checkpoint is traced: operators that can be recomputed say what they do in it."""
-REENTRANT = "checkpoint() with use_reentrant=True, and no argument that requires grad"
 
 CONTEXT = "_checkpoint_context_fn"
 """The key under which torch's operator looks for the `context_fn` of a body."""
@@ -74,9 +74,8 @@ def serve_checkpoint(
     use_reentrant, preserve_rng_state = opened(use_reentrant), opened(preserve_rng_state)
     if use_reentrant is None:
         raise Break(breaks.CHECKPOINT, "checkpoint() without use_reentrant=False")
-    if use_reentrant is not False and (kwargs or not any(requires_grad(f, arg) for arg in args)):
-        # which is an error, or gives what has no gradients, and says so
-        raise Break(breaks.CHECKPOINT, REENTRANT)
+    if use_reentrant is not False and kwargs:
+        raise Break(breaks.CHECKPOINT, "checkpoint() with use_reentrant=True, and arguments by keyword")
     if preserve_rng_state is not True:
         raise Break(breaks.CHECKPOINT, f"checkpoint() with preserve_rng_state={preserve_rng_state!r}")
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
@@ -84,7 +83,10 @@ def serve_checkpoint(
         raise RuntimeError(disabled)  # it is made of such hooks
     function = opened(function)
     if use_reentrant is not False:
-        return Reentrant(f.world, function, args).result(standing(f.world, context_fn))
+        reentrant = Reentrant(f.world, function, args)
+        if not any(requires_grad(f, arg) for arg in args):
+            return reentrant.result_without_gradients()
+        return reentrant.result(standing(f.world, context_fn))
     if not torch.is_grad_enabled():
         return call(f, function, list(args), kwargs)
     context = standing(f.world, context_fn)
@@ -162,6 +164,16 @@ class Traced(NamedTuple):
     tensors: list[Any]
 
 
+class Unused:
+    """The context of an `autograd.Function` whose backward is never called."""
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Nothing is saved."""
+
+
+_frame.set_decision(Unused.save_for_backward.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
 class Reentrant:
     """One call of a reentrant checkpoint, which is an `autograd.Function` of torch's: its results are tensors
     and constants, of which each tensor that can be differentiated is."""
@@ -197,6 +209,13 @@ class Reentrant:
             )
         add_call(self.world, found, context)
         return found.out
+
+    def result_without_gradients(self) -> Any:
+        """Nothing is computed again: torch's function warns of that, and calls the program's."""
+        forward = checkpoints.CheckpointFunction.forward
+        out = opened(self.world.calls.invoke(forward, Unused(), self.function, False, *self.args))
+        self.check(out)
+        return out
 
     def call(self) -> Any:
         return self.world.calls.invoke(self.function, *self.args)

@@ -4,7 +4,7 @@ What the program does with one goes to torch's implementation, and the graph get
 tensor; arrays that live on are made NumPy's again. Before each call NumPy itself is asked, with arrays of the
 same shape, strides and type but without their values: where it would give another type, shape or layout,
 share memory that torch's does not share, or raise, the call is not captured. So torch's implementation has to
-be trusted for values only, and `FUNCTIONS` and `ARRAY_METHODS` name what it is trusted with.
+be trusted for values only, and `tables.py` names what it is trusted with.
 
 What has no dimensions is one of NumPy's numbers, unless it is known for an array (`Arrays.zero`).
 """
@@ -13,18 +13,48 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import warnings
 from collections.abc import Iterator
-from types import MethodDescriptorType
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import MethodDescriptorType, MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.sentinels import NULL
+from framelift.core.sentinels import MISSING, NULL
+from framelift.features.numpy.dummies import (
+    as_real,
+    asking,
+    describe_real,
+    describe_type,
+    end_at_error,
+    integer,
+    layout,
+    make_regular,
+    refuse,
+)
+from framelift.features.numpy.tables import (
+    ARRAY_IN_PLACE,
+    ARRAY_OPERATORS,
+    ATTRIBUTES,
+    ERRORS,
+    FEW,
+    FUNCTIONS,
+    IDLE,
+    INTEGER_ERRORS,
+    LAYING_OUT,
+    NUMPY_DTYPES,
+    NUMPY_NUMBERS,
+    OF_TORCH,
+    OF_TORCHS_OWN,
+    ORDERED,
+    TEXTUAL,
+    Array,
+    np,
+)
 from framelift.graph import op_memory
+from framelift.graph.deferred import symbolic_shapes
 from framelift.guards.kinds import Check
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
@@ -34,102 +64,9 @@ from framelift.trace.runtime_calls import outside_of_modes
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
 
-try:
-    import numpy as np
-    import torch._numpy as tnp
-except ImportError:  # torch works without NumPy
-    np = tnp = None  # type: ignore[assignment]
-
-Array: Any = tnp.ndarray if tnp is not None else None
-"""What stands for an array, or for a number of NumPy's that is not known."""
-
-NUMPY_DTYPES: dict[Any, torch.dtype] = {}
-"""Type of NumPy's -> torch's. Others can't be traced."""
-if np is not None:
-    NAMES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
-    NUMPY_DTYPES = {np.dtype(name): getattr(torch, name) for name in NAMES.split()}
-ERRORS = ("divide", "over", "under", "invalid")
-if hasattr(np, "_core"):  # NumPy 2
-    _guards.know_numpy(np._core.umath._extobj_contextvar, np._core.umath._get_extobj_dict)
-OF_TORCH = {dtype: of for of, dtype in NUMPY_DTYPES.items()}
-NUMPY_NUMBERS = frozenset(dtype.type for dtype in NUMPY_DTYPES)
-CYTHON: Any = type(np.random.default_rng) if np is not None else None
-"""The type of functions of `numpy.random`."""
-
-# ---- what torch's implementation is trusted with
-
-ELEMENTWISE = """
-    absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or bitwise_xor ceil
-    conjugate copysign cos cosh deg2rad equal exp exp2 expm1 fabs float_power floor fmax fmin greater
-    greater_equal heaviside hypot invert isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp
-    logaddexp2 logical_and logical_not logical_or logical_xor matmul maximum minimum multiply negative
-    not_equal positive power rad2deg reciprocal rint sign signbit sin sinc sinh sqrt square subtract tan tanh
-    true_divide trunc floor_divide remainder conj degrees divide divmod fmod gcd lcm ldexp left_shift mod
-    modf nextafter radians right_shift
-"""
-OTHERS = """
-    all any amax amin argmax argmin array asarray arange atleast_1d atleast_2d atleast_3d average
-    broadcast_to clip column_stack concatenate copy cumprod cumsum diagonal diff dot dstack einsum
-    empty_like expand_dims eye flip fliplr flipud full full_like hstack identity imag inner kron
-    linspace max mean min moveaxis nan_to_num ones ones_like outer pad prod ptp ravel real repeat reshape
-    roll rollaxis rot90 round sort split squeeze stack std sum swapaxes take tensordot tile trace
-    transpose tri tril triu var vdot vstack where zeros zeros_like
-    append argsort around array_split ascontiguousarray broadcast_arrays convolve corrcoef correlate
-    count_nonzero cov cross diag diagflat dsplit gradient hsplit isclose iscomplex isneginf isposinf
-    isreal median meshgrid percentile quantile searchsorted take_along_axis vander vsplit
-    bartlett blackman geomspace hamming hanning indices kaiser logspace tril_indices triu_indices
-"""
-LINALG = """
-    cholesky cond det eig eigh eigvals eigvalsh inv matrix_power matrix_rank norm pinv qr slogdet solve svd
-    tensorinv tensorsolve
-"""
-FFT = """
-    fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2
-    rfftfreq rfftn
-"""
-METHOD_NAMES = """
-    all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum diagonal dot
-    flatten max mean min prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take
-    trace transpose var
-"""
-FUNCTIONS: dict[int, Any] = {}
-"""id of a function of NumPy's -> torch's."""
-ARRAY_METHODS: dict[Any, Any] = {}
-"""Method of arrays -> torch's."""
-if np is not None:
-    FUNCTIONS = {id(getattr(np, n)): getattr(tnp, n) for n in (*ELEMENTWISE.split(), *OTHERS.split())}
-    FUNCTIONS |= {id(getattr(np.linalg, n)): getattr(tnp.linalg, n) for n in LINALG.split()}
-    FUNCTIONS |= {id(getattr(np.fft, n)): getattr(tnp.fft, n) for n in FFT.split()}
-    ARRAY_METHODS = {getattr(np.ndarray, n): getattr(Array, n) for n in METHOD_NAMES.split()}
-
-INTEGER_ERRORS = frozenset({"floor_divide", "remainder", "power", "float_power", "floordiv", "mod", "pow"})
-INTEGER_ERRORS |= {"ifloordiv", "imod", "ipow", "reciprocal", "divmod", "fmod"}
-"""What NumPy warns of, or computes, for some integers where torch raises, or the other way round."""
-
-BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge"
-ARRAY_OPERATORS = frozenset(getattr(operator, name) for name in (*BINARY.split(), "neg", "pos", "invert"))
-ARRAY_IN_PLACE = {
-    getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
-    for name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "lshift", "rshift")
-}
-"""Operators that write to an array -> those that compute what is written."""
-ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
-OF_TORCHS_OWN = (
-    *(breaks.TENSOR_STATE, breaks.TENSOR_MEMORY, breaks.TORCH_STATE, breaks.GRAPH_ARGUMENT),
-    breaks.DATA_DEPENDENT_VALUE,
-)
-"""Reasons that are about how torch does it, and not about what the program does."""
-FEW = 1000
-"""So many numbers may be written into a graph."""
-TEXTUAL = (bool, int, float, complex, str, type(None), type(Ellipsis))
-
 
 def is_array(value: Any) -> bool:
     return Array is not None and type(value) is Array
-
-
-def refuse(what: str) -> NoReturn:
-    raise Break(breaks.NUMPY, what)
 
 
 class Arrays(Part):
@@ -145,6 +82,10 @@ class Arrays(Part):
         """Arrays that NumPy lets nobody write to, by their ids."""
         self.zero: dict[int, Any] = {}
         """Arrays without dimensions, by their ids: others without are numbers."""
+        self.reversed: dict[int, Reversed] = {}
+        """Arrays that are read backwards in memory, by their ids."""
+        self.samples: dict[Any, int] = {}
+        """Size that only the data decides -> what it is in the arrays that NumPy is asked with."""
         self.errors_around: tuple[str, ...] | None = None
         """What NumPy does about each kind of error around the call, if that is known."""
 
@@ -187,16 +128,21 @@ class Arrays(Part):
     def call(self, asked: Any, served: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
         """Calls torch's function for one of NumPy's. NumPy is asked before what the result is like."""
         self.refuse_told_errors(name)
+        kwargs = {key: value for key, value in kwargs.items() if not is_idle(key, opened(value))}
         args, kwargs = self.prepared(args), self.prepared(kwargs)
+        if "out" in kwargs:
+            return self.call_into(asked, served, args, kwargs, name)
         if name.rpartition(".")[2] in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values()))):
             refuse(f"{name} of integers, some of which are errors")
-        if "out" in kwargs or "where" in kwargs:
-            refuse(f"{name} with out= or where=")
+        if "where" in kwargs:
+            refuse(f"{name} with where=")
         dummies: list[tuple[Any, Any]] = []
         given = self.as_dummies(args, dummies), self.as_dummies(kwargs, dummies)
         if getattr(asked, "__module__", None) == "numpy.linalg":
             make_regular(dummies)
         expected = asking(asked, *given, name)
+        laid_out = () if name in ORDERED else LAYING_OUT
+        kwargs = {key: value for key, value in kwargs.items() if key not in laid_out}
         with outside_of_modes():  # not every kernel takes every type, which fakes do not tell
             asking(served, for_torch(as_real(args, dummies)), for_torch(as_real(kwargs, dummies)), name)
         try:
@@ -207,6 +153,21 @@ class Arrays(Part):
             raise Break(breaks.NUMPY, name) if end.reason in OF_TORCHS_OWN else end from None
         with torch._C.DisableTorchFunction():
             return self.checked(found, expected, dummies, name)
+
+    def call_into(self, asked: Any, served: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
+        """What a call gives is copied into another array, if it is of that type."""
+        out = kwargs.pop("out")
+        target = out[0] if type(out) is tuple and len(out) == 1 else out
+        if type(target) is not Array or not target.ndim or id(target) in self.read_only:
+            refuse(f"{name} with out=")
+        self.refuse_reversed(target)
+        given, named = self.as_dummies([args, {**kwargs, "out": target}], [])
+        asking(asked, given, named, name)
+        found = self.call(asked, served, args, kwargs, name)
+        if type(found) is not Array or describe_type(found) != describe_type(target):
+            refuse(f"{name} with out= of another type or shape")
+        torch.Tensor.copy_(target.tensor, found.tensor)
+        return target
 
     def checked(self, found: Any, expected: Any, dummies: list[tuple[Any, Any]], name: str) -> Any:
         """Breaks unless torch's result is like NumPy's in all but its values."""
@@ -231,8 +192,11 @@ class Arrays(Part):
         elif is_fresh_in_rows(expected) and not found.tensor.is_contiguous():
             # torch leaves results of LAPACK in columns
             found = Array(self.world.recorder.call(torch.Tensor.contiguous, (found.tensor,), {}))
-        if describe(found) != describe_real(expected):
-            refuse(f"{name}, of which torch gives {describe(found)}, and NumPy {describe_real(expected)}")
+        self.sample(found, expected)
+        if self.describe(found) != describe_real(expected):
+            refuse(
+                f"{name}, of which torch gives {self.describe(found)}, and NumPy {describe_real(expected)}"
+            )
         if isinstance(expected, np.ndarray) and not expected.flags.writeable:
             found = Array(found.tensor)  # another object than one that may be written to
             self.read_only[id(found)] = found
@@ -246,6 +210,8 @@ class Arrays(Part):
             if shared is not (isinstance(expected, np.ndarray) and np.may_share_memory(dummy, expected)):
                 which = "with its argument with one of torch and NumPy only"
                 refuse(f"{name}, whose result shares memory {which}")
+            if shared and id(array) in self.reversed:
+                refuse(f"{name}, which gives a view of an array that goes backwards")
             if found.tensor is array.tensor and expected is not dummy:
                 return Array(self.world.recorder.call(torch.Tensor.detach, (found.tensor,), {}))
         return next((array for array, dummy in dummies if dummy is expected), found)
@@ -287,7 +253,7 @@ class Arrays(Part):
         if type(value) is Array:
             found = next((dummy for array, dummy in dummies if array is value), None)
             if found is None:
-                found = dummy_of(value)
+                found = self.dummy_of(value)
                 if id(value) in self.zero:
                     found = np.array(found)
                 if id(value) in self.read_only:
@@ -303,6 +269,8 @@ class Arrays(Part):
         if type(real) is np.ndarray and not real.ndim and real.dtype in NUMPY_DTYPES:
             made = self.world.recorder.call(torch.tensor, (real.item(),), {"dtype": NUMPY_DTYPES[real.dtype]})
             return self.without_dimensions(made)
+        if type(real) in NUMPY_NUMBERS:
+            return real
         if type(real) is not np.ndarray or real.dtype not in NUMPY_DTYPES or not real.size:
             refuse(f"numpy.{name}, which gives no array that can be traced")
         if not real.flags.c_contiguous:
@@ -329,6 +297,7 @@ class Arrays(Part):
     def operate_in_place(self, fn: Any, operands: tuple[Any, ...], name: str) -> Any:
         """The result is computed and checked, then copied into the array."""
         target, other = operands
+        self.refuse_reversed(target)
         plain = ARRAY_IN_PLACE[fn]
         args: Any = self.prepared(operands)
         asking(fn, self.as_dummies(args, []), {}, name)
@@ -338,10 +307,39 @@ class Arrays(Part):
 
     def get_item(self, array: Any, key: Any) -> Any:
         if has_negative_step(key):
-            refuse("a slice with a negative step, which is a view of NumPy's and a copy of torch's")
+            return self.backwards(array, key)
         return self.call(operator.getitem, operator.getitem, (array, key), {}, "indexing")
 
+    def backwards(self, array: Any, key: Any) -> Any:
+        """An array of which some slices are read backwards is a copy in torch, and a view in NumPy: as long
+        as nobody writes to either, that makes no difference but for where it lives on."""
+        self.refuse_reversed(array)
+        keys = list(self.prepared(key if type(key) is tuple else (key,)))
+        if keys.count(...) == 1:
+            at = keys.index(...)
+            keys[at : at + 1] = [slice(None)] * (array.ndim - len(keys) + 1)
+        if len(keys) > array.ndim or not all(type(each) in (slice, int) for each in keys):
+            refuse("an index that is more than slices and numbers, some of which go backwards")
+        turned, kept = [], 0
+        for dim, each in enumerate(keys):
+            if type(each) is int:
+                continue
+            places = range(int(array.shape[dim]))[each]
+            if each.step is not None and each.step < 0:
+                turned.append(kept)
+                places = places[::-1]
+            keys[dim], kept = slice(places.start, places.stop, places.step), kept + 1
+        forwards = self.get_item(array, tuple(keys))
+        found = Array(self.world.recorder.call(torch.flip, (forwards.tensor, tuple(turned)), {}))
+        self.reversed[id(found)] = Reversed(found, forwards, tuple(turned), forwards.tensor._version)
+        return found
+
+    def refuse_reversed(self, array: Any) -> None:
+        if id(array) in self.reversed:
+            refuse("an array that goes backwards is written to, or more than read")
+
     def set_item(self, array: Any, key: Any, value: Any) -> None:
+        self.refuse_reversed(array)
         args: Any = self.prepared((array, key, value))
         if has_negative_step(key) or not array.ndim:
             refuse("assignment to a slice with a negative step")
@@ -353,6 +351,23 @@ class Arrays(Part):
             array[index] = given
         except Exception as error:
             refuse(f"assignment to items: {error}")
+
+    def copy_into(self, target: Any, source: Any, where: Any = True) -> None:
+        """`numpy.copyto`."""
+        if where is True:
+            return self.set_item(target, ..., source)
+        self.refuse_reversed(target)
+        given = self.as_dummies([target, *self.prepared((source, where))], [])
+        asking(np.copyto, given[:2], {"where": given[2]}, "numpy.copyto")
+        chosen = self.call(np.where, FUNCTIONS[id(np.where)], (where, source, target), {}, "numpy.copyto")
+        torch.Tensor.copy_(target.tensor, chosen.tensor)
+
+    def sort_in_place(self, target: Any, axis: Any = -1) -> None:
+        """`ndarray.sort`."""
+        self.refuse_reversed(target)
+        asking(np.ndarray.sort, self.as_dummies([target, axis], []), {}, "ndarray.sort")
+        found = self.call(np.sort, FUNCTIONS[id(np.sort)], (target, axis), {}, "ndarray.sort")
+        torch.Tensor.copy_(target.tensor, found.tensor)
 
     def items(self, array: Any) -> list[Any]:
         if not array.ndim:
@@ -371,6 +386,9 @@ class Arrays(Part):
             return getattr(array, name)
         if name == "__class__":
             return self.class_of(array)
+        method = class_attribute(self.class_of(array), name)
+        if type(method) is MethodDescriptorType:
+            return self.world.created.keep(MethodType(method, array))
         refuse(f"the attribute {name} of an array")
 
     def set_attribute(self, array: Any, name: str, new: Any) -> None:
@@ -416,7 +434,80 @@ class Arrays(Part):
         """`torch.from_numpy(...)`."""
         if not self.is_array(array):
             refuse("a number of NumPy's as a tensor")
+        self.refuse_reversed(array)
         return array.tensor.detach()
+
+    def listed(self, data: Any) -> Any:
+        """`torch.tensor(...)` of a list of arrays, or of numbers that are not known."""
+        if not all(map(is_array, data)):
+            refuse("torch.tensor of arrays and other values")
+        given = [self.as_dummies(data, [])]
+        with outside_of_modes():
+            dtype = asking(torch.tensor, given, {}, "torch.tensor").dtype
+        call = self.world.recorder.call
+        found = call(torch.stack, ([array.tensor for array in data],), {})
+        return call(torch.Tensor.to, (found, dtype), {})
+
+    def number(self, array: Any) -> Any:
+        """A tensor of which Python makes the number that it makes of the array."""
+        if array.ndim:
+            refuse("an array in a native operation")
+        return array.tensor
+
+    # ---- what NumPy is asked with
+
+    def dummy_of(self, array: Any) -> Any:
+        """An array of NumPy's with the same shape, strides and dtype."""
+        turned = self.reversed.get(id(array))
+        if turned is not None:
+            if turned.forwards.tensor._version != turned.version:
+                refuse("an array that goes backwards, after one that it is a view of has changed")
+            return np.flip(self.dummy_of(turned.forwards), turned.dims)
+        dtype = OF_TORCH[array.tensor.dtype]
+        if not array.ndim:
+            return dtype.type(0 if dtype.kind in "iu" else 1)
+        shape, strides = tuple(map(self.definite, array.shape)), tuple(map(self.definite, array.strides))
+        reach = (
+            sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if all(shape) else 0
+        )
+        whole = np.zeros(reach // dtype.itemsize + 1, dtype) if dtype.kind in "iu" else None
+        whole = np.ones(reach // dtype.itemsize + 1, dtype) if whole is None else whole
+        return np.lib.stride_tricks.as_strided(whole, shape, strides)
+
+    def definite(self, size: Any) -> int:
+        """A size in the arrays that NumPy is asked with."""
+        if type(size) is not torch.SymInt or not symbolic_shapes.free_unbacked_symbols(size):
+            return int(size)
+        found = size.node.expr.xreplace(self.samples)
+        if not found.is_Integer:
+            refuse("an array whose size only the data decides")
+        return int(found)
+
+    def sample(self, found: Any, expected: Any) -> None:
+        """A size that only the data decides is what it was with the data that NumPy was asked with."""
+        for size, real in zip(found.shape, expected.shape, strict=False):
+            is_symbol = type(size) is torch.SymInt and size.node.expr.is_Symbol
+            if is_symbol and symbolic_shapes.free_unbacked_symbols(size):
+                self.samples.setdefault(size.node.expr, integer(real))
+
+    def describe(self, array: Any) -> tuple[Any, ...]:
+        shape = tuple(map(self.definite, array.shape))
+        return (
+            OF_TORCH.get(array.tensor.dtype),
+            shape,
+            layout(shape, tuple(map(self.definite, array.strides))),
+        )
+
+
+class Reversed(NamedTuple):
+    """An array that is read backwards in memory."""
+
+    array: Any
+    forwards: Any
+    """The same forwards, which is a view in both torch and NumPy."""
+    dims: tuple[int, ...]
+    version: int
+    """That of the memory when it was copied."""
 
 
 class Typed:
@@ -424,6 +515,11 @@ class Typed:
 
     def __init__(self, number: Any) -> None:
         self.number = number
+
+
+def is_idle(name: str, value: Any) -> bool:
+    """Whether an argument says nothing."""
+    return value is np._NoValue or IDLE.get(name, MISSING) is value
 
 
 def is_fresh_in_rows(array: Any) -> bool:
@@ -439,9 +535,10 @@ def is_inexact(value: Any) -> bool:
     return isinstance(number, (float, complex, np.inexact))
 
 
-def stacked(arrays: Any) -> Any:
+def stacked(arrays: Any, dtype: Any = None) -> Any:
     """`numpy.array` of a list of arrays, or of numbers that are not known."""
-    return Array(torch.stack([array.tensor for array in arrays]))
+    found = torch.stack([array.tensor for array in arrays])
+    return Array(found if dtype is None else found.to(NUMPY_DTYPES[np.dtype(dtype.rstrip("_"))]))
 
 
 def has_negative_step(key: Any) -> bool:
@@ -475,64 +572,3 @@ def for_torch(value: Any) -> Any:
     if isinstance(value, np.dtype):
         return value.name.replace("bool", "bool_") if value.kind == "b" else value.name
     return value
-
-
-def dummy_of(array: Any) -> Any:
-    """An array of NumPy's with the same shape, strides and dtype."""
-    dtype = OF_TORCH[array.tensor.dtype]
-    if not array.ndim:
-        return dtype.type(0 if dtype.kind in "iu" else 1)
-    shape, strides = tuple(map(int, array.shape)), tuple(map(int, array.strides))
-    reach = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if all(shape) else 0
-    whole = np.zeros(reach // dtype.itemsize + 1, dtype) if dtype.kind in "iu" else None
-    whole = np.ones(reach // dtype.itemsize + 1, dtype) if whole is None else whole
-    return np.lib.stride_tricks.as_strided(whole, shape, strides)
-
-
-def make_regular(dummies: list[tuple[Any, Any]]) -> None:
-    """Matrices of ones have no inverse, so they become the identity."""
-    for _, dummy in dummies:
-        if isinstance(dummy, np.ndarray) and dummy.ndim > 1 and dummy.flags.writeable:
-            dummy[...] = np.eye(*dummy.shape[-2:])
-
-
-def as_real(value: Any, dummies: list[tuple[Any, Any]]) -> Any:
-    """The dummies as arrays of torch's, which share their memory."""
-    if type(value) in (tuple, list):
-        return type(value)(as_real(item, dummies) for item in value)
-    if type(value) is dict:
-        return {name: as_real(item, dummies) for name, item in value.items()}
-    if type(value) is Array:
-        dummy = next(dummy for array, dummy in dummies if array is value)
-        if not dummy.ndim:
-            return Array(torch.tensor(dummy.item(), dtype=NUMPY_DTYPES[dummy.dtype]))
-        return Array(torch.from_numpy(dummy if dummy.flags.writeable else dummy_of(value)))
-    return value
-
-
-def end_at_error(kind: str, flags: int) -> NoReturn:
-    refuse(f"a floating-point error ({kind})")
-
-
-def asking(fn: Any, args: Any, kwargs: dict[str, Any], name: str) -> Any:
-    """What NumPy gives for arrays like these."""
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("error")
-            return fn(*args, **kwargs)
-    except Exception as error:
-        refuse(f"{name}: {error}")
-
-
-def describe(array: Any) -> tuple[Any, ...]:
-    shape = tuple(map(int, array.shape))
-    return OF_TORCH.get(array.tensor.dtype), shape, layout(shape, tuple(map(int, array.strides)))
-
-
-def describe_real(array: Any) -> tuple[Any, ...]:
-    return array.dtype, array.shape, layout(array.shape, array.strides)
-
-
-def layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, where there is more than one element to step over."""
-    return tuple(stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True))

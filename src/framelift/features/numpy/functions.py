@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from framelift.features.numpy.arrays import FUNCTIONS, Array, np
+from framelift.features.numpy.tables import FUNCTIONS, Array, np
 
 SCALARS = (bool, int, float)
 
@@ -104,7 +104,38 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return Array(torch.broadcast_to(array.tensor, (shape,) if type(shape) is int else shape))
 
 
+def positive(x: Any) -> Any:
+    return Array(x.tensor.clone())
+
+
+def conjugate(x: Any) -> Any:
+    return Array(torch.conj_physical(x.tensor) if x.tensor.is_complex() else x.tensor.clone())
+
+
+def modf(x: Any) -> Any:
+    """What is behind the point, and what is before it."""
+    number = as_floating(x)
+    whole = torch.trunc(number)
+    rest = torch.where(torch.isinf(number), torch.zeros_like(number), number - whole)
+    return Array(torch.copysign(rest, number)), Array(whole)
+
+
+def astype(array: Any, dtype: Any, copy: bool = True, **layout: Any) -> Any:
+    made = Array.astype(array, dtype)
+    return Array(made.tensor.clone()) if made.tensor is array.tensor and copy else made
+
+
+def nonzero(array: Any) -> Any:
+    """Where there is something: an array for each dimension."""
+    return tuple(map(Array, torch.nonzero(array.tensor).contiguous().unbind(1)))
+
+
+def flatten(array: Any) -> Any:
+    return Array(torch.flatten(array.tensor).clone(memory_format=torch.contiguous_format))
+
+
 OWN = (
+    *(positive, conjugate, modf),
     *(clip, diag, take, quantile, percentile, median, searchsorted, digitize, isin, trapezoid, polyval),
     *(nansum, nanmean, nanmedian, cov, ascontiguousarray, broadcast_to),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -9,24 +10,20 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.config import config
-from framelift.features.numpy.arrays import (
+from framelift.features.numpy.arrays import Arrays, dtype_of, is_array, stacked
+from framelift.features.numpy.dummies import refuse
+from framelift.features.numpy.functions import ABOUT, METHODS, astype, flatten, nonzero
+from framelift.features.numpy.tables import (
     ARRAY_METHODS,
     FUNCTIONS,
     NUMPY_DTYPES,
     NUMPY_NUMBERS,
     OF_TORCH,
-    Array,
-    Arrays,
-    dtype_of,
-    is_array,
     np,
-    refuse,
-    stacked,
 )
-from framelift.features.numpy.functions import ABOUT, METHODS
 from framelift.graph import arithmetic
 from framelift.interpreter.pending import opened
-from framelift.trace.callable_rules import BY_TYPE, Looks, serve
+from framelift.trace.callable_rules import BY_TYPE, Looks, rule, serve
 from framelift.trace.machine import TraceFrame
 from framelift.trace.runtime_calls import outside_of_modes
 from framelift.trace.world import TraceWorld
@@ -48,13 +45,16 @@ def has_arrays(value: Any) -> bool:
 
 
 def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function of NumPy's: torch's function is called for arrays, itself for known numbers."""
+    """A function of NumPy's: torch's function is called for arrays, itself for known numbers. One that torch
+    has not is interpreted, if it is Python."""
     world.identity.guard(fn)
     given = [opened_deep(x) for x in args]
     keywords = {name: opened_deep(value) for name, value in kwargs.items()}
     name = fn.__name__
     if fn in LIKE and given and type(given[0]) is FakeTensor:
         given[0] = world.feature(Arrays).of_tensor(given[0])
+    if id(fn) in ACTIONS and given and is_array(given[0]):
+        return ACTIONS[id(fn)](world.feature(Arrays), *given, **keywords)
     if id(fn) in TYPE_QUESTIONS:
         return asked_of_types(fn, given, keywords)
     if id(fn) in ABOUT and len(given) == 1 and not keywords and is_array(given[0]):
@@ -66,22 +66,30 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     if fn in REDUCTIONS and not keywords and len(given) == 1 and is_plain(given[0]):
         return on_numbers(world, fn, given, name)
     served = FUNCTIONS.get(id(fn))
+    written = getattr(fn, "_implementation", None) if served is None and config.trace_numpy else None
+    if type(written) is FunctionType and world.calls.interprets(written):
+        return world.calls.invoke(written, *args, **kwargs)
     if not has_arrays((given, list(keywords.values()))):
-        if id(fn) not in MAKERS or not config.trace_numpy:
+        is_maker = id(fn) in MAKERS or (served is not None and all(map(is_plain, given)))
+        if not is_maker or not config.trace_numpy:
             return world.calls.by_policy(fn, args, kwargs)
         if (made := world.feature(Arrays).made(fn, given, keywords, name)) is not None:
             return made
     if served is None or not config.trace_numpy:
         refuse(f"numpy.{name}")
-    if fn in (np.array, np.asarray) and type(given[0]) in (tuple, list) and all(map(is_array, given[0])):
+    if fn is np.array and keywords.get("copy", True) is not True:
+        served = FUNCTIONS[id(np.asarray)]
+    if fn is np.where and len(given) == 1:
+        served = nonzero
+    if fn in ARRAY_OF and type(given[0]) in (tuple, list) and all(map(is_array, given[0])):
         served = stacked
     return world.feature(Arrays).call(fn, served, given, keywords, f"numpy.{name}")
 
 
 def asked_of_types(fn: Any, given: list[Any], named: dict[str, Any]) -> Any:
     """What NumPy says of types of elements. An array's is as good as the array."""
-    given = [OF_TORCH[x.tensor.dtype] if is_array(x) and x.ndim else x for x in given]
-    if not all(is_type(value) for value in (*given, *named.values())):
+    given = [OF_TORCH[x.tensor.dtype] if is_array(x) and (x.ndim or BY_TYPES) else x for x in given]
+    if not all(is_type(value) or type(value) in PLAIN_ARGUMENTS for value in (*given, *named.values())):
         refuse(f"numpy.{fn.__name__}")
     with outside_of_modes():
         answer = fn(*given, **named)
@@ -119,8 +127,8 @@ def serve_function(fn: Any) -> None:
 
 
 def serve_method(method: Any) -> None:
-    served_by = ARRAY_METHODS.get(method)
     name = method.__name__
+    served_by = COPYING.get(name) or METHODS.get(name) or ARRAY_METHODS.get(method)
 
     @serve(method)
     def served(f: TraceFrame, array: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -129,25 +137,24 @@ def serve_method(method: Any) -> None:
             return f.world.calls.native(f, method, [array, *args], kwargs)
         if name == "fill" and f.world.feature(Arrays).is_array(array):
             return f.world.feature(Arrays).set_item(array, ..., *args, **kwargs)
+        if name == "sort" and f.world.feature(Arrays).is_array(array):
+            return f.world.feature(Arrays).sort_in_place(array, *map(opened, args), **kwargs)
+        if name in OF_DATA and not args and not kwargs:
+            return f.world.calls.invoke(OF_DATA[name], array.tensor)
         if served_by is None or not f.world.feature(Arrays).is_array(array):
             refuse(f"the method {name} of an array")
         given = [array, *map(opened_deep, args)]
         keywords = {key: opened_deep(value) for key, value in kwargs.items()}
-        by = COPYING.get(name) or METHODS.get(name, served_by)
-        return f.world.feature(Arrays).call(method, by, given, keywords, f"ndarray.{name}")
+        return f.world.feature(Arrays).call(method, served_by, given, keywords, f"ndarray.{name}")
 
 
-def astype(array: Any, dtype: Any) -> Any:
-    made = Array.astype(array, dtype)
-    return Array(made.tensor.clone()) if made.tensor is array.tensor else made
-
-
-def flatten(array: Any) -> Any:
-    return Array(torch.flatten(array.tensor).clone(memory_format=torch.contiguous_format))
-
-
-COPYING = {"astype": astype, "flatten": flatten}
+OF_DATA = {"item": torch.Tensor.item, "tolist": torch.Tensor.tolist}
+"""Methods that give numbers of what is in an array -> those of tensors."""
+COPYING = {"astype": astype, "flatten": flatten, "nonzero": nonzero}
 """Methods that make a copy, where torch's do not always -> functions that do."""
+
+BY_TYPES = np is not None and hasattr(np, "_core")
+"""Whether types decide about types, as in NumPy 2, and not values."""
 
 TYPE_QUESTIONS: frozenset[int] = frozenset()
 """ids of functions that ask about types of elements, or make one."""
@@ -158,15 +165,31 @@ LIKE: tuple[Any, ...] = ()
 REDUCTIONS: tuple[Any, ...] = ()
 """Functions that make one number of a list of numbers."""
 
+ARRAY_OF: tuple[Any, ...] = ()
+"""Functions that make an array of what a list holds."""
+
+ACTIONS: dict[int, Any] = {}
+"""id of a function that changes an array -> what does the same."""
+
+REDUCED_BY: dict[str, Any] = {}
+"""Name of a function of NumPy's -> what its `reduce` is in torch."""
+ACCUMULATED_BY: dict[str, Any] = {}
+
 MAKERS: frozenset[int] = frozenset()
 """ids of functions that make arrays of other values."""
 
 if np is not None:
-    _makers: tuple[Any, ...] = (np.array, np.asarray, np.zeros, np.ones, np.full, np.eye, np.arange)
+    ARRAY_OF = (np.array, np.asarray, np.asanyarray)
+    _makers: tuple[Any, ...] = (*ARRAY_OF, np.empty, np.zeros, np.ones, np.full, np.eye, np.arange)
     _makers += (np.linspace, np.identity, np.tri, np.logspace, np.geomspace, np.indices, np.fft.fftfreq)
     _makers += (np.fft.rfftfreq, np.bartlett, np.blackman, np.hamming, np.hanning, np.kaiser)
     MAKERS = frozenset(map(id, _makers))
     LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
+    ACTIONS = {id(np.copyto): Arrays.copy_into}
+    _reduced = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
+    _reduced |= {"logical_and": np.all, "logical_or": np.any}
+    REDUCED_BY = {name: FUNCTIONS[id(function)] for name, function in _reduced.items()}
+    ACCUMULATED_BY = {"add": FUNCTIONS[id(np.cumsum)], "multiply": FUNCTIONS[id(np.cumprod)]}
     REDUCTIONS = (np.prod, np.sum, np.max, np.min, np.mean, np.any, np.all)
     BY_TYPE[np.ufunc] = call_numpy
     BY_TYPE[type(np.sum)] = call_numpy
@@ -193,12 +216,48 @@ if np is not None:
             with outside_of_modes():
                 return f.world.created.keep(about(found))
 
-    @serve(np.generic.item)
-    def serve_item(f: TraceFrame, number: Any, /) -> Any:
-        number = opened(number)
-        if type(number) in NUMPY_NUMBERS:
-            return number.item()
-        return f.world.calls.native(f, np.generic.item, [number], None)
+    def serve_number_method(method: Any) -> None:
+        @serve(method)
+        def served(f: TraceFrame, number: Any, /) -> Any:
+            """The number of Python's."""
+            number = opened(number)
+            if type(number) in NUMPY_NUMBERS:
+                return number.item()
+            if is_array(number):
+                return f.world.calls.invoke(torch.Tensor.item, number.tensor)
+            return f.world.calls.native(f, method, [number], None)
+
+    serve_number_method(np.generic.item)
+    serve_number_method(np.generic.tolist)
+
+    def serve_ufunc_method(method: Any, served_by: dict[str, Any]) -> None:
+        @serve(method)
+        def served(f: TraceFrame, ufunc: Any, array: Any, /, *args: Any, **kwargs: Any) -> Any:
+            """Of most functions there is another one that does the same."""
+            ufunc, array = opened(ufunc), opened(array)
+            found = served_by.get(getattr(ufunc, "__name__", ""))
+            if found is None or not is_array(array):
+                return f.world.calls.native(f, method, [ufunc, array, *args], kwargs)
+            given, named = opened_deep(args), {name: opened_deep(value) for name, value in kwargs.items()}
+            if not given and "axis" not in named:
+                named["axis"] = 0
+            asked = functools.partial(method, ufunc)
+            return f.world.feature(Arrays).call(asked, found, [array, *given], named, f"{ufunc.__name__}.at")
+
+    def serve_outer(f: TraceFrame, ufunc: Any, left: Any, right: Any, /) -> Any:
+        ufunc, left, right = opened(ufunc), opened_deep(left), opened_deep(right)
+        by = FUNCTIONS.get(id(ufunc))
+        if by is None or not (is_array(left) and is_array(right)):
+            return f.world.calls.native(f, np.ufunc.outer, [ufunc, left, right], None)
+        across = lambda a, b: by(a[(..., *[None] * b.ndim)], b)
+        asked = functools.partial(np.ufunc.outer, ufunc)
+        return f.world.feature(Arrays).call(asked, across, [left, right], {}, f"{ufunc.__name__}.outer")
+
+    serve_ufunc_method(np.ufunc.reduce, REDUCED_BY)
+    serve_ufunc_method(np.ufunc.accumulate, ACCUMULATED_BY)
+    serve(np.ufunc.outer)(serve_outer)
+    normalize: Any = np.lib.array_utils.normalize_axis_index
+    rule(normalize, looks=Looks.DEEP, why="a function of numbers")
 
     @serve(np.errstate)
     def serve_error_state(f: TraceFrame, /, **kwargs: Any) -> Any:
@@ -301,6 +360,8 @@ def serve_as_tensor(f: TraceFrame, data: Any, /, *args: Any, **kwargs: Any) -> A
 def serve_tensor(f: TraceFrame, data: Any, /, **kwargs: Any) -> Any:
     """A copy."""
     data = opened(data)
+    if type(data) in (list, tuple) and has_arrays(listed := opened_deep(data)):
+        return f.world.calls.invoke(torch.Tensor.to, f.world.feature(Arrays).listed(listed), **kwargs)
     if not is_array(data):
         return f.world.calls.native(f, torch.tensor, [data], kwargs)
     if not kwargs.keys() <= {"dtype"}:

@@ -9,7 +9,8 @@ import torch
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.features.numpy.arrays import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, Arrays, np
+from framelift.features.numpy.arrays import Arrays
+from framelift.features.numpy.tables import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
@@ -58,6 +59,9 @@ def locked(array: Any) -> Any:
 
 def rebuild_array(r: Rebuilder, value: Any) -> str:
     """An array of the tensor's memory. Without dimensions, it is one of NumPy's numbers."""
+    turned = r.world.feature(Arrays).reversed.get(id(value))
+    if turned is not None:
+        return r.variable(f"{r.constant(np.flip)}({r.expression(turned.forwards)}, {turned.dims!r})", value)
     if id(value) in r.world.feature(Arrays).read_only:
         return r.variable(f"{r.own(locked)}({r.expression(value.tensor)}.numpy())")
     number = "" if r.world.feature(Arrays).is_array(value) else "[()]"

@@ -17,7 +17,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break
 from framelift.core.config import config
-from framelift.features.numpy.arrays import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
+from framelift.features.numpy.tables import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
 from framelift.guards.sources import Source
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
