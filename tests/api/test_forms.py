@@ -407,3 +407,25 @@ def test_numbers_of_modules_of_a_static_class_do_not_vary(kind: type[Numbered], 
 def test_what_is_neither_a_tensor_nor_a_class_of_modules_is_not_static(wrong: Any) -> None:
     with pytest.raises(TypeError, match="a tensor or a class of modules"):
         framelift.mark_static(wrong)
+
+
+def test_a_class_whose_instances_are_not_called_stays_as_it_is() -> None:
+    class Plain:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+    before = dict(vars(Plain))
+    assert framelift.compile(Plain, backend="eager") is Plain and dict(vars(Plain)) == before
+
+
+def test_instances_of_a_disabled_class_are_made_plainly() -> None:
+    seen = []
+
+    @framelift.disable
+    class Made:
+        def __init__(self, n: int) -> None:
+            seen.append(framelift.is_compiling())
+            self.n = n
+
+    found = framelift.compile(lambda x: x.sin() * Made(2).n, backend="eager")(torch.zeros(1))
+    assert found.item() == 0 and seen == [False]

@@ -313,7 +313,9 @@ def disable(
     if not callable(fn):
         raise TypeError(f"framelift.disable takes a function, not a {type(fn).__name__}")
     if isinstance(fn, type):
-        return decorate_class(fn, lambda method: disable(method, recursive, reason=reason))
+        return decorate_class(
+            fn, disable, lambda method: disable(method, recursive, reason=reason), "__init__"
+        )
     if isinstance(fn, torch.nn.Module):
         return disabled_module(fn, recursive, reason or "framelift.disable")
     if not wrapping:
@@ -368,12 +370,14 @@ def marked_in_place(fn: Any, recursive: bool, reason: str | None) -> Any:
     return fn
 
 
-def decorate_class(kind: type, decorate: Callable[[Any], Any]) -> type:
-    """A class whose calls of instances are decorated."""
-    name = call_of(kind)
-    if name is None or kind.__flags__ & IMMUTABLE_TYPE:
-        raise TypeError(f"framelift takes a function or a module, not the class {kind.__name__}")
-    setattr(kind, name, decorate(getattr(kind, name)))
+def decorate_class(kind: type, asked: Any, decorate: Callable[[Any], Any], *more: str) -> type:
+    """A class whose calls of instances are decorated, and more of its methods, as far as it has them."""
+    if kind.__flags__ & IMMUTABLE_TYPE:
+        wrong = f"not the class {kind.__name__}"
+        raise TypeError(f"framelift.{asked.__name__} takes a function or a module, {wrong}")
+    for name in (call_of(kind), *more):
+        if name is not None and isinstance(getattr(kind, name), FunctionType):
+            setattr(kind, name, decorate(getattr(kind, name)))
     return kind
 
 
