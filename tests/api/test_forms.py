@@ -213,10 +213,14 @@ def test_nonstrict_functions_are_differentiated() -> None:
     assert torch.equal(x.grad, torch.full((3,), 2.0))
 
 
+class Unregistered:
+    x = X
+
+
 def test_a_class_that_is_not_registered_breaks() -> None:
     traced = framelift.nonstrict_trace(lambda thing: thing.x)
     with pytest.raises(framelift.exc.Unsupported, match="its class is not registered"):
-        framelift.compile(lambda net: traced(net), backend="eager", fullgraph=True)(Net())
+        framelift.compile(lambda net: traced(net), backend="eager", fullgraph=True)(Unregistered())
 
 
 def test_an_autograd_function_may_be_allowed_in_the_graph() -> None:
@@ -373,3 +377,55 @@ def test_torchs_compiler_is_not_loaded_to_compile_something() -> None:
     program += "print('torch._dynamo' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+class Numbered(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.n
+
+
+class Fixed(Numbered):
+    pass
+
+
+@pytest.mark.parametrize(("kind", "captures"), [(Numbered, 2), (Fixed, 5)])
+def test_numbers_of_modules_of_a_static_class_do_not_vary(kind: type[Numbered], captures: int) -> None:
+    assert framelift.mark_static(Fixed) is Fixed
+    module, counter = kind(), framelift.testing.CompileCounter()
+    compiled: Any = framelift.compile(module, backend=counter)
+    for n in range(2, 7):
+        module.n = n
+        assert compiled(torch.ones(1)).item() == n
+    assert counter.frame_count == captures
+
+
+@pytest.mark.parametrize("wrong", [3, int])
+def test_what_is_neither_a_tensor_nor_a_class_of_modules_is_not_static(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="a tensor or a class of modules"):
+        framelift.mark_static(wrong)
+
+
+def test_a_class_whose_instances_are_not_called_stays_as_it_is() -> None:
+    class Plain:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+    before = dict(vars(Plain))
+    assert framelift.compile(Plain, backend="eager") is Plain and dict(vars(Plain)) == before
+
+
+def test_instances_of_a_disabled_class_are_made_plainly() -> None:
+    seen = []
+
+    @framelift.disable
+    class Made:
+        def __init__(self, n: int) -> None:
+            seen.append(framelift.is_compiling())
+            self.n = n
+
+    found = framelift.compile(lambda x: x.sin() * Made(2).n, backend="eager")(torch.zeros(1))
+    assert found.item() == 0 and seen == [False]

@@ -75,9 +75,9 @@ def test_options_are_framelifts(caplog: pytest.LogCaptureFixture) -> None:
     with torch._dynamo.config.patch(cache_size_limit=2):
         assert framelift.config.recompile_limit == 2
     assert framelift.config.recompile_limit == limit
-    with caplog.at_level(logging.WARNING), torch._dynamo.config.patch(use_numpy_random_stream=True):
+    with caplog.at_level(logging.WARNING), torch._dynamo.config.patch(numpy_default_int="int32"):
         pass
-    assert "use_numpy_random_stream is ignored: Random numbers of NumPy" in caplog.text
+    assert "numpy_default_int is ignored: NumPy's numbers have the types" in caplog.text
 
 
 def test_torchs_classes_catch_framelifts_errors() -> None:
@@ -171,3 +171,33 @@ def test_callbacks_and_counters_of_torchs_are_used() -> None:
         handler.remove_start_callback(start), handler.remove_end_callback(end)
     assert seen == ["start", "end"]
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
+
+
+def test_torchs_metrics_tell_of_compilations() -> None:
+    utils = torch._dynamo.utils
+
+    def fails(graph: Any, inputs: Any) -> Any:
+        raise ValueError("not today")
+
+    with framelift.install():
+        utils.clear_compilation_metrics()
+        with pytest.raises(torchs_exc.BackendCompilerFailed):
+            torch.compile(lambda x: x + 1, backend=fails)(torch.ones(2))
+        compiled = torch.compile(lambda x, n: torch.ops.aten.sin(x) * n, backend="eager")
+        compiled(torch.ones(2), 1.5)
+        compiled(torch.ones(2), "a" == "b")
+        failed, first, second = utils.get_compilation_metrics()
+    assert (failed.fail_type, first.fail_type) == ("BackendCompilerFailed", None)
+    assert "not today" in failed.fail_reason
+    assert (first.cache_size, second.cache_size, second.accumulated_cache_size) == (0, 1, 1)
+    assert first.graph_op_count == 2
+
+
+def test_counters_go_on_counting_when_they_are_reset() -> None:
+    counters = torch._dynamo.utils.counters
+    with framelift.install():
+        for _ in range(3):
+            framelift.reset()
+            counters.clear()
+            torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+            assert counters["stats"]["unique_graphs"] == 1

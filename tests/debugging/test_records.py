@@ -165,3 +165,23 @@ def test_compilations_have_numbers_of_their_own() -> None:
     assert len(set(numbers)) == 4
     frames = {number.partition("/")[0] for number in numbers}
     assert sorted(number.partition("/")[2] for number in numbers) == ["0", "0", "1", "2"] and len(frames) == 2
+
+
+def test_operators_of_the_programs_own_are_in_the_record() -> None:
+    with torch.library._scoped_library("recorded_operators", "DEF") as library:
+        library.define("marked(Tensor x) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+        library.define("unmarked(Tensor x) -> Tensor")
+        for name in ("marked", "unmarked"):
+            library.impl(name, lambda x: x * 2, "CompositeExplicitAutograd")
+            library._register_fake(name, torch.empty_like)
+        ops: Any = torch.ops.recorded_operators
+        framelift.compile(lambda x: ops.marked(x) + ops.unmarked(x).sin(), backend="eager")(torch.ones(2))
+    record = framelift.compile_records()[-1]
+    assert [name.split(".")[1] for name in record.compliant_custom_ops] == ["marked"]
+    assert [name.split(".")[1] for name in record.non_compliant_ops] == ["unmarked"]
+
+
+def test_a_record_has_the_class_of_what_failed() -> None:
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(lambda x: print(x), backend="eager", fullgraph=True)(torch.ones(2))
+    assert framelift.compile_records()[-1].failed_as == "Unsupported"

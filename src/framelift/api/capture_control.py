@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
@@ -20,11 +22,13 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import ON_BREAK, Break
 from framelift.core.config import LISTENERS, config
 from framelift.core.errors import IncorrectUsage
+from framelift.graph.functions import describe
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
-from framelift.trace.callable_rules import BY_MARK, control, control_of, serve
+from framelift.trace.callable_rules import BY_MARK, Server, control, control_of, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.type_rules import type_rule
+from framelift.trace.writes import Report
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:
@@ -184,23 +188,42 @@ BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
 # ---- calls that are left out
 
 
-def ignoring(option: str) -> Callable[[Any], None]:
-    """Keeps what is ignored as an option of `config` says."""
+def controlling(option: str, server: Server) -> Callable[[Any], None]:
+    """Has calls of the functions that an option of `config` names served by this."""
     known: list[Any] = []
 
-    def ignore(fns: Any) -> None:
+    def listen(fns: Any) -> None:
         for fn in known:
             control(fn, None)
-        known[:] = [getattr(fn, "__func__", fn) for fn in fns]
-        for fn in known:
-            control(fn, lambda world, fn, args, kwargs: None)
+        known[:] = [getattr(fn, "__func__", fn) for fn in fns if fn is not warnings.warn]
+        for fn in known:  # a warning is told afterwards in any case, of the place where it was given
+            control(fn, server)
 
-    ignore(getattr(config, option))
-    return ignore
+    listen(getattr(config, option))
+    return listen
 
+
+def ignore(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Leaves a call out."""
+
+
+def report_later(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Has the region make a call, after its graph has run."""
+    given, named = [opened(arg) for arg in args], {name: opened(arg) for name, arg in kwargs.items()}
+    for value in (*given, *named.values()):
+        if type(value) not in REPORTED:
+            raise Break(breaks.EFFECT, f"{describe(fn)} of a {type(value).__name__}")
+    if world.recorder.builder.in_body:
+        raise Break(breaks.EFFECT, f"{describe(fn)} in what an operator is given to call")
+    world.writes.reports.append(Report(fn, tuple(given), named))
+
+
+REPORTED = frozenset({FakeTensor, str, int, float, bool, complex, type(None), torch.dtype, torch.device})
+"""What functions that are called later may be given: what is the same then. Of tensors that is checked."""
 
 for _option in ("ignore_logging_functions", "ignore_logger_methods"):
-    LISTENERS[_option] = ignoring(_option)
+    LISTENERS[_option] = controlling(_option, ignore)
+LISTENERS["reorderable_logging_functions"] = controlling("reorderable_logging_functions", report_later)
 
 
 # ---- while capturing
@@ -290,7 +313,9 @@ def disable(
     if not callable(fn):
         raise TypeError(f"framelift.disable takes a function, not a {type(fn).__name__}")
     if isinstance(fn, type):
-        return decorate_class(fn, lambda method: disable(method, recursive, reason=reason))
+        return decorate_class(
+            fn, disable, lambda method: disable(method, recursive, reason=reason), "__init__"
+        )
     if isinstance(fn, torch.nn.Module):
         return disabled_module(fn, recursive, reason or "framelift.disable")
     if not wrapping:
@@ -345,12 +370,14 @@ def marked_in_place(fn: Any, recursive: bool, reason: str | None) -> Any:
     return fn
 
 
-def decorate_class(kind: type, decorate: Callable[[Any], Any]) -> type:
-    """A class whose calls of instances are decorated."""
-    name = call_of(kind)
-    if name is None or kind.__flags__ & IMMUTABLE_TYPE:
-        raise TypeError(f"framelift takes a function or a module, not the class {kind.__name__}")
-    setattr(kind, name, decorate(getattr(kind, name)))
+def decorate_class(kind: type, asked: Any, decorate: Callable[[Any], Any], *more: str) -> type:
+    """A class whose calls of instances are decorated, and more of its methods, as far as it has them."""
+    if kind.__flags__ & IMMUTABLE_TYPE:
+        wrong = f"not the class {kind.__name__}"
+        raise TypeError(f"framelift.{asked.__name__} takes a function or a module, {wrong}")
+    for name in (call_of(kind), *more):
+        if name is not None and isinstance(getattr(kind, name), FunctionType):
+            setattr(kind, name, decorate(getattr(kind, name)))
     return kind
 
 

@@ -16,7 +16,7 @@ import framelift.api.extensions
 import framelift.dispatch.debug_backends
 import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame
-from framelift.api.capture_control import call_of, decorate_class
+from framelift.api.capture_control import decorate_class
 from framelift.api.compiled_modules import compiled_module
 from framelift.api.entrances import code_of, entrance, uncompiled
 from framelift.core import config
@@ -86,9 +86,7 @@ def compile(
     if disable or config.config.disable:
         return model
     if isinstance(model, type):
-        if call_of(model) is None:
-            raise TypeError(f"framelift.compile takes a function or a module, not the class {model.__name__}")
-        return decorate_class(model, lambda method: compile(method, **settings))
+        return decorate_class(model, compile, lambda method: compile(method, **settings))
     model = uncompiled(model)
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return model  # which TorchScript has compiled: there are no frames to look at

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import importlib
 import logging
 import sys
@@ -27,6 +28,7 @@ from framelift.core import errors, torch_options
 from framelift.core.config import OPTIONS, config
 from framelift.core.errors import UserError
 from framelift.core.records import counters
+from framelift.debugging import reporting
 from framelift.dispatch import backends, frame_hook
 from framelift.dispatch.extensions import Observer, RunningCompilation, extensions
 from framelift.exporting import torch_entrances
@@ -179,6 +181,7 @@ def replace_names() -> contextlib.ExitStack:
     stack.enter_context(options_of_torch())
     stack.enter_context(observing(TorchsCallbacks()))
     stack.enter_context(observing(TorchsCounters()))
+    stack.enter_context(observing(TorchsMetrics()))
     return stack
 
 
@@ -349,13 +352,42 @@ class TorchsCounters(Observer):
 
     @contextlib.contextmanager
     def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
+        self.tell()
         try:
             yield
         finally:
-            torchs = sys.modules["torch._dynamo.utils"].counters
-            for group, found in snapshot().items():
-                torchs[group].update(found - self.told.get(group, collections.Counter()))
-            self.told = snapshot()
+            self.tell()
+
+    def tell(self) -> None:
+        torchs = sys.modules["torch._dynamo.utils"].counters
+        found = snapshot()
+        for group, told in self.told.items():
+            if (
+                any(found.get(group, told)[name] < count for name, count in told.items())
+                or group not in found
+            ):
+                self.told[group] = (
+                    collections.Counter()
+                )  # they were reset, and count from the beginning again
+        for group, counted in found.items():
+            torchs[group].update(counted - self.told.get(group, collections.Counter()))
+        self.told = found
+
+
+class TorchsMetrics(Observer):
+    """Each compilation is among those that `torch._dynamo.utils.get_compilation_metrics` tells of."""
+
+    @contextlib.contextmanager
+    def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            utils: Any = sys.modules["torch._dynamo.utils"]
+            known = {field.name for field in dataclasses.fields(utils.CompilationMetrics)}
+            about = reporting.metrics(compilation.record)
+            about |= {name: set(about[name]) for name in ("compliant_custom_ops", "non_compliant_ops")}
+            made = {name: value for name, value in about.items() if name in known}
+            utils._compilation_metrics.append(utils.CompilationMetrics.create(made))
 
 
 def snapshot() -> dict[str, collections.Counter[str]]:

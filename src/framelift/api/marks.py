@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from framelift.core.errors import UserError
+from framelift.rules.constants import MARKED_STATIC
 from framelift.trace.dynamism import DimRange
 
 Criteria = Iterable[Callable[[Any], Any]]
@@ -51,10 +52,17 @@ def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None
         note(tensor, "_dynamo_weak_dynamic_indices", dim)
 
 
-def mark_static(tensor: torch.Tensor, index: int | Iterable[int] | None = None) -> None:
-    """A dimension (all, if none is named) never varies: another size is another compilation."""
+def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
+    """A dimension (all, if none is named) never varies: another size is another compilation. Of a class of
+    modules, which is given back: numbers among the attributes of its instances never vary."""
+    if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
+        setattr(tensor, MARKED_STATIC, True)
+        return tensor
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"mark_static takes a tensor or a class of modules, not {described(tensor)}")
     for dim in dimensions(tensor, range(tensor.dim()) if index is None else index):
         note(tensor, "_dynamo_static_indices", dim)
+    return None
 
 
 def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
@@ -96,6 +104,10 @@ def dimensions(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
         if not isinstance(dim, int) or not -tensor.dim() <= dim < tensor.dim():
             raise UserError(f"a tensor of shape {tuple(tensor.shape)} has no dimension {dim!r}")
     return [dim % tensor.dim() for dim in wanted]
+
+
+def described(value: Any) -> str:
+    return f"the class {value.__qualname__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
 def note_more(tensor: torch.Tensor, dim: int, hint: int | None, criteria: Criteria | None) -> None:

@@ -1,20 +1,22 @@
 """`nonstrict_trace`: calls that are kept in the graph, and of which AOTAutograd sees the operators.
 
 A graph holds a call with the tensors and numbers that the arguments consist of. What these are made of beside
-them - containers, instances of classes that are registered with torch's pytrees - is part of what is called,
-and so is how the results are put together.
+them - containers, instances of classes that are registered with torch's pytrees, modules - is part of what is
+called, and so is how the results are put together. Parameters and buffers of modules are given to the call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.utils._pytree as pytree
 from torch._guards import detect_fake_mode
+from torch.nn.utils.stateless import _reparametrize_module
 
 from framelift import _frame
 from framelift.api.capture_control import is_compiling
@@ -35,8 +37,8 @@ LEAVES = (
 def nonstrict_trace(traceable_fn: Any) -> Any:
     """A function of its own whose calls are kept in the graph; AOTAutograd looks into it, and captures
     nothing but the operators. Arguments and results may be tensors, numbers, texts, and containers and
-    instances of them whose classes are registered with `torch.utils._pytree`. Tensors that it finds elsewhere
-    (globals, closures) are constants.
+    instances of them whose classes are registered with `torch.utils._pytree`; arguments may be modules too.
+    Tensors that it finds elsewhere (globals, closures) are constants.
 
     >>> import torch, framelift
     >>> @framelift.nonstrict_trace
@@ -53,7 +55,7 @@ def nonstrict_trace(traceable_fn: Any) -> Any:
         if not is_compiling():
             return traceable_fn(*args, **kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        found, result = call_flat(traceable_fn, spec, leaves)
+        found, result = call_flat(traceable_fn, spec, leaves, tensors_of_modules(leaves))
         return pytree.tree_unflatten(found, result)
 
     made: Any = traced
@@ -61,26 +63,67 @@ def nonstrict_trace(traceable_fn: Any) -> Any:
     return made
 
 
-def call_flat(fn: Any, spec: pytree.TreeSpec, leaves: list[Any]) -> tuple[list[Any], pytree.TreeSpec]:
+def tensors_of_modules(leaves: list[Any]) -> list[dict[str, torch.Tensor]]:
+    """The parameters and buffers of each module, under all of their names. It is interpreted, so that what is
+    read is guarded; a comprehension would be a function of its own."""
+    found = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.nn.Module):
+            tensors: dict[str, torch.Tensor] = dict(leaf.named_parameters(remove_duplicate=False))
+            tensors.update(leaf.named_buffers(remove_duplicate=False))
+            for part in leaf.modules():
+                if part.training:  # which the call relies on
+                    continue
+            found.append(tensors)
+    return found
+
+
+_frame.set_decision(tensors_of_modules.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def call_flat(
+    fn: Any, spec: pytree.TreeSpec, leaves: list[Any], tensors: list[dict[str, torch.Tensor]]
+) -> tuple[list[Any], pytree.TreeSpec]:
     """Calls a function with the parts of its arguments; gives those of its result, and how they belong
-    together."""
-    call = FlatCall(fn, spec)
+    together. `tensors` are those of the modules among the parts."""
+    call = FlatCall(fn, spec, [None] * len(leaves))
     found = list(call(tuple(leaves)))
     assert call.result is not None
     return found, call.result
 
 
 @serve(call_flat)
-def serve_call_flat(f: TraceFrame, /, fn: Any, spec: Any, leaves: Any) -> tuple[list[Any], pytree.TreeSpec]:
+def serve_call_flat(
+    f: TraceFrame, /, fn: Any, spec: Any, leaves: Any, tensors: Any
+) -> tuple[list[Any], pytree.TreeSpec]:
     world: Any = f.world
     fn, for_torch = opened(fn), world.materialize.for_torch
-    given = [for_torch(leaf) for leaf in opened(leaves)]
+    held = iter(opened(tensors))
+    given: list[Any] = []
+    modules: list[ModuleArgument | None] = []
+    for leaf in map(opened, opened(leaves)):
+        if isinstance(leaf, torch.nn.Module):
+            own = opened(next(held))
+            modules.append(ModuleArgument(guarded_module(world, leaf), tuple(own)))
+            given += map(for_torch, own.values())
+        else:
+            modules.append(None)
+            given.append(for_torch(leaf))
     for leaf in given:
         check_leaf(leaf, f"{getattr(fn, '__qualname__', fn)} with")
-    call = FlatCall(fn, real_spec(world, spec))
+    call = FlatCall(fn, real_spec(world, spec), modules)
     found = world.recorder.call_opaque(as_target(call, fn), tuple(given), {})
     assert call.result is not None
     return list(found), call.result
+
+
+def guarded_module(world: Any, module: torch.nn.Module) -> weakref.ref[torch.nn.Module]:
+    """A module that the call is made with: another one, or one that is gone, is another capture."""
+    source = world.inputs.source_of(module)
+    if source is None:
+        raise Break(breaks.GRAPH_ARGUMENT, "nonstrict_trace: a module that is made in the captured code")
+    world.guards.add(source, Check.IS, module)
+    return weakref.ref(module)
 
 
 def real_spec(world: Any, spec: Any) -> Any:
@@ -118,17 +161,28 @@ def check_leaf(leaf: Any, what: str) -> None:
         raise Break(breaks.GRAPH_ARGUMENT, f"nonstrict_trace: {why}")
 
 
+class ModuleArgument(NamedTuple):
+    """A module among the parts of the arguments."""
+
+    module: weakref.ref[torch.nn.Module]
+    names: tuple[str, ...]
+    """Those of its parameters and buffers, which the call is given in its place."""
+
+
 class FlatCall:
     """Calls a function with the parts that its arguments consist of, and gives those of its result."""
 
-    def __init__(self, fn: Callable[..., Any], spec: pytree.TreeSpec) -> None:
-        self.fn, self.spec = fn, spec
+    def __init__(
+        self, fn: Callable[..., Any], spec: pytree.TreeSpec, modules: list[ModuleArgument | None]
+    ) -> None:
+        self.fn, self.spec, self.modules = fn, spec, modules
         self.result: pytree.TreeSpec | None = None
         """How the result is put together."""
 
     def __call__(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
-        args, kwargs = pytree.tree_unflatten(list(leaves), self.spec)
-        with real_tensors_allowed(leaves):
+        with contextlib.ExitStack() as stack:
+            args, kwargs = pytree.tree_unflatten(list(self.parts(leaves, stack)), self.spec)
+            stack.enter_context(real_tensors_allowed(leaves))
             found, result = pytree.tree_flatten(_frame.untouched(self.fn, *args, **kwargs))
         for leaf in found:
             check_leaf(leaf, f"{getattr(self.fn, '__qualname__', self.fn)} gives")
@@ -137,6 +191,19 @@ class FlatCall:
         elif result != self.result:
             raise RuntimeError(f"{self.fn} gives a result of another structure than when it was captured")
         return tuple(found)
+
+    def parts(self, leaves: tuple[Any, ...], stack: contextlib.ExitStack) -> Iterator[Any]:
+        """The parts of the arguments; modules have the tensors that were given until the stack is left."""
+        given = iter(leaves)
+        for argument in self.modules:
+            if argument is None:
+                yield next(given)
+                continue
+            module = argument.module()
+            assert module is not None  # as it is guarded
+            tensors = {name: next(given) for name in argument.names}
+            stack.enter_context(_reparametrize_module(module, tensors))
+            yield module
 
 
 def as_target(call: FlatCall, fn: Any) -> Any:

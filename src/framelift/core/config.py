@@ -95,6 +95,9 @@ class Config:
     ignore_logger_methods: frozenset[Any] = option(
         frozenset(), "The same of methods, such as `logging.Logger.info`."
     )
+    reorderable_logging_functions: frozenset[Any] = option(
+        frozenset(), "Functions, such as `print`, that may be called later than the program calls them."
+    )
     cprofile: bool = option(
         False, "Whether each compilation is run under cProfile, and leaves what that found in a file; slow."
     )

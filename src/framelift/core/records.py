@@ -38,6 +38,8 @@ class CompileRecord:
     backend: str = ""
     entries: int = 0
     """How many there were before."""
+    accumulated_entries: int = 0
+    """How many there were in all compiled functions that share a limit."""
     recompiled_because: str | None = None
     guards: int = 0
     shape_guards: int = 0
@@ -45,6 +47,10 @@ class CompileRecord:
     nodes: int = 0
     ops: int = 0
     inputs: int = 0
+    compliant_custom_ops: list[str] = field(default_factory=list)
+    """Operators of the program's own in the graph that say they keep to what compilers expect."""
+    non_compliant_ops: list[str] = field(default_factory=list)
+    """Those that do not say so."""
     seconds: float = 0.0
     """In all; the other times are parts of it."""
     trace_seconds: float = 0.0
@@ -54,6 +60,8 @@ class CompileRecord:
     backend_seconds: float = 0.0
     failed: str | None = None
     """What stood in the way, if it was not compiled (or, with `ended_by`, not whole)."""
+    failed_as: str | None = None
+    """The class of what stood in the way."""
     failed_at: str | None = None
     ended_by: str | None = None
     """The break at which what was captured ends, if it was not captured to the end."""

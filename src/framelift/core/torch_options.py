@@ -59,6 +59,7 @@ add(
     *(
         "ignore_logging_functions",
         "ignore_logger_methods",
+        "reorderable_logging_functions",
         "cprofile",
         "allow_ignore_mark_dynamic",
         "disable",
@@ -118,16 +119,11 @@ add(
 )
 add(
     Support.REFUSED,
-    "What is printed is printed where the program does it; `ignore_logging_functions` leaves it out.",
-    "reorderable_logging_functions",
-)
-add(
-    Support.REFUSED,
     "Functions are compiled when they are first called; the stance `eager_then_compile` waits for one call.",
     "minimum_call_count",
 )
 add(
-    Support.REFUSED,
+    Support.ALWAYS,
     "Random numbers of NumPy are drawn from NumPy's own generators, as plain Python draws them.",
     "use_numpy_random_stream",
 )

@@ -26,6 +26,10 @@ TOLERANCES |= {torch.complex128: 1e-9, torch.complex64: 1e-4, torch.complex32: 2
 COARSE = 0.125
 FURTHER = {torch.float16: 3.0, torch.bfloat16: 3.0}
 """How many times as far from the reference a result may be as the other one; 2 where nothing is said."""
+OF_SMALL = ((10, 10.0), (500, 8.0))
+"""Tensors of so many elements -> how many times, where small ones are given more room."""
+FURTHEST = 10.0
+SMALL = "by the size"
 PLAUSIBLE = 0.1
 """How far a reference may be from what is expected, of its size; beyond it says nothing."""
 COSINE = 0.99
@@ -77,8 +81,8 @@ def as_exact(tensor: Tensor) -> Tensor:
 
 
 def same(
-    expected: Any,
-    found: Any,
+    ref: Any,
+    res: Any,
     fp64_ref: Any = None,
     cos_similarity: bool = False,
     tol: float | None = None,
@@ -87,19 +91,24 @@ def same(
     relax_numpy_equality: bool = False,
     ignore_non_fp: bool = False,
     log_error: Callable[..., Any] | None = None,
-    *,
-    exact_stride: bool = False,
+    use_larger_multiplier_for_smaller_tensor: bool = False,
+    force_max_multiplier: bool = False,
     use_iou_for_bool: bool = False,
     iou_threshold: float = 0.99,
+    *,
+    exact_stride: bool = False,
 ) -> bool:
-    """Whether two results are the same: tensors, numbers, arrays, and containers and objects of them.
+    """Whether a result is the one that was expected (`ref`): tensors, numbers, arrays, and containers and
+    objects of them.
 
     `fp64_ref` is the same result computed with float64, to judge by where the two are further apart than
     `tol` (by default, what `TOLERANCES` says of their dtype). With `cos_similarity` tensors need only point
     the same way. NaN is the same as NaN unless `equal_nan` is False. dtypes count unless `exact_dtype` is
     False, strides if `exact_stride` is True; with `ignore_non_fp` only floating-point numbers do. With
     `relax_numpy_equality` NumPy's numbers and Python's are the same. With `use_iou_for_bool` masks need only
-    agree in `iou_threshold` of what either has. `log_error` is told what differs.
+    agree in `iou_threshold` of what either has. `log_error` is told what differs. A result may be a few times
+    as far from `fp64_ref` as `ref` is: more so for small tensors with
+    `use_larger_multiplier_for_smaller_tensor`, and for all with `force_max_multiplier`.
 
     >>> import torch
     >>> same({"loss": torch.tensor(1.0)}, {"loss": torch.tensor(1.00001)})
@@ -110,7 +119,9 @@ def same(
     rules = Rules(tol, cos_similarity, equal_nan, exact_dtype, exact_stride, ignore_non_fp)
     rules = dataclasses.replace(rules, iou=iou_threshold if use_iou_for_bool else None)
     rules = dataclasses.replace(rules, relaxed_numpy=relax_numpy_equality)
-    apart = difference(expected, found, fp64_ref, rules)
+    largest, small = force_max_multiplier, use_larger_multiplier_for_smaller_tensor
+    rules = dataclasses.replace(rules, as_far=FURTHEST if largest else SMALL if small else None)
+    apart = difference(ref, res, fp64_ref, rules)
     if apart is not None and log_error is not None:
         log_error("%s", apart)
     return apart is None
@@ -129,11 +140,20 @@ class Rules:
     iou: float | None = None
     """Of masks: how much of what either has must be in both; None: all."""
     relaxed_numpy: bool = False
+    as_far: float | str | None = None
+    """How many times as far from a reference a result may be; None: as `FURTHER` says."""
     at_least: float = 0.0
     """A tolerance for all numbers, if they come from ones that are coarser."""
 
     def tolerance(self, dtype: torch.dtype) -> float:
         return max(TOLERANCES.get(dtype, COARSE), self.at_least) if self.tol is None else self.tol
+
+    def times(self, dtype: torch.dtype, size: int) -> float:
+        """How many times as far from a reference a tensor of this size may be as the other one."""
+        usual = FURTHER.get(dtype, 2.0)
+        if self.as_far is SMALL:
+            return max([usual, *(times for most, times in OF_SMALL if size <= most)])
+        return usual if self.as_far is None else FURTHEST
 
 
 def difference(
@@ -307,7 +327,7 @@ class Comparing:
             return True
         if reference is None or not is_plausible(reference, a):
             return False
-        return rmse(reference, b) <= FURTHER.get(dtype, 2.0) * rmse(reference, a) + tol / 10
+        return rmse(reference, b) <= self.rules.times(dtype, a.numel()) * rmse(reference, a) + tol / 10
 
 
 def is_plausible(reference: Tensor, expected: Tensor) -> bool:

@@ -21,7 +21,7 @@ import torch
 from framelift.dispatch.examples import save_rng_state
 
 
-def clone_inputs(inputs: Any) -> Any:
+def clone_inputs(example_inputs: Any) -> Any:
     """A copy of inputs - tensors, or containers and objects with tensors - that shares nothing with them.
 
     What can't be copied (a lock, an open file) is the same object in the copy. A tensor that other
@@ -34,7 +34,7 @@ def clone_inputs(inputs: Any) -> Any:
     (True, (1, 3), True)
     """
     with torch.no_grad():
-        return Cloning().of(inputs)
+        return Cloning().of(example_inputs)
 
 
 class Cloning:

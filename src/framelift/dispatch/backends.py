@@ -445,7 +445,7 @@ def recorded_backward(of: CompileRecord, graph: Graph) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        record.failed = f"{type(error).__name__}: {error}"
+        record.failed, record.failed_as = f"{type(error).__name__}: {error}", type(error).__name__
         raise
     finally:
         record.seconds = record.backend_seconds = time.perf_counter() - began

@@ -35,7 +35,14 @@ from framelift.core.errors import (
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Context, Graph, watch_of
+from framelift.dispatch.compile_contexts import (
+    CodeState,
+    CompiledEntry,
+    Context,
+    Graph,
+    entries_everywhere,
+    watch_of,
+)
 from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
@@ -44,6 +51,7 @@ from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
+from framelift.graph.functions import custom_operators
 from framelift.graph.kept import KeptGraph
 from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.terms import DATA_DEPENDENT
@@ -94,6 +102,7 @@ class Compilation:
         self.keeps_lines = self.watch is not None and self.watch.keeps_entries
         about = state.name, state.filename, state.line, context.backend_name, len(state.entries)
         self.record = CompileRecord("forward", *about, region=context.name or "")
+        self.record.accumulated_entries = 0 if state.code is None else entries_everywhere(state.code)
         self.record.compile_id, self.record.started = f"{state.number}/{next(state.attempts)}", time.time()
 
     def run(self) -> Replacement | _frame.Stop | Literal[False] | None:
@@ -107,7 +116,7 @@ class Compilation:
         if capture is None:
             return self.leave_raising()
         if isinstance(capture, Break):
-            self.record.failed = capture.one_line
+            self.record.failed, self.record.failed_as = capture.one_line, Unsupported.__name__
             self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
             self.leave_uncaptured(capture)
             return None
@@ -153,7 +162,8 @@ class Compilation:
             if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
                 raise error.__cause__ from None
             cause: Any = error.__cause__
-            self.record.failed = f"the program raised {type(cause).__name__}"
+            self.record.failed_as = type(cause).__name__
+            self.record.failed = f"the program raised {self.record.failed_as}"
             log.debug("%s raised while captured; it runs as plain Python", self.state.name, exc_info=cause)
             self.escaped = faults.Escaped.of(cause, error.of_operator)
             del cause  # whose frames lead back to this one
@@ -398,6 +408,7 @@ class Compilation:
                 yield
             except Exception as error:
                 record.failed = record.failed or f"{type(error).__name__}: {error}"
+                record.failed_as = type(error).__name__
                 raise
             finally:
                 record.seconds = time.perf_counter() - began
@@ -411,6 +422,8 @@ class Compilation:
         record.guards = len(capture.guards) + len(capture.class_guards)
         record.ops, record.inputs = len(capture.ops), len(capture.example_inputs)
         record.nodes = 0 if capture.graph is None else len(capture.graph.graph.nodes)
+        if capture.graph is not None:
+            record.compliant_custom_ops, record.non_compliant_ops = custom_operators(capture.graph.graph)
         record.restarts, record.restart_reasons = capture.restarts, capture.restart_reasons
         record.seconds_lost, record.trace_seconds = capture.seconds_lost, capture.trace_seconds
         record.generate_seconds = capture.seconds - capture.seconds_lost - capture.trace_seconds

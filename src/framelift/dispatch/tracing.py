@@ -10,9 +10,11 @@ import contextlib
 import gc
 import inspect
 import logging
+import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple
@@ -165,6 +167,8 @@ class Trace:
         finally:
             _frame.set_interceptor(before)
         self.ended_by = world.errors.broken
+        for memoising, place in world.calls.bypassed:
+            tell_bypassed(memoising, place)
         if world.errors.lost:
             raise self.ended_by or Break(UNRESUMABLE, "the end of a generator")
 
@@ -332,6 +336,27 @@ def quiet_fakes() -> Iterator[None]:
         yield
     finally:
         log.disabled = before
+
+
+TOLD: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Memoising functions that a warning was given of."""
+
+
+def tell_bypassed(memoising: Any, place: Place) -> None:
+    """Warns, once of each, that what a memoising function remembers is not used. The words are those that
+    people who filter torch.compile's warnings look for."""
+    if memoising in TOLD:
+        return
+    TOLD.add(memoising)
+    at = f"{os.path.basename(place.code.co_filename)}:{place.line}"
+    text = (
+        f"Framelift captures a call to a `functools.lru_cache`-wrapped function at '{at}': it ignores the "
+        "cache wrapper and directly traces the wrapped function."
+    )
+    try:
+        warnings.warn_explicit(text, UserWarning, place.code.co_filename, place.line or 1)
+    except UserWarning:  # a filter makes it an error, and the program has made none
+        logging.getLogger(__name__).warning("%s", text)
 
 
 # C makes one before it has it shown, which is where the trace ends

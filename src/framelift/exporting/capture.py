@@ -45,6 +45,10 @@ ERRORS: dict[breaks.Reason, type[Unsupported]] = {
 }
 
 
+LIBRARIES: tuple[Any, ...] = (cudnn, mkldnn, nnpack)
+"""Whose kernels are chosen by what sizes are."""
+
+
 class ProgramInput(NamedTuple):
     """Something that the graph is given."""
 
@@ -107,8 +111,6 @@ def capture_program(call: Call, dynamism: DeclaredDynamism) -> CapturedProgram:
 def refusal(call: Call, found: Break) -> Unsupported:
     """A break as the error that it is here."""
     found.stack = [place for place in found.stack if place.key[0] != __file__]
-    if found.reason is breaks.DATA_DEPENDENT_VALUE and "__bool__" in found.context:
-        found.reason, found.context = breaks.DATA_DEPENDENT_BRANCH, "a truth value of a tensor"
     where = f" {found.stack[0]}" if found.stack else ""
     text = f"{call.name} can't be exported.{where}\n{found.describe()}"
     return ERRORS.get(found.reason, Unsupported)(text)
@@ -138,11 +140,13 @@ def exporting() -> Iterator[None]:
     compiler: Any = torch.compiler
     before = compiler._is_exporting_flag
     compiler._is_exporting_flag = True
+    switched = [library.set_flags(False) for library in LIBRARIES]
     try:
-        with cudnn.flags(enabled=False), mkldnn.flags(enabled=False), nnpack.flags(enabled=False):
-            yield
+        yield
     finally:
         compiler._is_exporting_flag = before
+        for library, flags in zip(LIBRARIES, switched, strict=True):
+            library.set_flags(*flags)
 
 
 def run(call: Call, fn: types.FunctionType, dynamism: DeclaredDynamism) -> CapturedProgram:

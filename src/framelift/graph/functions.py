@@ -52,6 +52,14 @@ def is_custom(func: Any) -> bool:
     return type(func) in OPERATOR_TYPES and namespace_of(func) not in ("aten", "prims", "prim")
 
 
+def custom_operators(graph: torch.fx.Graph) -> tuple[list[str], list[str]]:
+    """The operators of the program's own in a graph: those with torch's mark for operators that compilers may
+    rely on, and the others."""
+    found: dict[str, Any] = {str(node.target): node.target for node in graph.nodes if is_custom(node.target)}
+    marked = {name: torch.Tag.pt2_compliant_tag in overload_of(func).tags for name, func in found.items()}
+    return sorted(name for name in found if marked[name]), sorted(name for name in found if not marked[name])
+
+
 def is_collective(func: Any) -> bool:
     """Whether other ranks wait for the call, so that it must be made even if nobody uses its result."""
     return type(func) in OPERATOR_TYPES and namespace_of(func) in COLLECTIVES

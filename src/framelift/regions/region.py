@@ -42,6 +42,7 @@ from framelift.graph.contexts import (
     put_modes_back,
 )
 from framelift.graph.effects import set_memory
+from framelift.graph.functions import describe
 from framelift.graph.torch_flags import TorchState, autocast_nesting, leave_autocast, set_flags
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source
@@ -320,6 +321,13 @@ def replay(world: TraceWorld, writes: Writes, r: Rebuild) -> None:
             raise Break(breaks.EFFECT, f"Tensor.{call.method} on a tensor that is written to")
         name = r.result(f"{r.tensor(call.tensor)}.{call.method}", call.args, call.result)
         statements += [f"{name}.{method}()" for method in call.then]
+    for report in writes.reports:
+        given = [r.value(value) for value in report.args]
+        given += [f"{name}={r.value(value)}" for name, value in report.kwargs.items()]
+        changed = world.recorder.builder.body.changed
+        if any(id(value) in changed for value in (*report.args, *report.kwargs.values())):
+            raise Break(breaks.EFFECT, f"{describe(report.fn)} of a tensor that is written to afterwards")
+        statements.append(f"{r.value(report.fn)}({', '.join(given)})")
     for change in writes.containers:
         statements += container_statements(change, r)
     for view, changes in writes.attributes:

@@ -27,6 +27,9 @@ from framelift.trace.type_rules import Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import context_text
 
+MARKED_STATIC = "_dynamo_marked_static"
+"""What `mark_static` sets on classes of modules, torch's and Framelift's."""
+
 MANY_NUMBERS = 32
 """So many numbers may be symbols: what torch does with them takes long, and more of them are data."""
 
@@ -35,9 +38,18 @@ def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
     if value >= LEAST_ADDRESS:
         world.addresses.meet_number()
     few = len(world.inputs.numbers) < MANY_NUMBERS
-    if value == value and few and world.inputs.dynamism.number(source, value):
+    is_symbol = value == value and few and world.inputs.dynamism.number(source, value)
+    if is_symbol and not is_of_static_class(world, source):
         return world.inputs.symbolic_number(value, source)
     return wrap_constant(world, value, source)
+
+
+def is_of_static_class(world: TraceWorld, source: Source) -> bool:
+    """Whether it is an attribute of a module whose class is marked as static."""
+    if source.access is not Access.ATTR:
+        return False
+    owners = [known.value for known in world.inputs.known.values() if known.source == source.base]
+    return any(MARKED_STATIC in dir(type(owner)) for owner in owners)
 
 
 def wrap_constant(world: TraceWorld, value: Any, source: Source) -> Any:

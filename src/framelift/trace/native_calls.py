@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of
 from framelift.core import breaks, policy
-from framelift.core.breaks import refuse
+from framelift.core.breaks import Place, refuse
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import PerCode
@@ -108,6 +108,8 @@ class NativeCalls(Part):
     def start(self) -> None:
         self.memo: dict[Any, Any] = {}
         """What memoising functions from outside have given in the trace."""
+        self.bypassed: list[tuple[Any, Place]] = []
+        """Memoising functions from outside that were called, without their memory, and where."""
         self.kept: list[Any] = []
         """Functions that were made for C to call."""
         self.passes_numbers = False
@@ -202,6 +204,8 @@ class NativeCalls(Part):
         for x in (*args, *kwargs.values()):
             if type(x).__hash__ is None:
                 hash(x)  # which raises what the memoising function would
+        if type(fn.__wrapped__) is types.FunctionType and not policy.is_library(fn.__wrapped__):
+            self.bypassed.append((fn, frame.place))
         index = self.memo_index(fn, args, kwargs)
         if index is None:
             return self.invoke(fn.__wrapped__, *args, **kwargs)

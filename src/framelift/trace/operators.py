@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
+from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import DATA_DEPENDENT_VALUE, Break
 from framelift.core.sentinels import MISSING
@@ -176,7 +177,7 @@ class Operators(Part):
             expected = self.world.raising_branches.truth(value, value)
             if expected is not None:
                 return expected
-            return self.world.recorder.call(torch.Tensor.__bool__, (value,), {})
+            return self.truth_of_tensor(value)
         if cls in SYMBOLIC:
             return self.truth_of_symbol(value)
         if cls in ATOMS or cls in SIZED:
@@ -186,6 +187,14 @@ class Operators(Part):
         if all(self.world.classes.attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
             return True
         return native(bool, self.world.materialize.shallow(value))
+
+    def truth_of_tensor(self, value: FakeTensor) -> bool:
+        try:
+            return bool(self.world.recorder.call(torch.Tensor.__bool__, (value,), {}))
+        except Break as found:
+            if found.reason is breaks.DATA_DEPENDENT_VALUE:  # the number was captured, and is then asked
+                found.reason, found.context = breaks.DATA_DEPENDENT_BRANCH, "Tensor.__bool__"
+            raise
 
     def truth_of_symbol(self, value: Any) -> bool:
         condition = value if type(value) is torch.SymBool else value != 0

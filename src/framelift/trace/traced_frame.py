@@ -22,6 +22,7 @@ from framelift.trace.part import Part
 
 CALLING = ("forward", "_call_impl")
 """Functions whose frames belong to a call of a module: its own, and torch's that calls hooks too."""
+OWN_PACKAGE = __name__.partition(".")[0]
 
 
 class TracedFrame(Part):
@@ -144,10 +145,12 @@ class Places(Part):
         return CalledModule(str(id(value)), partial(self.world.inputs.texts.module_path, source), cls)
 
     def stack(self) -> list[Place]:
-        """Where the program stands, with its callers, outermost first."""
-        places = []
+        """Where the program stands, with its callers, outermost first; without Framelift's own functions."""
+        places: list[Place] = []
+        own: list[Place] = []
         frame = self.world.machine.frame if self.world.machine else None
         while frame is not None:
-            places.append(frame.place)
+            is_own = (frame.globals.get("__name__") or "").partition(".")[0] == OWN_PACKAGE
+            (own if is_own else places).append(frame.place)
             frame = frame.back
-        return places[::-1]
+        return (places or own)[::-1]

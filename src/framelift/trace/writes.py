@@ -11,7 +11,7 @@ import decimal
 import re
 from dataclasses import dataclass, field
 from types import CellType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -76,6 +76,14 @@ class LateCall:
     """Methods that are called on the result."""
 
 
+class Report(NamedTuple):
+    """A call of a function that only tells something: the region makes it when all else is done."""
+
+    fn: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 @dataclass
 class Writes:
     """What a region replays after its graph has run."""
@@ -91,6 +99,7 @@ class Writes:
     classes: list[tuple[View, list[tuple[str, Any]]]]
     variables: list[tuple[Variable, Any]]
     """Those of the context, and what they are set to."""
+    reports: list[Report]
 
     def count(self) -> int:
         """How many things are written to, and how often."""
@@ -99,6 +108,7 @@ class Writes:
             + len(self.calls)
             + len(self.advances)
             + len(self.variables)
+            + len(self.reports)
         )
         return calls + sum(len(changes) for _, changes in self.names()) + len(self.cells)
 
@@ -107,7 +117,8 @@ class Writes:
 
     def __bool__(self) -> bool:
         written = self.classes or self.containers or self.attributes or self.scopes or self.cells
-        return bool(written or self.signals or self.calls or self.advances or self.variables)
+        told = self.calls or self.advances or self.variables or self.reports
+        return bool(written or self.signals or told)
 
 
 class WrittenState(Part):
@@ -116,6 +127,7 @@ class WrittenState(Part):
     def start(self) -> None:
         self.decimal_flags = DecimalFlags()
         self.calls: list[LateCall] = []
+        self.reports: list[Report] = []
 
     def collect(self) -> Writes:
         world = self.world
@@ -135,7 +147,16 @@ class WrittenState(Part):
         advances, variables = world.iterators.advanced(), world.context_variables.changes()
         classes = [(view, view.changes()) for view in world.classes.views.values()]
         written = Writes(
-            containers, attributes, scopes, cells, signals, self.calls, advances, classes, variables
+            containers,
+            attributes,
+            scopes,
+            cells,
+            signals,
+            self.calls,
+            advances,
+            classes,
+            variables,
+            self.reports,
         )
         self.refuse_two_faces(written)
         self.world.lifetimes.refuse_finalisers(written)
@@ -149,6 +170,7 @@ class WrittenState(Part):
         return (
             bool(
                 self.calls
+                or self.reports
                 or self.world.classes.views
                 or self.world.iterators.advanced()
                 or self.world.context_variables.changes()
