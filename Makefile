@@ -8,7 +8,7 @@ SHELL := bash
 TORCH := torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3)
+CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3)
 NATIVE := $(wildcard src/framelift/native/*)
 # Arguments for `make bench` and `make test`, for example BENCH="--quick --only overhead" TEST="-k closures".
 BENCH ?=
@@ -166,17 +166,17 @@ SAY = { echo "framelift: $(1)" >&2; exit 1; }
 NO_INDEX := pip could not install a package (its message is above): check that it can reach a package index.
 NO_INSTALL := installing or building the package failed: the first error above says why.
 
-# Leaves in $python the first candidate that runs and is CPython 3.11 or 3.12. A pyenv shim may exist for a
+# Leaves in $python the first candidate that runs and is CPython 3.11, 3.12 or 3.13. A pyenv shim may exist for a
 # version that is installed but not selected, hence the second try.
 define FIND_PYTHON
-probe='import sys; assert sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 13)'
+probe='import sys; assert sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 14)'
 python=
 for candidate in $(CANDIDATES); do
   for pyenv in "" "$$(pyenv latest "$${candidate#python}" 2>/dev/null || true)"; do
     python=$$(PYENV_VERSION=$$pyenv "$$candidate" -c "$$probe; print(sys.executable)" 2>/dev/null) && break 2
   done
 done
-[ -n "$$python" ] || $(call SAY,no CPython 3.11 or 3.12 among: $(CANDIDATES). Install one or name it with PYTHON=/path/to/python3.11.)
+[ -n "$$python" ] || $(call SAY,no CPython 3.11, 3.12 or 3.13 among: $(CANDIDATES). Install one or name it with PYTHON=/path/to/python3.11.)
 endef
 
 define NEED_COMPILERS

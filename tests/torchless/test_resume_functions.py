@@ -311,9 +311,14 @@ ODD = {
     "a_traceback_of_ones_own": OF_A_TRACEBACK,
     "cleared_frames_let_go_of_their_variables": OF_A_TRACEBACK,
 }
-if sys.version_info >= (3, 12):
+if sys.version_info[:2] == (3, 12):
     C_STACK = "with a hook in force calls are limited by C's own count, which the program does not set"
     ODD["a_recursion_limit_that_the_program_sets"] = C_STACK
+if sys.version_info >= (3, 13):
+    OF_INTERPRETED = "finds the view of a frame that was interpreted, which is not the one that goes on"
+    ODD["f_locals_writes_through"] = OF_INTERPRETED
+    ODD["f_locals_of_another_frame"] = OF_INTERPRETED
+    ODD["f_locals_is_like_a_dictionary"] = OF_INTERPRETED
 ODD_ONCE_COLLECTED = {"enumerating_subclasses"}
 """A class is part of a cycle."""
 ODD_IN_PIECES = {"weak_references_and_finalizers", "del_runs_when_the_last_reference_goes"}
@@ -364,6 +369,7 @@ def in_pieces(program: Program, chance: random.Random, step: bool) -> Run:
 
 WITHOUT_STEP = {
     "moves": "LOAD_CONST LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR STORE_FAST DELETE_FAST LOAD_CLOSURE "
+    "LOAD_FAST_LOAD_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST "
     "STORE_DEREF DELETE_DEREF PUSH_NULL SWAP COPY NOP END_FOR",
     "jumps": "JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT",
     "begins": "RESUME MAKE_CELL COPY_FREE_VARS",

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from framelift.bytecode.decode import version
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
 from framelift.core.weakly import ENDED, PerCode
 
@@ -221,6 +222,7 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool, done: 
     taken = push_stack(asm, point.stack, taken, pushed)
     callee = None if inner is None else Callee(inner, ENDED)
     if callee is None:
+        ask_for_truth(asm, point)
         asm.go_on(point.at)
     else:
         call_inner(asm, point, callee, taken, made)
@@ -244,7 +246,7 @@ def restore_slots(asm: Assembler, point: Point) -> None:
             asm.emit("DELETE_FAST", slot)
         elif asm.names[slot] in point.code.co_cellvars:
             # the argument is the cell: there is nothing to do, but for whoever interprets this
-            asm.emit("LOAD_CLOSURE", slot)
+            asm.emit(version.LOAD_CELL, slot)
             asm.emit("STORE_FAST", slot)
 
 
@@ -279,16 +281,28 @@ def push_unbound(asm: Assembler) -> None:
 
 def call_inner(asm: Assembler, point: Point, inner: Callee, argument: int, made: bool) -> None:
     """In the place of the call that the frame waits for: what is raised is handled as it would be there."""
-    asm.emit("PUSH_NULL")
     push_callee(asm, inner)
     asm.take(argument)
     first = asm.restored()
     asm.emit("CALL_FUNCTION_EX", 0)
     if made:
         check_initialised(asm, argument + 1)
+    handle_as(asm, point, first)
+
+
+def handle_as(asm: Assembler, point: Point, first: int) -> None:
+    """What is raised from `first` on is handled as it would be where the frame stands."""
     handler = point.body.handler_of(point.at)
     if handler is not None:
         asm.handled.append((first, len(asm.units), handler, handler.depth))
+
+
+def ask_for_truth(asm: Assembler, point: Point) -> None:
+    """Of the value that the frame goes on with, if its instruction takes nothing but truth values."""
+    if point.body.name(point.at) in version.ASKS_FOR_TRUTH:
+        first = asm.restored()
+        asm.emit("TO_BOOL")
+        handle_as(asm, point, first)
 
 
 INIT_RETURNED = "__init__() should return None, not '{}'"
@@ -298,11 +312,9 @@ def check_initialised(asm: Assembler, made: int) -> None:
     good = Label()
     asm.emit("COPY", 1)
     asm.jump(JUMP_IF_NONE, good)
-    asm.load_const(wrong_init)
-    asm.emit("SWAP", 2)
-    asm.emit("PUSH_NULL")
-    asm.emit("SWAP", 3)
-    asm.emit("SWAP", 2)
+    push_callable(asm, wrong_init)
+    for n in (3, 2, 3, 2):  # the result goes on top
+        asm.emit("SWAP", n)
     call(asm, 1)
     asm.emit("RAISE_VARARGS", 1)
     asm.label(good)
@@ -324,8 +336,18 @@ JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.o
 
 
 def push_callee(asm: Assembler, callee: Callee) -> None:
-    asm.load_const(callee)
-    asm.emit("UNARY_INVERT")
+    push_callable(asm, callee, "UNARY_INVERT")
+
+
+def push_callable(asm: Assembler, constant: Any, *instructions: str) -> None:
+    """A constant, or what instructions make of it, and the NULL that belongs to a callable."""
+    if not version.CALLABLE_FIRST:
+        asm.emit("PUSH_NULL")
+    asm.load_const(constant)
+    for name in instructions:
+        asm.emit(name)
+    if version.CALLABLE_FIRST:
+        asm.emit("PUSH_NULL")
 
 
 def resume_function(code: CodeType, like: FunctionType | Like) -> FunctionType:
@@ -391,8 +413,9 @@ def step_code(point: Point, level: int) -> CodeType:
     for n, outcome in enumerate(outcomes):
         if n == 1:
             asm.label(jumped)
-            if point.body.name(point.at) == "FOR_ITER" and "END_FOR" in dis.opmap:
-                asm.emit("END_FOR")  # FOR_ITER jumps behind it
+            if point.body.name(point.at) == "FOR_ITER":
+                for name in version.LOOP_ENDS_WITH:
+                    asm.emit(name)
         left = len(below) + outcome.keeps - base
         if HANDLING in outcome.pushes:
             push_handled(asm, len(outcome.pushes))
@@ -409,8 +432,7 @@ def step_code(point: Point, level: int) -> CodeType:
 
 def push_handled(asm: Assembler, depth: int) -> None:
     """The exception that is handled now, which an instruction has changed, below the others it gives."""
-    asm.emit("PUSH_NULL")
-    asm.load_const(sys.exception)
+    push_callable(asm, sys.exception)
     call(asm, 0)
     for n in range(depth, 1, -1):
         asm.emit("SWAP", n)
@@ -422,7 +444,6 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     asm = Assembler(point.body, [*stack_names(below), INNER], point.takes_free)
     restore_slots(asm, point)
     push_stack(asm, below, 0)
-    asm.emit("PUSH_NULL")
     push_callee(asm, Callee(inner, ENDED))
     asm.take(len(below))
     first = asm.restored()
@@ -451,13 +472,18 @@ def drop(asm: Assembler, stack: tuple[int, ...]) -> None:
     """Takes what is left of the stack from below its top."""
     for kind in reversed(stack):
         asm.emit("SWAP", 2)
-        asm.emit("POP_EXCEPT" if kind == HANDLING else "POP_TOP")
+        if kind in (NOTHING, UNBOUND):
+            asm.emit("STORE_FAST", asm.extra_slot(0))  # POP_TOP takes values only
+        else:
+            asm.emit("POP_EXCEPT" if kind == HANDLING else "POP_TOP")
 
 
 def do(asm: Assembler, point: Point, jumped: Label) -> None:
     """The instruction itself."""
     body, at = point.body, point.at
     name, argument = body.name(at), body.arguments[at]
+    if name in version.ASKS_FOR_TRUTH:
+        asm.emit("TO_BOOL")
     if name == "CALL":
         before = at - 1 if body.name(at - 1) != "PRECALL" else at - 2
         if body.name(before) == "KW_NAMES":
@@ -480,7 +506,7 @@ def pushes_null(name: str, argument: int) -> bool:
     return name == "LOAD_METHOD"
 
 
-ATTRIBUTE_OR_METHOD = dis.opmap["LOAD_METHOD"] > 255
+ATTRIBUTE_OR_METHOD = dis.opmap.get("LOAD_METHOD", 256) > 255
 """From 3.12 on LOAD_ATTR does what LOAD_METHOD did, which is only a name within the compiler."""
 
 
@@ -491,8 +517,8 @@ def target_of(body: Body, at: int) -> int | None:
         return None
     argument = body.arguments[at]
     unit = body.starts[at + 1] + (-argument if "BACKWARD" in name else argument)
-    if name == "FOR_ITER" and "END_FOR" in dis.opmap:
-        unit += 1
+    if name == "FOR_ITER":
+        unit += len(version.LOOP_ENDS_WITH)
     return body.instruction_at(unit)
 
 
@@ -524,7 +550,12 @@ OPERANDS: dict[str, Any] = {
     "MAP_ADD": lambda n: (n + 2, 2),
     "DICT_MERGE": lambda n: (n + 3, 1),
 }
-TAKES = {name: takes for names, takes in OPERANDS.items() for name in names.split()}
+TAKES = {
+    name: takes
+    for operands in (OPERANDS, version.OPERANDS)
+    for names, takes in operands.items()
+    for name in names.split()
+}
 
 
 def plain_name(name: str) -> str:
@@ -561,8 +592,8 @@ def how_it_ends(body: Body, at: int, depth: int) -> tuple[int, list[Outcome]]:
         return looks, [Outcome(n, depth - taken, ()) for n in (at + 1, target)]
     pushes: tuple[int, ...]
     if pushes_null(name, argument):
-        pushes = (NOTHING, VALUE)
-    elif name == "CALL":
+        pushes = (VALUE, NOTHING) if version.CALLABLE_FIRST else (NOTHING, VALUE)
+    elif name in ("CALL", "CALL_KW"):
         pushes = (VALUE,)
     else:
         operand = argument if body.opcodes[at] >= dis.HAVE_ARGUMENT else None

@@ -52,6 +52,8 @@ def standing(frame: Frame, steps: bool) -> Standing:
     code = frame.code.code
     if code.co_flags & SUSPENDING:
         raise NoPointError("the beginning of a generator")
+    if getattr(frame, "added", None):
+        raise NoPointError("names beside a function's variables")
     origin = origin_of(code)
     body = body_of(code) if origin is None else origin.body
     if origin is not None and origin.behind_body(frame.ip) and frame is frame.machine.stopped:

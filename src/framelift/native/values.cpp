@@ -164,33 +164,54 @@ Found same_key(PyObject* a, PyObject* b) {
   return same_by_equality(a, b) ? Found::PRESENT : Found::ABSENT;
 }
 
-// The head of a dict's key table, the same in CPython 3.11 and 3.12.
+// The head of a dict's key table, the same in CPython 3.11 to 3.13.
 struct DictKeysHead {
   Py_ssize_t reference_count;
   uint8_t log2_size;
   uint8_t log2_index_bytes;
   uint8_t kind;  // 0: any keys; otherwise only exact strs
+  uint32_t version;
+  Py_ssize_t n_usable;
+  Py_ssize_t n_entries;  // those of deleted keys included
 };
 
+// An entry of a table with any keys, the same in these versions.
+struct DictEntry {
+  Py_hash_t hash;
+  PyObject* key;
+  PyObject* value;  // null: deleted
+};
+
+const DictKeysHead* keys_of(PyObject* dict) {
+  return reinterpret_cast<const DictKeysHead*>(reinterpret_cast<PyDictObject*>(dict)->ma_keys);
+}
+
 bool has_only_str_keys(PyObject* dict) {
-  auto* keys = reinterpret_cast<PyDictObject*>(dict)->ma_keys;
-  return reinterpret_cast<const DictKeysHead*>(keys)->kind != 0;
+  return keys_of(dict)->kind != 0;
+}
+
+// Of a table with any keys: they lie behind the indices.
+const DictEntry* entries_of(const DictKeysHead* keys) {
+  const char* indices = reinterpret_cast<const char*>(keys + 1);
+  return reinterpret_cast<const DictEntry*>(indices + (size_t{1} << keys->log2_index_bytes));
 }
 
 // A dict with keys of any type: CPython's own search would call the __eq__ of a key with the same
 // hash, so look through it by hand.
 Found search(PyObject* dict, PyObject* wanted, Py_hash_t wanted_hash, PyObject** value) {
   Found result = Found::ABSENT;
-  Py_ssize_t position = 0;
-  PyObject* key;
-  PyObject* candidate;
-  Py_hash_t hash;
-  while (_PyDict_Next(dict, &position, &key, &candidate, &hash)) {
-    Found match = key == wanted ? Found::PRESENT
-        : hash == wanted_hash   ? same_key(key, wanted)
-                                : Found::ABSENT;
+  const DictKeysHead* keys = keys_of(dict);
+  const DictEntry* entries = entries_of(keys);
+  for (Py_ssize_t i = 0; i < keys->n_entries; ++i) {
+    const DictEntry& entry = entries[i];
+    if (entry.value == nullptr) {
+      continue;
+    }
+    Found match = entry.key == wanted ? Found::PRESENT
+        : entry.hash == wanted_hash   ? same_key(entry.key, wanted)
+                                      : Found::ABSENT;
     if (match == Found::PRESENT) {
-      *value = candidate;
+      *value = entry.value;
       return match;
     }
     if (match == Found::UNKNOWN) {

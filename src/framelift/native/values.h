@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
-#error "framelift supports CPython 3.11 and 3.12; dict versions and dict keys differ elsewhere"
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
+#error "framelift supports CPython 3.11 to 3.13; dict versions and dict keys differ elsewhere"
 #endif
 
 namespace framelift {
@@ -59,8 +59,12 @@ inline PyObject* instance_dict(PyObject* object) {
     if (header[-4] == nullptr) {
       return header[-3];
     }
-#else
+#elif PY_VERSION_HEX < 0x030D0000
     if ((reinterpret_cast<uintptr_t>(header[-3]) & 1) == 0) {
+      return header[-3];
+    }
+#else
+    if (header[-3] != nullptr) {
       return header[-3];
     }
 #endif
