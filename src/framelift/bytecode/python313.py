@@ -18,23 +18,31 @@ from typing import Any
 from framelift.bytecode.python312 import (
     INTRINSICS_1,
     INTRINSICS_2,
+    INTRINSICS_PUSH,
+    NOT_A_CLASS_PATTERN,
+    SEND_POPS_RECEIVER,
+    THROW_TAKES_ONE,
     intrinsic,
     one_operand,
     two_operands,
+    wanted,
 )
 
 __all__ = [
-    *(
-        "ASKS_FOR_TRUTH",
-        "ASYNC_STEPS_TAKE_TURNS",
-        "CACHES",
-        "CALLABLE_FIRST",
-        "INTRINSICS_PUSH",
-        "LOAD_CELL",
-        "LOCALS_WRITE_THROUGH",
-    ),
-    *("LOOP_ENDS_WITH", "NOT_A_CLASS_PATTERN", "OPERANDS", "SEND_POPS_RECEIVER", "THROW_TAKES_ONE"),
-    *("normalise", "wanted"),
+    "ASKS_FOR_TRUTH",
+    "ASYNC_STEPS_TAKE_TURNS",
+    "CACHES",
+    "CALLABLE_FIRST",
+    "INTRINSICS_PUSH",
+    "LOAD_CELL",
+    "LOCALS_WRITE_THROUGH",
+    "LOOP_ENDS_WITH",
+    "NOT_A_CLASS_PATTERN",
+    "OPERANDS",
+    "SEND_POPS_RECEIVER",
+    "THROW_TAKES_ONE",
+    "normalise",
+    "wanted",
 ]
 
 RENAMED = {

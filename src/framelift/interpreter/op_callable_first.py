@@ -5,7 +5,7 @@ The making of functions is here too: what a function has beside its code is set 
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from framelift.core.sentinels import NULL
@@ -76,23 +76,28 @@ DEFAULTS, KEYWORD_DEFAULTS, ANNOTATIONS, CLOSURE = 1, 2, 4, 8
 
 
 def MAKE_PLAIN_FUNCTION(f: Frame, _: Any) -> None:
-    """With its closure, which lies below the code: without it there is no such function to Python code."""
-    code = opened(f.stack[-1])
-    closure = tuple(map(opened, opened(f.stack[-2]))) if code.co_freevars else None
-    made = FunctionType(code, f.globals, code.co_name, None, closure)
-    f.world.functions.made(made)
-    f.stack[-1] = made
+    """Without a closure; one that has to have it is made when that is set, from the code that is left there
+    (`points.standing`)."""
+    code = f.stack[-1] = opened(f.stack[-1])
+    if not code.co_freevars:
+        f.stack[-1] = made(f, code, None)
 
 
 def SET_FUNCTION_ATTRIBUTE(f: Frame, which: int) -> None:
     fn, value = opened(f.stack[-1]), opened(f.stack[-2])
-    if which == DEFAULTS:
+    if which == CLOSURE:
+        code = fn if type(fn) is CodeType else fn.__code__  # CPython has made a function
+        fn = made(f, code, tuple(map(opened, value)))
+    elif which == DEFAULTS:
         fn.__defaults__ = value
     elif which == KEYWORD_DEFAULTS:
         fn.__kwdefaults__ = value
     elif which == ANNOTATIONS:
         fn.__annotations__ = dict(zip(map(opened, value[::2]), value[1::2], strict=True))
-    elif fn.__closure__ is None:  # CPython has made it
-        fn = FunctionType(fn.__code__, fn.__globals__, fn.__name__, None, tuple(map(opened, value)))
-        f.world.functions.made(fn)
     f.stack[-2:] = [fn]
+
+
+def made(f: Frame, code: CodeType, closure: tuple[Any, ...] | None) -> FunctionType:
+    fn = FunctionType(code, f.globals, code.co_name, None, closure)
+    f.world.functions.made(fn)
+    return fn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from types import CodeType
 from typing import Any, NamedTuple
 
 from framelift.bytecode import slot_names
@@ -65,6 +66,8 @@ def standing(frame: Frame, steps: bool) -> Standing:
         # the names belong to the call that follows, and are forgotten in between
         while body.name(at) != "KW_NAMES":
             at -= 1
+    if body.name(at) == "SET_FUNCTION_ATTRIBUTE" and type(frame.stack[-1]) is CodeType:
+        at -= 1  # the function is not made yet
     takes_free = frame.world.functions.is_made_inside(frame.func) if origin is None else origin.takes_free
     return held(frame, body, at, takes_free, origin)
 

@@ -17,6 +17,7 @@ namespace {
 PyTypeObject* the_deque_type = nullptr;
 PyObject* get_cache_token = nullptr;  // of _abc, in C
 PyObject* get_decimal_context = nullptr;  // of _decimal, in C
+PyObject* take_last_item = nullptr;  // dict.popitem
 
 bool same_float(PyObject* a, PyObject* b) {
   double x = PyFloat_AS_DOUBLE(a);
@@ -263,12 +264,13 @@ bool init_values() {
   the_deque_type =
       reinterpret_cast<PyTypeObject*>(get_attribute(module.get(), "deque").release());
   get_cache_token = get_attribute(classes.get(), "get_cache_token").release();
+  take_last_item = get_attribute(reinterpret_cast<PyObject*>(&PyDict_Type), "popitem").release();
   PyRef decimals = PyRef::steal(PyImport_ImportModule("_decimal"));
   if (decimals) {
     get_decimal_context = get_attribute(decimals.get(), "getcontext").release();
   }
   PyErr_Clear();  // without it numbers of that kind are Python's, and not captured
-  return the_deque_type != nullptr && get_cache_token != nullptr;
+  return the_deque_type != nullptr && get_cache_token != nullptr && take_last_item != nullptr;
 }
 
 PyObject* decimal_context() {
@@ -316,6 +318,33 @@ bool disregard_registrations(long before) {
   foreign_registrations += now - before;
   return true;
 }
+
+#if PY_VERSION_HEX >= 0x030D0000
+
+bool detach_values(PyObject* dict) {
+  // popitem() makes an ordinary table first, and what was last becomes the last again. An empty dict gets one
+  // with a key that is no str.
+  bool done = false;
+  if (reinterpret_cast<PyDictObject*>(dict)->ma_used == 0) {
+    done = PyDict_SetItem(dict, Py_None, Py_None) == 0;
+    PyDict_Clear(dict);
+  } else {
+    PyRef item = PyRef::steal(PyObject_CallOneArg(take_last_item, dict));
+    done = item &&
+        PyDict_SetItem(dict, PyTuple_GET_ITEM(item.get(), 0), PyTuple_GET_ITEM(item.get(), 1)) == 0;
+  }
+  if (!done) {
+    PyErr_Clear();
+  }
+  return done && !has_embedded_values(dict);
+}
+
+uint64_t no_version() {
+  static uint64_t latest = uint64_t{1} << 63;
+  return ++latest;
+}
+
+#endif
 
 PyTypeObject* deque_type() {
   return the_deque_type;
