@@ -37,6 +37,9 @@ ASKS_FOR_TRUTH: frozenset[str] = frozenset()
 ASYNC_STEPS_TAKE_TURNS = False
 """What is thrown into an asynchronous generator waits its turn too; unawaited steps are warned of."""
 
+CLOSE_RETURNS = False
+"""Whether `close` gives what the generator returns."""
+
 LOCALS_WRITE_THROUGH = False
 """`f_locals` of a function's frame is a view of its variables (PEP 667)."""
 

@@ -33,6 +33,7 @@ __all__ = [
     "ASYNC_STEPS_TAKE_TURNS",
     "CACHES",
     "CALLABLE_FIRST",
+    "CLOSE_RETURNS",
     "INTRINSICS_PUSH",
     "LOAD_CELL",
     "LOCALS_WRITE_THROUGH",
@@ -74,6 +75,9 @@ ASKS_FOR_TRUTH = frozenset({"POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT"
 
 ASYNC_STEPS_TAKE_TURNS = True
 """What is thrown into an asynchronous generator waits its turn too; unawaited steps are warned of."""
+
+CLOSE_RETURNS = True
+"""Whether `close` gives what the generator returns."""
 
 LOCALS_WRITE_THROUGH = True
 """`f_locals` of a function's frame is a view of its variables (PEP 667)."""

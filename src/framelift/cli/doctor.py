@@ -14,10 +14,11 @@ from importlib import metadata
 from typing import Any
 
 from framelift import __version__
+from framelift.core.versions import PYTHON
 
 HELP = "show versions, what is supported, and whether both extensions work"
 
-SUPPORTED = {"python": ((3, 11), (3, 12)), "torch": ((2, 11), (2, 13))}
+SUPPORTED = {"python": PYTHON, "torch": ((2, 11), (2, 13))}
 """From which version to which."""
 
 

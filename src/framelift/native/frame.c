@@ -23,6 +23,9 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_BUILD_CORE 1
 #include <Python.h>
+#ifdef Py_GIL_DISABLED
+#error "framelift needs a CPython with the GIL: this is a free-threaded build"
+#endif
 #undef _PyGC_FINALIZED /* 3.11 defines it both publicly and, differently, internally */
 #include "internal/pycore_frame.h"
 #if PY_VERSION_HEX >= 0x030D0000

@@ -215,3 +215,22 @@ def steps_of_an_asynchronous_generator_take_turns():
     ):
         seen.append(error_of(act))
     return seen
+
+
+def closing_a_generator_gives_what_it_returns():
+    def g(catches):
+        try:
+            yield 1
+        except GeneratorExit:
+            if catches:
+                return "returned"
+            raise
+
+    results = []
+    for catches in (True, False):
+        it = g(catches)
+        results.append(it.close())
+        it = g(catches)
+        next(it)
+        results += [it.close(), it.close()]
+    return results
