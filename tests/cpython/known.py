@@ -199,6 +199,8 @@ KNOWN: list[Known] = [
         "test_frame::TestCAPI.test_frame_get_generator",
         "test_frame::TestCAPI.test_frame_getters",
         "test_frame::TestCAPI.test_getvar",
+        "test_frame::TestFrameCApi.test_basic",
+        "test_frame::TestFrameLocals.test_sizeof",
         "test_generators::SignalAndYieldFromTest.test_raise_and_yield_from",
         "test_traceback::CPythonSuggestionFormattingTests.test_name_error_with_instance",
     ),

@@ -29,7 +29,7 @@ def test_this_interpreter_is_not_refused() -> None:
             (3, 14),
             "cpython",
             True,
-            "this is 3.14, whose instructions and frames it has not been run with yet",
+            "3.14, whose instructions and frames it has not been run with yet",
         ),
         ((3, 13), "cpython", False, "this is a free-threaded build"),
         ((3, 14), "cpython", False, "this is a free-threaded build"),

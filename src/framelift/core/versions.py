@@ -16,15 +16,16 @@ def refusal(version: tuple[int, ...], implementation: str, has_gil: bool) -> str
         return f"Framelift needs {supported}: this is {implementation}, which has no frame-evaluation hook."
     if not has_gil:
         return (
-            f"Framelift needs {supported} with the GIL: this is a free-threaded build, in which other threads "
-            f"may change what guards look at. Use python{spelled(found)} instead of python{spelled(found)}t."
+            f"Framelift needs {supported} with the GIL: this is a free-threaded build, in which other "
+            "threads may change what guards look at. "
+            f"Use python{spelled(found)} instead of python{spelled(found)}t."
         )
     if found < least:
         return f"Framelift needs {supported}: this is {spelled(found)}. Use a newer Python."
     if found > most:
         return (
-            f"Framelift needs {supported}: this is {spelled(found)}, whose instructions and frames it has not "
-            f"been run with yet. Use python{spelled(most)}."
+            f"Framelift needs {supported}: this is {spelled(found)}, whose instructions and frames it has "
+            f"not been run with yet. Use python{spelled(most)}."
         )
     return None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.decode import version
@@ -44,13 +45,15 @@ def set_variable(f: Frame, slot: int, value: Any) -> None:
         f.fast[slot] = value
 
 
-class FrameLocals:
+class FrameLocals(Mapping[Any, Any]):
     """The variables of a frame, and names beside them that somebody has set there."""
 
     __slots__ = ("__weakref__", "_frame", "_view")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, view: FrameView) -> None:
+        if not hasattr(view, "_frame"):
+            raise TypeError(f"expect frame, not {type(view).__name__}")
         self._view = view
         self._frame = view._frame
 
@@ -82,8 +85,8 @@ class FrameLocals:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
-    def __reversed__(self) -> Iterator[Any]:
-        return reversed(self.keys())
+    def __reversed__(self) -> list[Any]:
+        return self.keys()[::-1]
 
     def __len__(self) -> int:
         return len(self.copy())
@@ -105,16 +108,20 @@ class FrameLocals:
         self.update(other)
         return self
 
+    @reprlib.recursive_repr("{...}")
     def __repr__(self) -> str:
         return repr(self.copy())
 
-    def keys(self) -> list[Any]:
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+    def keys(self) -> list[Any]:  # type: ignore[override]
         return [*self.copy()]
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Any]:  # type: ignore[override]
         return [*self.copy().values()]
 
-    def items(self) -> list[tuple[Any, Any]]:
+    def items(self) -> list[tuple[Any, Any]]:  # type: ignore[override]
         return [*self.copy().items()]
 
     def get(self, name: Any, default: Any = None, /) -> Any:

@@ -23,7 +23,8 @@ from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.calls import LOOKED_UP, call_unserved, from_here, new_class
 from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
+from framelift.interpreter.frame_locals import FrameLocals
+from framelift.interpreter.frame_objects import FrameView, as_real, as_seen, frame_at, local_variables
 from framelift.interpreter.generators import Generator
 from framelift.interpreter.lookups import STAND_INS, contents_of
 from framelift.interpreter.machine import Machine
@@ -185,6 +186,16 @@ def serve_setrecursionlimit(f: Frame, limit: Any, /) -> Any:
 def serve_traceback(f: Frame, /, tb_next: Any, tb_frame: Any, tb_lasti: Any, tb_lineno: Any) -> Any:
     given = [tb_next, as_real(opened(tb_frame)), tb_lasti, tb_lineno]
     return f.world.calls.native(f, TracebackType, given, None)
+
+
+def serve_frame_locals(f: Frame, frame: Any, /) -> Any:
+    frame = opened(frame)
+    kind = STAND_INS[FrameLocals]
+    return FrameLocals(frame) if type(frame) is FrameView else f.world.calls.native(f, kind, [frame], None)
+
+
+if FrameLocals in STAND_INS:
+    serve(STAND_INS[FrameLocals])(serve_frame_locals)
 
 
 @serve(traceback.clear_frames)
