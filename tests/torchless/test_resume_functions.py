@@ -23,18 +23,10 @@ import pytest
 from catalogue import CATALOGUE, NOT_EMITTED, Program, observe
 
 from framelift import _frame
-from framelift.bytecode import resume
+from framelift.bytecode import resume, stack_effects
 from framelift.bytecode.extend import SUSPENDING, Body
-from framelift.bytecode.resume import (
-    NoStepError,
-    TooLargeError,
-    body_of,
-    closure_of,
-    generator_code,
-    how_it_ends,
-    origin_of,
-    plain_name,
-)
+from framelift.bytecode.resume import TooLargeError, body_of, closure_of, generator_code, origin_of
+from framelift.bytecode.stack_effects import NoStepError, how_it_ends, plain_name
 from framelift.core import policy
 from framelift.core.sentinels import MISSING
 from framelift.interpreter import Machine
@@ -383,7 +375,7 @@ WITHOUT_STEP = {
 }
 """Why no step function does them; class bodies, generators and coroutines are not stopped in."""
 
-STEPPED = {*resume.TAKES, *resume.ENDINGS, "CHECK_EG_MATCH"}
+STEPPED = {*stack_effects.TAKES, *stack_effects.ENDINGS, "CHECK_EG_MATCH"}
 NOT_IN_FUNCTIONS = {"IMPORT_STAR": "modules", "PRINT_EXPR": "interactive"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 
 from framelift.bytecode.extend import Body
-from framelift.bytecode.resume import target_of
+from framelift.bytecode.stack_effects import target_of
 
 READS, WRITES = True, False
 ACCESSES = {

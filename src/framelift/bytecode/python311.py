@@ -54,7 +54,7 @@ CACHES: Sequence[int] = vars(dis)["_inline_cache_entries"]
 """Units behind an instruction that are CPython's own, by opcode."""
 
 OPERANDS: dict[str, Any] = {}
-"""What instructions take from the stack, where that is not as in other versions; see `resume.OPERANDS`."""
+"""What instructions take from the stack where other versions differ; see `stack_effects.OPERANDS`."""
 
 
 def wanted(name: str) -> dict[str, str]:

@@ -91,7 +91,7 @@ OPERANDS: dict[str, Any] = {
     "CALL_KW": lambda n: n + 3,
     "DICT_MERGE": lambda n: (n + 4, 1),
 }
-"""What instructions take from the stack, where that is not as in other versions; see `resume.OPERANDS`."""
+"""What instructions take from the stack where other versions differ; see `stack_effects.OPERANDS`."""
 
 
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:

@@ -9,18 +9,8 @@ from typing import Any, NamedTuple
 from framelift.bytecode import slot_names
 from framelift.bytecode.extend import SUSPENDING, Body
 from framelift.bytecode.liveness import dead_slots
-from framelift.bytecode.resume import (
-    COPY_OF,
-    HANDLING,
-    NOTHING,
-    UNBOUND,
-    VALUE,
-    LastInstruction,
-    Origin,
-    Point,
-    body_of,
-    origin_of,
-)
+from framelift.bytecode.resume import LastInstruction, Origin, Point, body_of, origin_of
+from framelift.bytecode.stack_effects import COPY_OF, HANDLING, NOTHING, UNBOUND, VALUE
 from framelift.core.sentinels import NULL, UNSET
 from framelift.interpreter.frame import Frame, Handling
 
