@@ -207,6 +207,7 @@ KNOWN: list[Known] = [
     *interpreted(
         REAL_STACK,
         "test_frame::TestIncompleteFrameAreInvisible.test_sneaky_frame_object",
+        "test_functools::TestPartial*.test_partial_as_method",
         "test_funcattrs::FunctionPropertiesTest.test___builtins__",
         "test_re::ImplementationTest.test_deprecated_modules",
         "test_re::ReTests.test_re_groupref_exists_errors",
@@ -254,6 +255,10 @@ KNOWN: list[Known] = [
     *interpreted(
         "a C function of the test leaves its caller out of the traceback",
         "test_exceptions::ExceptionTests.testSettingException",
+    ),
+    *interpreted(
+        "recurses nearly as deep as C's own count allows",
+        "test_functools::TestLRUC.test_lru_recursion",
     ),
     *interpreted(
         "sets the recursion limit by how deep CPython's own stack is",

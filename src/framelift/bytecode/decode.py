@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from framelift.core.breaks import CodeName, Place
 from framelift.core.sentinels import Sentinel
 
-if sys.version_info >= (3, 13):
+if sys.version_info >= (3, 14):
+    from framelift.bytecode import python314 as version
+elif sys.version_info >= (3, 13):
     from framelift.bytecode import python313 as version
 elif sys.version_info >= (3, 12):
     from framelift.bytecode import python312 as version

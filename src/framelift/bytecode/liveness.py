@@ -12,11 +12,13 @@ ACCESSES = {
     dis.opmap[name]: accesses
     for name, accesses in {
         "LOAD_FAST": (READS,),
+        "LOAD_FAST_BORROW": (READS,),
         "LOAD_FAST_CHECK": (READS,),
         "LOAD_FAST_AND_CLEAR": (READS,),
         "DELETE_FAST": (READS,),
         "STORE_FAST": (WRITES,),
         "LOAD_FAST_LOAD_FAST": (READS, READS),
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW": (READS, READS),
         "STORE_FAST_LOAD_FAST": (WRITES, READS),
         "STORE_FAST_STORE_FAST": (WRITES, WRITES),
     }.items()

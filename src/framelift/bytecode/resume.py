@@ -270,7 +270,7 @@ def call_inner(asm: Assembler, point: Point, inner: Callee, argument: int, made:
     push_callee(asm, inner)
     asm.take(argument)
     first = asm.restored()
-    asm.emit("CALL_FUNCTION_EX", 0)
+    call_unpacked(asm)
     if made:
         check_initialised(asm, argument + 1)
     handle_as(asm, point, first)
@@ -310,6 +310,13 @@ def check_initialised(asm: Assembler, made: int) -> None:
 
 def wrong_init(result: Any) -> TypeError:
     return TypeError(INIT_RETURNED.format(type(result).__name__))
+
+
+def call_unpacked(asm: Assembler) -> None:
+    """Calls what lies below a tuple with what that holds."""
+    for name in version.NO_KEYWORDS:
+        asm.emit(name)
+    asm.emit("CALL_FUNCTION_EX", 0)
 
 
 def call(asm: Assembler, count: int) -> None:
@@ -433,7 +440,7 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     push_callee(asm, Callee(inner, ENDED))
     asm.take(len(below))
     first = asm.restored()
-    asm.emit("CALL_FUNCTION_EX", 0)
+    call_unpacked(asm)
     last = len(asm.units)
     drop(asm, below)
     asm.emit("RETURN_VALUE")

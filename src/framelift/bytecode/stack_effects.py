@@ -95,7 +95,10 @@ def plain_name(name: str) -> str:
     return name.replace("_FORWARD", "").replace("_BACKWARD", "") if name.startswith("POP_JUMP") else name
 
 
-ENDINGS = {"FOR_ITER": ((0, 1), (-1, 0)), "JUMP_IF_TRUE_OR_POP": ((-1, 0), (0, 0))}
+ENDINGS = {
+    "FOR_ITER": ((0, 1), (-int(version.LOOP_DROPS_ITERATOR), 0)),
+    "JUMP_IF_TRUE_OR_POP": ((-1, 0), (0, 0)),
+}
 ENDINGS["JUMP_IF_FALSE_OR_POP"] = ENDINGS["JUMP_IF_TRUE_OR_POP"]
 """What goes and what comes, when such an instruction does not jump, and when it does."""
 

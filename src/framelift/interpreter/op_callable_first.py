@@ -72,7 +72,7 @@ def DICT_MERGE_FIRST(f: Frame, n: int) -> None:
 
 # ---- functions
 
-DEFAULTS, KEYWORD_DEFAULTS, ANNOTATIONS, CLOSURE = 1, 2, 4, 8
+DEFAULTS, KEYWORD_DEFAULTS, ANNOTATIONS, CLOSURE, ANNOTATE = 1, 2, 4, 8, 16
 
 
 def MAKE_PLAIN_FUNCTION(f: Frame, _: Any) -> None:
@@ -94,6 +94,8 @@ def SET_FUNCTION_ATTRIBUTE(f: Frame, which: int) -> None:
         fn.__kwdefaults__ = value
     elif which == ANNOTATIONS:
         fn.__annotations__ = dict(zip(map(opened, value[::2]), value[1::2], strict=True))
+    elif which == ANNOTATE:
+        fn.__annotate__ = value
     f.stack[-2:] = [fn]
 
 

@@ -1,4 +1,4 @@
-"""The table of handlers: every opcode of CPython 3.11 to 3.13, in one module per purpose."""
+"""The table of handlers: every opcode of CPython 3.11 to 3.14, in one module per purpose."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from framelift.interpreter import (
     op_containers,
     op_control,
     op_generators,
+    op_later,
     op_names,
     op_operators,
 )
 from framelift.interpreter.machine import HANDLERS
 
-MODULES = (op_names, op_operators, op_containers, op_control, op_calls, op_callable_first, op_generators)
+MODULES = (
+    *(op_names, op_operators, op_containers, op_control, op_calls, op_callable_first, op_generators),
+    op_later,
+)
 
 for module in MODULES:
     handlers = {name: value for name, value in vars(module).items() if name.isupper() and callable(value)}

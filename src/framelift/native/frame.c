@@ -27,7 +27,11 @@
 #error "framelift needs a CPython with the GIL: this is a free-threaded build"
 #endif
 #undef _PyGC_FINALIZED /* 3.11 defines it both publicly and, differently, internally */
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_interpframe.h"
+#else
 #include "internal/pycore_frame.h"
+#endif
 #if PY_VERSION_HEX >= 0x030D0000
 #include "internal/pycore_ceval.h"
 #include "internal/pycore_modsupport.h"
@@ -48,7 +52,12 @@ typedef _PyInterpreterFrame Frame;
 #define code_set_extra PyUnstable_Code_SetExtra
 #define recursion_left py_recursion_remaining
 
+#if PY_VERSION_HEX >= 0x030E0000
+/* What a frame holds are tagged references. 3.14 is refused when Framelift is imported (core/versions.py). */
+static inline PyObject *frame_function(Frame *frame) { return PyStackRef_AsPyObjectBorrow(frame->f_funcobj); }
+#else
 static inline PyObject *frame_function(Frame *frame) { return frame->f_funcobj; }
+#endif
 
 #else
 
@@ -65,7 +74,7 @@ static inline PyObject *frame_function(Frame *frame) { return (PyObject *)frame-
 
 #if PY_VERSION_HEX >= 0x030D0000
 
-static inline PyCodeObject *frame_code(Frame *frame) { return (PyCodeObject *)frame->f_executable; }
+static inline PyCodeObject *frame_code(Frame *frame) { return _PyFrame_GetCode(frame); }
 
 static int init_version(void) { return 0; }
 
@@ -134,6 +143,29 @@ static int init_version(void) { return 0; }
 static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (void)frame; }
 
 #endif
+#endif
+
+/* What the first slots of a frame that has not been started hold, borrowed; NULL where there is nothing. */
+#if PY_VERSION_HEX >= 0x030E0000
+
+static inline PyObject *slot_of(Frame *frame, Py_ssize_t i)
+{
+    _PyStackRef held = frame->localsplus[i];
+    return PyStackRef_IsNull(held) ? NULL : PyStackRef_AsPyObjectBorrow(held);
+}
+
+#define WITH_SLOTS(frame, count, slots)                                                                                \
+    PyObject *slots[(count) + 1];                                                                                      \
+    for (Py_ssize_t i = 0; i < (count); i++) {                                                                         \
+        slots[i] = slot_of(frame, i);                                                                                  \
+    }
+
+#else
+
+static inline PyObject *slot_of(Frame *frame, Py_ssize_t i) { return frame->localsplus[i]; }
+
+#define WITH_SLOTS(frame, count, slots) PyObject *const *slots = (frame)->localsplus;
+
 #endif
 
 /* What a weak reference refers to, borrowed; None if that is no more. */
@@ -351,7 +383,7 @@ static PyObject *bound_arguments(Frame *frame)
     PyObject *arguments = PyList_New(count);
     if (arguments != NULL) {
         for (Py_ssize_t i = 0; i < count; i++) {
-            PyList_SET_ITEM(arguments, i, Py_NewRef(frame->localsplus[i]));
+            PyList_SET_ITEM(arguments, i, Py_NewRef(slot_of(frame, i)));
         }
     }
     return arguments;
@@ -486,8 +518,9 @@ static PyObject *run_entry(Thread *thread, Frame *frame, PyObject *cache)
     Py_INCREF(cache); /* the call may replace it */
     enum Mode mode = thread->mode;
     thread->mode = OFF;
-    PyObject *result =
-        dispatch(cache, frame_function(frame), frame->localsplus, frame_code(frame)->co_nlocalsplus);
+    Py_ssize_t count = frame_code(frame)->co_nlocalsplus;
+    WITH_SLOTS(frame, count, slots)
+    PyObject *result = dispatch(cache, frame_function(frame), slots, count);
     thread->mode = mode;
     Py_DECREF(cache);
     return result;
