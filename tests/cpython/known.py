@@ -207,6 +207,7 @@ KNOWN: list[Known] = [
     *interpreted(
         REAL_STACK,
         "test_frame::TestIncompleteFrameAreInvisible.test_sneaky_frame_object",
+        "test_builtin::BuiltinTest.test_eval_builtins_mapping_reduce",
         "test_functools::TestPartial*.test_partial_as_method",
         "test_funcattrs::FunctionPropertiesTest.test___builtins__",
         "test_re::ImplementationTest.test_deprecated_modules",

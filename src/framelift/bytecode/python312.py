@@ -44,6 +44,9 @@ ASYNC_STEPS_TAKE_TURNS = False
 CLOSE_RETURNS = False
 """Whether `close` gives what the generator returns."""
 
+EVALUATORS_TAKE_NAMES = False
+"""Whether `globals` and `locals` of `eval` and `exec` may be given by name."""
+
 LOCALS_WRITE_THROUGH = False
 """`f_locals` of a function's frame is a view of its variables (PEP 667)."""
 

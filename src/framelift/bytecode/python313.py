@@ -34,6 +34,7 @@ __all__ = [
     "CACHES",
     "CALLABLE_FIRST",
     "CLOSE_RETURNS",
+    "EVALUATORS_TAKE_NAMES",
     "INTRINSICS_PUSH",
     "LOAD_CELL",
     "LOCALS_WRITE_THROUGH",
@@ -84,6 +85,9 @@ ASYNC_STEPS_TAKE_TURNS = True
 
 CLOSE_RETURNS = True
 """Whether `close` gives what the generator returns."""
+
+EVALUATORS_TAKE_NAMES = True
+"""Whether `globals` and `locals` of `eval` and `exec` may be given by name."""
 
 LOCALS_WRITE_THROUGH = True
 """`f_locals` of a function's frame is a view of its variables (PEP 667)."""

@@ -29,7 +29,7 @@ def class_attribute(cls: type, name: str) -> Any:
 def builtin_named(scope: dict[str, Any], name: str) -> Any:
     """What the builtins of a namespace have under a name; MISSING if nothing."""
     found = scope.get("__builtins__", builtins)
-    namespace = found if isinstance(found, dict) else vars(found)
+    namespace = vars(found) if isinstance(found, ModuleType) else found
     if type(namespace) is dict:
         return namespace.get(name, MISSING)
     try:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
+from framelift.bytecode.decode import version
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.calls import LOOKED_UP, call_unserved, from_here, new_class
@@ -121,6 +122,9 @@ def serve_dir(f: Frame, obj: Any = MISSING, /) -> Any:
 def serve_evaluator(evaluator: Any, mode: str) -> None:
     @serve(evaluator)
     def served(f: Frame, source: Any, scope: Any = None, namespace: Any = None, /, **options: Any) -> Any:
+        if version.EVALUATORS_TAKE_NAMES:
+            scope = options.pop("globals", None) if scope is None else scope
+            namespace = options.pop("locals", None) if namespace is None else namespace
         source, scope, namespace = opened(source), opened(scope), opened(namespace)
         if scope is None:
             scope = f.world.scopes.as_value(f.globals)

@@ -234,3 +234,10 @@ def closing_a_generator_gives_what_it_returns():
         next(it)
         results += [it.close(), it.close()]
     return results
+
+
+def evaluators_take_their_namespaces_by_name():
+    x = 1
+    space = {}
+    exec("y = x + 1", globals={"x": 5}, locals=space)
+    return eval("x", globals={"x": 2}), eval("x", locals={"x": 3}), eval("x"), space
