@@ -9,9 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from framelift import exc
-from framelift.core.supported import refuse_other_pythons
+from framelift.core.versions import check_interpreter
 
-refuse_other_pythons()
+check_interpreter()
 
 if TYPE_CHECKING:
     from framelift import testing as testing

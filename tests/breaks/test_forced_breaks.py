@@ -22,7 +22,7 @@ from torch import nn
 
 import framelift
 from check import Outcome, compare, copied, run
-from framelift.bytecode.resume import NoStepError, how_it_ends
+from framelift.bytecode.stack_effects import NoStepError, how_it_ends
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.dispatch import frame_hook, restarts, tracing

@@ -16,7 +16,7 @@ import torch
 
 import framelift
 from framelift.cli import doctor, main
-from framelift.core.supported import SUPPORTED
+from framelift.core.versions import SUPPORTED
 
 MODULE = """
 import torch

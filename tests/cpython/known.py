@@ -199,12 +199,16 @@ KNOWN: list[Known] = [
         "test_frame::TestCAPI.test_frame_get_generator",
         "test_frame::TestCAPI.test_frame_getters",
         "test_frame::TestCAPI.test_getvar",
+        "test_frame::TestFrameCApi.test_basic",
+        "test_frame::TestFrameLocals.test_sizeof",
         "test_generators::SignalAndYieldFromTest.test_raise_and_yield_from",
         "test_traceback::CPythonSuggestionFormattingTests.test_name_error_with_instance",
     ),
     *interpreted(
         REAL_STACK,
         "test_frame::TestIncompleteFrameAreInvisible.test_sneaky_frame_object",
+        "test_builtin::BuiltinTest.test_eval_builtins_mapping_reduce",
+        "test_functools::TestPartial*.test_partial_as_method",
         "test_funcattrs::FunctionPropertiesTest.test___builtins__",
         "test_re::ImplementationTest.test_deprecated_modules",
         "test_re::ReTests.test_re_groupref_exists_errors",
@@ -252,6 +256,10 @@ KNOWN: list[Known] = [
     *interpreted(
         "a C function of the test leaves its caller out of the traceback",
         "test_exceptions::ExceptionTests.testSettingException",
+    ),
+    *interpreted(
+        "recurses nearly as deep as C's own count allows",
+        "test_functools::TestLRUC.test_lru_recursion",
     ),
     *interpreted(
         "sets the recursion limit by how deep CPython's own stack is",

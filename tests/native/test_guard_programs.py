@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import enum
+import functools
 import gc
 import math
 import operator
@@ -1519,26 +1520,21 @@ def test_no_collection_during_an_evaluation():
             self.cycle = self
 
         def __del__(self):
-            ran.append(walking)
+            ran.append(bool(walking))
 
     class Begins:
         def __call__(self):
-            nonlocal walking
             for _ in range(len(things) % 4):
                 Noisy()
-            walking = True
+            walking.append(True)
 
         value = property(operator.call)  # a property of C's, but it calls Python
 
-    class Ends:
-        def __call__(self):
-            nonlocal walking
-            walking = False
+    class Ends(functools.partial):
+        value = property(operator.call)  # and this calls C: no Python code is entered before the walk ends
 
-        value = property(operator.call)
-
-    ran, walking, things = [], False, []  # things: kept, so that every dict is a new one
-    begins, ends = Begins(), Ends()
+    ran, walking, things = [], [], []  # things: kept, so that every dict is a new one
+    begins, ends = Begins(), Ends(walking.clear)
     program = g.Program(
         [
             node(g.ACCESS_CONST, begins),

@@ -27,7 +27,7 @@ Program = Callable[[], object]
 
 def chapters() -> Iterator[ModuleType]:
     for path in sorted(PROGRAMS.glob("[!_]*.py")):
-        if path.stem == "python312" and sys.version_info < (3, 12):
+        if path.stem.startswith("python3") and path.stem > "python{}{}".format(*sys.version_info):
             continue
         yield importlib.import_module(f"programs.{path.stem}")
 
@@ -120,7 +120,10 @@ if sys.version_info >= (3, 12):
     NOT_EMITTED |= {
         "INTERPRETER_EXIT": "only in the entry frame that CPython makes itself",
         "RESERVED": "the specialising interpreter's, never in code",
+        "ENTER_EXECUTOR": "written over other opcodes by the compiler to machine code",
+        "EXIT_INIT_CHECK": "only in a frame that CPython makes itself, to call `__init__`",
     }
+    NOT_EMITTED = {name: why for name, why in NOT_EMITTED.items() if name in dis.opmap}
     NOT_EMITTED |= {
         name: "written over other opcodes by sys.monitoring"
         for name in dis.opmap

@@ -94,9 +94,14 @@ OPERANDS: dict[str, set[object]] = {
     "BUILD_SLICE": {2, 3},
     "RESUME": {0, 1, 2, 3},
     "FORMAT_VALUE": {(conversion, spec) for conversion in (None, str, repr, ascii) for spec in (False, True)},
+    "CONVERT_VALUE": {1, 2, 3},
     "MAKE_FUNCTION": {0, 1, 2, 4, 8},
+    "SET_FUNCTION_ATTRIBUTE": {1, 2, 4, 8},
     "GET_AWAITABLE": {0, 1, 2},
 }
+if "SET_FUNCTION_ATTRIBUTE" in dis.opmap:
+    del OPERANDS["MAKE_FUNCTION"]
+OPERANDS = {name: operands for name, operands in OPERANDS.items() if name in dis.opmap}
 if sys.version_info >= (3, 12):
     import opcode
 
@@ -108,7 +113,9 @@ if sys.version_info >= (3, 12):
 def meaning(instruction: dis.Instruction) -> object:
     """What the operand of `instruction` says, in the words of the `OPERANDS` table."""
     name = instruction.opname
-    if name in ("COMPARE_OP", "FORMAT_VALUE"):
+    if name == "COMPARE_OP":
+        return instruction.argrepr.removeprefix("bool(").removesuffix(")")
+    if name == "FORMAT_VALUE":
         return instruction.argval
     if name in ("BINARY_OP", "CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):
         return instruction.argrepr

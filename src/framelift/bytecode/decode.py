@@ -17,7 +17,11 @@ from typing import Any, NamedTuple
 from framelift.core.breaks import CodeName, Place
 from framelift.core.sentinels import Sentinel
 
-if sys.version_info >= (3, 12):
+if sys.version_info >= (3, 14):
+    from framelift.bytecode import python314 as version
+elif sys.version_info >= (3, 13):
+    from framelift.bytecode import python313 as version
+elif sys.version_info >= (3, 12):
     from framelift.bytecode import python312 as version
 else:
     from framelift.bytecode import python311 as version
@@ -44,8 +48,19 @@ RETURNED = Sentinel("RETURNED")
 """What becomes of a value that the frame returns."""
 
 
-def stored_in(instruction: dis.Instruction) -> str | None:
-    return instruction.argval if instruction.opname in ("STORE_FAST", "STORE_DEREF") else None
+STORES = {
+    "STORE_FAST": lambda names: [names],
+    "STORE_DEREF": lambda names: [names],
+    "STORE_FAST_LOAD_FAST": lambda names: [names[0]],
+    "STORE_FAST_STORE_FAST": lambda names: [*names],
+}
+"""Instruction -> the variables that it stores in."""
+
+
+def stored_in(instruction: dis.Instruction) -> list[str | None]:
+    """The variables that values from the stack are stored in; [None]: in something else."""
+    names = STORES.get(instruction.opname)
+    return [None] if names is None else names(instruction.argval)
 
 
 class Decoded:
@@ -130,8 +145,9 @@ class Decoded:
             return RETURNED
         if first.opname == "UNPACK_SEQUENCE":
             start = self.instructions.index(first) + 1
-            return tuple([stored_in(store) for store in self.instructions[start : start + first.argval]])
-        return stored_in(first)
+            stores = self.instructions[start : start + first.argval]
+            return tuple([name for store in stores for name in stored_in(store)][: first.argval])
+        return stored_in(first)[0]
 
     def handler_at(self, at: int) -> ExceptionEntry | None:
         """The handler of the instruction `at`; CPython's table holds at most one for each."""

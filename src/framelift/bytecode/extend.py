@@ -16,17 +16,17 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from framelift.bytecode.decode import parse_exception_table, slot_names
+from framelift.bytecode.decode import parse_exception_table, slot_names, version
 
 OPS = dis.opmap
-CACHES: Sequence[int] = vars(dis)["_inline_cache_entries"]
+CACHES = version.CACHES
 EXTENDED = OPS["EXTENDED_ARG"]
 UNIT = 2
 """Bytes of a code unit: an opcode and eight bits of its operand."""
 PARAMETERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 SUSPENDING |= inspect.CO_ITERABLE_COROUTINE
-FREE_VARIABLES = {OPS[name] for name in ("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE")}
+FREE_VARIABLES = {OPS[name] for name in ("LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", version.LOAD_CELL)}
 
 FREE = ".free"
 
@@ -140,7 +140,7 @@ class Assembler:
         if self.free and not self.taken:
             made += instruction("COPY_FREE_VARS", len(self.free))
         for n in range(len(self.taken)):
-            made += instruction("LOAD_CLOSURE", self.own + n) + instruction("DELETE_FAST", self.own + n)
+            made += instruction(version.LOAD_CELL, self.own + n) + instruction("DELETE_FAST", self.own + n)
             made += instruction("STORE_FAST", self.own + len(self.extra) + n)
         if self.keeps_kind:
             made += instruction("RETURN_GENERATOR") + instruction("POP_TOP")
@@ -192,7 +192,8 @@ class Assembler:
         landing = len(self.units)
         self.jump("JUMP_FORWARD", behind)
         self.label(back)
-        self.units += wide("JUMP_BACKWARD", (len(self.units) + WIDE - landing) // UNIT)
+        behind_jump = len(self.units) + len(wide("JUMP_BACKWARD", 0))
+        self.units += wide("JUMP_BACKWARD", (behind_jump - landing) // UNIT)
         self.label(behind)
         if handler is not None:
             self.handled.append((first, len(self.units), handler, handler.depth))

@@ -5,14 +5,26 @@ from __future__ import annotations
 import dis
 
 from framelift.bytecode.extend import Body
-from framelift.bytecode.resume import target_of
+from framelift.bytecode.stack_effects import target_of
 
-SLOT_READS = {
-    dis.opmap[name]
-    for name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST")
+READS, WRITES = True, False
+ACCESSES = {
+    dis.opmap[name]: accesses
+    for name, accesses in {
+        "LOAD_FAST": (READS,),
+        "LOAD_FAST_BORROW": (READS,),
+        "LOAD_FAST_CHECK": (READS,),
+        "LOAD_FAST_AND_CLEAR": (READS,),
+        "DELETE_FAST": (READS,),
+        "STORE_FAST": (WRITES,),
+        "LOAD_FAST_LOAD_FAST": (READS, READS),
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW": (READS, READS),
+        "STORE_FAST_LOAD_FAST": (WRITES, READS),
+        "STORE_FAST_STORE_FAST": (WRITES, WRITES),
+    }.items()
     if name in dis.opmap
 }
-SLOT_WRITES = {dis.opmap["STORE_FAST"]}
+"""What instructions do with slots, in that order. The numbers of two are packed into one operand."""
 ENDS = {
     dis.opmap[name]
     for name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
@@ -69,15 +81,21 @@ def analyse(body: Body) -> list[int]:
             needed = 0
             for after in follows[at]:
                 needed |= live[after]
-            bit = 1 << body.arguments[at]
-            if body.opcodes[at] in SLOT_READS:
-                needed |= bit
-            elif body.opcodes[at] in SLOT_WRITES:
-                needed &= ~bit
+            accesses = ACCESSES.get(body.opcodes[at])
+            if accesses is not None:
+                needed = needed_before(accesses, body.arguments[at], needed)
             if needed != live[at]:
                 live[at] = needed
                 changed = True
     return live
+
+
+def needed_before(accesses: tuple[bool, ...], argument: int, needed: int) -> int:
+    """The slots that are needed in front of an instruction, given those that are needed behind it."""
+    slots = (argument,) if len(accesses) == 1 else (argument >> 4, argument & 15)
+    for slot, reads in zip(reversed(slots), reversed(accesses), strict=True):
+        needed = needed | 1 << slot if reads else needed & ~(1 << slot)
+    return needed
 
 
 def successors(body: Body) -> list[list[int]]:

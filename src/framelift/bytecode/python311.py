@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
@@ -27,6 +28,40 @@ SEND_POPS_RECEIVER = True
 
 INTRINSICS_PUSH = False
 """Printing an expression and `import *` take a value and push none."""
+
+CALLABLE_FIRST = False
+"""A callable is pushed before what it is bound to, or NULL."""
+
+LOAD_CELL = "LOAD_CLOSURE"
+"""What pushes a cell itself."""
+
+LOOP_ENDS_WITH: tuple[str, ...] = ()
+LOOP_DROPS_ITERATOR = True
+"""What FOR_ITER jumps behind when the iterator, which it drops, has ended."""
+
+NO_KEYWORDS: tuple[str, ...] = ()
+"""What pushes that a call with unpacked arguments has none with names."""
+
+ASKS_FOR_TRUTH: frozenset[str] = frozenset()
+"""Instructions that take nothing but True and False: they take any value."""
+
+ASYNC_STEPS_TAKE_TURNS = False
+"""What is thrown into an asynchronous generator waits its turn too; unawaited steps are warned of."""
+
+CLOSE_RETURNS = False
+"""Whether `close` gives what the generator returns."""
+
+EVALUATORS_TAKE_NAMES = False
+"""Whether `globals` and `locals` of `eval` and `exec` may be given by name."""
+
+LOCALS_WRITE_THROUGH = False
+"""`f_locals` of a function's frame is a view of its variables (PEP 667)."""
+
+CACHES: Sequence[int] = vars(dis)["_inline_cache_entries"]
+"""Units behind an instruction that are CPython's own, by opcode."""
+
+OPERANDS: dict[str, Any] = {}
+"""What instructions take from the stack where other versions differ; see `stack_effects.OPERANDS`."""
 
 
 def wanted(name: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -20,6 +21,40 @@ SEND_POPS_RECEIVER = False
 
 INTRINSICS_PUSH = True
 """Printing an expression and `import *` are intrinsics, which replace a value by another: None."""
+
+CALLABLE_FIRST = False
+"""A callable is pushed before what it is bound to, or NULL."""
+
+LOAD_CELL = "LOAD_CLOSURE"
+"""What pushes a cell itself."""
+
+LOOP_ENDS_WITH: tuple[str, ...] = ("END_FOR",)
+LOOP_DROPS_ITERATOR = True
+"""What FOR_ITER jumps behind when the iterator, which it drops, has ended."""
+
+NO_KEYWORDS: tuple[str, ...] = ()
+"""What pushes that a call with unpacked arguments has none with names."""
+
+ASKS_FOR_TRUTH: frozenset[str] = frozenset()
+"""Instructions that take nothing but True and False: they take any value."""
+
+ASYNC_STEPS_TAKE_TURNS = False
+"""What is thrown into an asynchronous generator waits its turn too; unawaited steps are warned of."""
+
+CLOSE_RETURNS = False
+"""Whether `close` gives what the generator returns."""
+
+EVALUATORS_TAKE_NAMES = False
+"""Whether `globals` and `locals` of `eval` and `exec` may be given by name."""
+
+LOCALS_WRITE_THROUGH = False
+"""`f_locals` of a function's frame is a view of its variables (PEP 667)."""
+
+CACHES: Sequence[int] = vars(dis)["_inline_cache_entries"]
+"""Units behind an instruction that are CPython's own, by opcode."""
+
+OPERANDS: dict[str, Any] = {}
+"""What instructions take from the stack where other versions differ; see `stack_effects.OPERANDS`."""
 
 
 def wanted(name: str) -> dict[str, str]:
@@ -63,7 +98,8 @@ def intrinsic(instruction: dis.Instruction, like: CodeType) -> FunctionType:
         ("RETURN_VALUE", 0),
     ]
     made = bytes(part for name, arg in instructions for part in (dis.opmap[name], arg))
-    return FunctionType(like.replace(co_code=made, co_name=instruction.argrepr), globals())
+    made_code = like.replace(co_code=made, co_name=instruction.argrepr, co_stacksize=len(operands))
+    return FunctionType(made_code, globals())
 
 
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
@@ -88,7 +124,7 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
     if name == "COMPARE_OP":
         return name, dis.cmp_op[arg >> 4]
     if name == "FOR_ITER":
-        return name, index[value] + 1  # past END_FOR: the handler has already dropped the iterator
+        return name, index[value] + len(LOOP_ENDS_WITH)  # the handler has already dropped the iterator
     if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
         return RENAMED.get(name, name), index[value]
     if name == "KW_NAMES":

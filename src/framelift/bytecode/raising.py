@@ -37,6 +37,8 @@ class RaisingBranch(NamedTuple):
 
 def branch_at(code: Decoded, at: int) -> RaisingBranch | None:
     """The branch at an instruction; None: there is none, or not just one of its sides raises."""
+    if code.instructions[at].opname == "TO_BOOL":
+        at += 1
     jumps_with = BRANCHES.get(code.instructions[at].opname)
     if jumps_with is None:
         return None

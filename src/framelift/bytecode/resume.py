@@ -22,27 +22,27 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from framelift.bytecode.decode import version
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
+from framelift.bytecode.stack_effects import (
+    COPY_OF,
+    HANDLING,
+    NOTHING,
+    UNBOUND,
+    VALUE,
+    how_it_ends,
+    pushes_null,
+    target_of,
+)
 from framelift.core.weakly import ENDED, PerCode
 
-__all__ = ["HANDLING", "NOTHING", "VALUE", "Done", "Origin", "Outcome", "Point", "TooLargeError", "origin_of"]
-
-VALUE, NOTHING, HANDLING, UNBOUND = -1, -2, -3, -4
-"""What is in a place of the stack: a value; NULL; what PUSH_EXC_INFO leaves there, for which the exception
-that is being handled is handed over; a variable without a value that a comprehension has put aside. From
-COPY_OF down: the same as in place COPY_OF - n. From 0 on: the instruction that raised, for a handler that
-wants it."""
-COPY_OF = -10
+__all__ = ["Done", "Origin", "Point", "TooLargeError", "origin_of"]
 
 RAISED = -1
 """The outcome of a step that was an exception which the frame handles."""
 
 INNER = ".inner"
 MADE = ".made"
-
-
-class NoStepError(Exception):
-    """The instruction can't be done on its own."""
 
 
 class LastInstruction(int):
@@ -134,19 +134,6 @@ class Origin:
         return at >= self.shift + len(self.body.opcodes)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How an instruction can end: `keeps` places of the stack stay, `pushes` values come, it goes on `at`."""
-
-    at: int
-    keeps: int
-    pushes: tuple[int, ...]
-
-    @property
-    def values(self) -> int:
-        return sum(kind in (VALUE, HANDLING) for kind in self.pushes)
-
-
 _origins: PerCode[Origin] = PerCode()
 _bodies: PerCode[Body] = PerCode()
 _functions: PerCode[weakref.WeakValueDictionary[Any, FunctionType]] = PerCode()
@@ -221,6 +208,7 @@ def assemble_resume(point: Point, inner: FunctionType | None, made: bool, done: 
     taken = push_stack(asm, point.stack, taken, pushed)
     callee = None if inner is None else Callee(inner, ENDED)
     if callee is None:
+        ask_for_truth(asm, point)
         asm.go_on(point.at)
     else:
         call_inner(asm, point, callee, taken, made)
@@ -244,7 +232,7 @@ def restore_slots(asm: Assembler, point: Point) -> None:
             asm.emit("DELETE_FAST", slot)
         elif asm.names[slot] in point.code.co_cellvars:
             # the argument is the cell: there is nothing to do, but for whoever interprets this
-            asm.emit("LOAD_CLOSURE", slot)
+            asm.emit(version.LOAD_CELL, slot)
             asm.emit("STORE_FAST", slot)
 
 
@@ -279,16 +267,28 @@ def push_unbound(asm: Assembler) -> None:
 
 def call_inner(asm: Assembler, point: Point, inner: Callee, argument: int, made: bool) -> None:
     """In the place of the call that the frame waits for: what is raised is handled as it would be there."""
-    asm.emit("PUSH_NULL")
     push_callee(asm, inner)
     asm.take(argument)
     first = asm.restored()
-    asm.emit("CALL_FUNCTION_EX", 0)
+    call_unpacked(asm)
     if made:
         check_initialised(asm, argument + 1)
+    handle_as(asm, point, first)
+
+
+def handle_as(asm: Assembler, point: Point, first: int) -> None:
+    """What is raised from `first` on is handled as it would be where the frame stands."""
     handler = point.body.handler_of(point.at)
     if handler is not None:
         asm.handled.append((first, len(asm.units), handler, handler.depth))
+
+
+def ask_for_truth(asm: Assembler, point: Point) -> None:
+    """Of the value that the frame goes on with, if its instruction takes nothing but truth values."""
+    if point.body.name(point.at) in version.ASKS_FOR_TRUTH:
+        first = asm.restored()
+        asm.emit("TO_BOOL")
+        handle_as(asm, point, first)
 
 
 INIT_RETURNED = "__init__() should return None, not '{}'"
@@ -298,11 +298,9 @@ def check_initialised(asm: Assembler, made: int) -> None:
     good = Label()
     asm.emit("COPY", 1)
     asm.jump(JUMP_IF_NONE, good)
-    asm.load_const(wrong_init)
-    asm.emit("SWAP", 2)
-    asm.emit("PUSH_NULL")
-    asm.emit("SWAP", 3)
-    asm.emit("SWAP", 2)
+    push_callable(asm, wrong_init)
+    for n in (3, 2, 3, 2):  # the result goes on top
+        asm.emit("SWAP", n)
     call(asm, 1)
     asm.emit("RAISE_VARARGS", 1)
     asm.label(good)
@@ -312,6 +310,13 @@ def check_initialised(asm: Assembler, made: int) -> None:
 
 def wrong_init(result: Any) -> TypeError:
     return TypeError(INIT_RETURNED.format(type(result).__name__))
+
+
+def call_unpacked(asm: Assembler) -> None:
+    """Calls what lies below a tuple with what that holds."""
+    for name in version.NO_KEYWORDS:
+        asm.emit(name)
+    asm.emit("CALL_FUNCTION_EX", 0)
 
 
 def call(asm: Assembler, count: int) -> None:
@@ -324,8 +329,18 @@ JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.o
 
 
 def push_callee(asm: Assembler, callee: Callee) -> None:
-    asm.load_const(callee)
-    asm.emit("UNARY_INVERT")
+    push_callable(asm, callee, "UNARY_INVERT")
+
+
+def push_callable(asm: Assembler, constant: Any, *instructions: str) -> None:
+    """A constant, or what instructions make of it, and the NULL that belongs to a callable."""
+    if not version.CALLABLE_FIRST:
+        asm.emit("PUSH_NULL")
+    asm.load_const(constant)
+    for name in instructions:
+        asm.emit(name)
+    if version.CALLABLE_FIRST:
+        asm.emit("PUSH_NULL")
 
 
 def resume_function(code: CodeType, like: FunctionType | Like) -> FunctionType:
@@ -391,8 +406,9 @@ def step_code(point: Point, level: int) -> CodeType:
     for n, outcome in enumerate(outcomes):
         if n == 1:
             asm.label(jumped)
-            if point.body.name(point.at) == "FOR_ITER" and "END_FOR" in dis.opmap:
-                asm.emit("END_FOR")  # FOR_ITER jumps behind it
+            if point.body.name(point.at) == "FOR_ITER":
+                for name in version.LOOP_ENDS_WITH:
+                    asm.emit(name)
         left = len(below) + outcome.keeps - base
         if HANDLING in outcome.pushes:
             push_handled(asm, len(outcome.pushes))
@@ -409,8 +425,7 @@ def step_code(point: Point, level: int) -> CodeType:
 
 def push_handled(asm: Assembler, depth: int) -> None:
     """The exception that is handled now, which an instruction has changed, below the others it gives."""
-    asm.emit("PUSH_NULL")
-    asm.load_const(sys.exception)
+    push_callable(asm, sys.exception)
     call(asm, 0)
     for n in range(depth, 1, -1):
         asm.emit("SWAP", n)
@@ -422,11 +437,10 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     asm = Assembler(point.body, [*stack_names(below), INNER], point.takes_free)
     restore_slots(asm, point)
     push_stack(asm, below, 0)
-    asm.emit("PUSH_NULL")
     push_callee(asm, Callee(inner, ENDED))
     asm.take(len(below))
     first = asm.restored()
-    asm.emit("CALL_FUNCTION_EX", 0)
+    call_unpacked(asm)
     last = len(asm.units)
     drop(asm, below)
     asm.emit("RETURN_VALUE")
@@ -451,13 +465,18 @@ def drop(asm: Assembler, stack: tuple[int, ...]) -> None:
     """Takes what is left of the stack from below its top."""
     for kind in reversed(stack):
         asm.emit("SWAP", 2)
-        asm.emit("POP_EXCEPT" if kind == HANDLING else "POP_TOP")
+        if kind in (NOTHING, UNBOUND):
+            asm.emit("STORE_FAST", asm.extra_slot(0))  # POP_TOP takes values only
+        else:
+            asm.emit("POP_EXCEPT" if kind == HANDLING else "POP_TOP")
 
 
 def do(asm: Assembler, point: Point, jumped: Label) -> None:
     """The instruction itself."""
     body, at = point.body, point.at
     name, argument = body.name(at), body.arguments[at]
+    if name in version.ASKS_FOR_TRUTH:
+        asm.emit("TO_BOOL")
     if name == "CALL":
         before = at - 1 if body.name(at - 1) != "PRECALL" else at - 2
         if body.name(before) == "KW_NAMES":
@@ -471,100 +490,3 @@ def do(asm: Assembler, point: Point, jumped: Label) -> None:
         asm.emit(name, argument & ~1)
     else:
         asm.copy(at)
-
-
-def pushes_null(name: str, argument: int) -> bool:
-    """Whether it pushes two values, of which one is NULL if the instruction without that flag is done."""
-    if name in ("LOAD_GLOBAL", "LOAD_SUPER_ATTR") or (name == "LOAD_ATTR" and ATTRIBUTE_OR_METHOD):
-        return bool(argument & 1)
-    return name == "LOAD_METHOD"
-
-
-ATTRIBUTE_OR_METHOD = dis.opmap["LOAD_METHOD"] > 255
-"""From 3.12 on LOAD_ATTR does what LOAD_METHOD did, which is only a name within the compiler."""
-
-
-def target_of(body: Body, at: int) -> int | None:
-    """The instruction that another one may jump to."""
-    name, opcode = body.name(at), body.opcodes[at]
-    if opcode not in dis.hasjrel:
-        return None
-    argument = body.arguments[at]
-    unit = body.starts[at + 1] + (-argument if "BACKWARD" in name else argument)
-    if name == "FOR_ITER" and "END_FOR" in dis.opmap:
-        unit += 1
-    return body.instruction_at(unit)
-
-
-# ---- what instructions do to the stack
-
-OPERANDS: dict[str, Any] = {
-    "UNARY_POSITIVE UNARY_NEGATIVE UNARY_NOT UNARY_INVERT GET_ITER LOAD_ATTR LOAD_METHOD DELETE_ATTR": 1,
-    "BEFORE_WITH LIST_TO_TUPLE STORE_GLOBAL IMPORT_STAR PRINT_EXPR CALL_INTRINSIC_1 POP_TOP": 1,
-    "POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE UNPACK_SEQUENCE UNPACK_EX": 1,
-    "BINARY_OP BINARY_SUBSCR COMPARE_OP IS_OP CONTAINS_OP DELETE_SUBSCR STORE_ATTR IMPORT_NAME": 2,
-    "CALL_INTRINSIC_2 PREP_RERAISE_STAR": 2,
-    "STORE_SUBSCR BINARY_SLICE LOAD_SUPER_ATTR MATCH_CLASS": 3,
-    "STORE_SLICE": 4,
-    "LOAD_GLOBAL LOAD_DEREF LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR DELETE_GLOBAL": 0,
-    "BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_STRING BUILD_SLICE RAISE_VARARGS": lambda n: n,
-    "BUILD_MAP": lambda n: 2 * n,
-    "BUILD_CONST_KEY_MAP": lambda n: n + 1,
-    "CALL": lambda n: n + 2,
-    "CALL_FUNCTION_EX": lambda flags: 3 + (flags & 1),
-    "FORMAT_VALUE": lambda flags: 2 if flags & 4 else 1,
-    "MAKE_FUNCTION": lambda flags: 1 + (flags & 15).bit_count(),
-    # these look at more than they take: (how far they look, how much they take)
-    "GET_LEN MATCH_MAPPING MATCH_SEQUENCE IMPORT_FROM": (1, 0),
-    "MATCH_KEYS": (2, 0),
-    "CHECK_EXC_MATCH": (2, 1),
-    "WITH_EXCEPT_START": (4, 0),
-    "RERAISE": lambda n: (n + 1, n + 1),
-    "LIST_APPEND SET_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE": lambda n: (n + 1, 1),
-    "MAP_ADD": lambda n: (n + 2, 2),
-    "DICT_MERGE": lambda n: (n + 3, 1),
-}
-TAKES = {name: takes for names, takes in OPERANDS.items() for name in names.split()}
-
-
-def plain_name(name: str) -> str:
-    return name.replace("_FORWARD", "").replace("_BACKWARD", "") if name.startswith("POP_JUMP") else name
-
-
-ENDINGS = {"FOR_ITER": ((0, 1), (-1, 0)), "JUMP_IF_TRUE_OR_POP": ((-1, 0), (0, 0))}
-ENDINGS["JUMP_IF_FALSE_OR_POP"] = ENDINGS["JUMP_IF_TRUE_OR_POP"]
-"""What goes and what comes, when such an instruction does not jump, and when it does."""
-
-
-def how_it_ends(body: Body, at: int, depth: int) -> tuple[int, list[Outcome]]:
-    """How many places of the stack an instruction looks at, and how it may end without an exception."""
-    name, argument = body.name(at), body.arguments[at]
-    target = target_of(body, at)
-    if name in ENDINGS:
-        assert target is not None
-        (kept, come), (kept_then, come_then) = ENDINGS[name]
-        return 1, [
-            Outcome(at + 1, depth + kept, (VALUE,) * come),
-            Outcome(target, depth + kept_then, (VALUE,) * come_then),
-        ]
-    if name == "CHECK_EG_MATCH":
-        # from what is handled - a part of it from here on - up: the whole, what was raised, the rest, a class
-        return 5, [Outcome(at + 1, depth - 5, (HANDLING, VALUE, VALUE, VALUE, VALUE))]
-    takes = TAKES.get(plain_name(name))
-    if takes is None:
-        raise NoStepError(name)
-    takes = takes(argument) if callable(takes) else takes
-    looks, taken = takes if isinstance(takes, tuple) else (takes, takes)
-    if name in ("RAISE_VARARGS", "RERAISE"):
-        return looks, []
-    if target is not None:
-        return looks, [Outcome(n, depth - taken, ()) for n in (at + 1, target)]
-    pushes: tuple[int, ...]
-    if pushes_null(name, argument):
-        pushes = (NOTHING, VALUE)
-    elif name == "CALL":
-        pushes = (VALUE,)
-    else:
-        operand = argument if body.opcodes[at] >= dis.HAVE_ARGUMENT else None
-        pushes = (VALUE,) * (dis.stack_effect(body.opcodes[at], operand) + taken)
-    return looks, [Outcome(at + 1, depth - taken, pushes)]

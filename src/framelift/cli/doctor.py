@@ -14,7 +14,7 @@ from typing import Any
 
 from framelift import __version__
 from framelift.core import torch_names
-from framelift.core.supported import is_supported, span
+from framelift.core.versions import is_supported, span
 
 HELP = "show versions, what is supported, and whether both extensions work"
 

@@ -72,7 +72,12 @@ def has_no_effects(fn: types.FunctionType) -> bool:
         name = instruction.opname
         if name in WRITING_OPCODES or name in ("LOAD_METHOD", "LOAD_DEREF", "IMPORT_NAME"):
             return False
-        if name == "LOAD_ATTR" and "LOAD_METHOD" not in dis.opmap and instruction.arg and instruction.arg & 1:
+        if (
+            name == "LOAD_ATTR"
+            and dis.opmap.get("LOAD_METHOD", 256) > 255
+            and instruction.arg
+            and instruction.arg & 1
+        ):
             return False
         if name == "LOAD_GLOBAL":
             found = fn.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, None))

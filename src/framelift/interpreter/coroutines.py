@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator as AsyncGeneratorOfC
 from typing import Any
 
 from framelift import _frame
+from framelift.bytecode.decode import version
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import clean_traceback
 from framelift.interpreter.generators import (
@@ -227,12 +228,29 @@ class AsyncStep(Awaited):
     def throw(self, *thrown: Any) -> Any:
         if self.state is CLOSED:
             raise RuntimeError(f"cannot reuse already awaited {self.spelled()}")
+        if version.ASYNC_STEPS_TAKE_TURNS and self.state is CREATED:
+            self.check_free()
+            self.generator.is_stepping = True
         self.state = SUSPENDED
         warn_of_signature("throw", thrown)
         return self.outcome(self.generator.throw_in, as_thrown(self.generator.frame.world, *thrown))
 
     def close(self) -> None:
-        self.state = CLOSED
+        if not version.ASYNC_STEPS_TAKE_TURNS:
+            self.state = CLOSED
+        if self.state is CLOSED:
+            return
+        try:
+            self.throw(GeneratorExit())
+        except (GeneratorExit, StopIteration, StopAsyncIteration) as ended:
+            clean_traceback(ended)
+            return
+        raise RuntimeError("coroutine ignored GeneratorExit")
+
+    def __del__(self) -> None:
+        world = self.generator.frame.world
+        if version.ASYNC_STEPS_TAKE_TURNS and self.state is CREATED and world.lifetimes.runs_finalisers:
+            reporting(world, self, warn_unawaited_step)
 
     def check_free(self) -> None:
         if self.generator.is_stepping:
@@ -269,12 +287,23 @@ class AsyncStep(Awaited):
             del failure  # its traceback has this frame
 
 
-@stands_for(type(real_asynchronous_generator().asend(None)))
+def warn_unawaited_step(step: AsyncStep) -> None:
+    name = "asend" if step.name == "anext" else step.name
+    text = f"coroutine method '{name}' of '{step.generator.__qualname__}' was never awaited"
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def type_of_step(made: Any) -> type:
+    made.close()
+    return type(made)
+
+
+@stands_for(type_of_step(real_asynchronous_generator().asend(None)))
 class AsyncSend(AsyncStep):
     __slots__ = ()
 
 
-@stands_for(type(real_asynchronous_generator().aclose()))
+@stands_for(type_of_step(real_asynchronous_generator().aclose()))
 class AsyncThrow(AsyncStep):
     __slots__ = ()
 

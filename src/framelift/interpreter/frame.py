@@ -33,9 +33,23 @@ class Frame(Generic[W]):
     """`fast` holds the slots as CPython lays them out: arguments, locals, cells, free variables."""
 
     owner: weakref.ref[Suspended]
+    added: dict[Any, Any]
+    """What somebody has set in `f_locals` that is no variable."""
 
     __slots__ = (
-        *("activation", "back", "called_at", "code", "fast", "func", "generator", "globals", "instead", "ip"),
+        *(
+            "activation",
+            "added",
+            "back",
+            "called_at",
+            "code",
+            "fast",
+            "func",
+            "generator",
+            "globals",
+            "instead",
+            "ip",
+        ),
         *("kwnames", "machine", "names", "namespace", "original", "owner", "stack", "users_place", "value"),
         *("viewed", "world"),
     )

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.bytecode.decode import TRACEBACK_CODE
+from framelift.bytecode.decode import TRACEBACK_CODE, version
 from framelift.core.policy import OWN_FILES
-from framelift.core.sentinels import UNSET
-from framelift.interpreter.lookups import contents_of, stands_for
+from framelift.interpreter.frame_locals import FrameLocals, function_variables, variables
+from framelift.interpreter.lookups import stands_for
 
 if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame
@@ -57,6 +57,8 @@ class FrameView:
     def f_locals(self) -> Any:
         if self._frame.namespace is not None:
             return local_variables(self._frame)
+        if version.LOCALS_WRITE_THROUGH:
+            return FrameLocals(self)
         for name in self._frame.code.names:
             self._locals.pop(name, None)
         self._locals.update(local_variables(self._frame))
@@ -83,6 +85,8 @@ class FrameView:
             raise RuntimeError("cannot clear an executing frame")
         generator = is_suspended(frame) and frame.owner()
         if generator:
+            if version.LOCALS_WRITE_THROUGH and generator.is_suspended():
+                raise RuntimeError("cannot clear a suspended frame")
             generator.clear()
         frame.stack.clear()
         frame.fast = []
@@ -107,23 +111,10 @@ def is_executing(frame: Frame) -> bool:
 
 def local_variables(f: Frame) -> Any:
     if f.namespace is None:
-        return variables(f, f.code.names)
+        return function_variables(f)
     # the variables of comprehensions (3.12) are beside the namespace of a class or a module
     hidden = variables(f, f.code.code.co_varnames)
     return {**f.namespace, **hidden} if hidden else f.namespace
-
-
-def variables(f: Frame, names: Sequence[str]) -> dict[str, Any]:
-    """Those of the first slots that have a value."""
-    found = {}
-    code = f.code.code
-    cells = {*code.co_cellvars, *code.co_freevars}
-    for name, value in zip(names, f.fast, strict=False):
-        if name in cells and value is not UNSET:
-            value = contents_of(value)
-        if value is not UNSET:
-            found[name] = value
-    return found
 
 
 def frame_at(f: Frame, depth: int) -> Frame | FrameType | None:

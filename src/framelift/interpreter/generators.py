@@ -193,16 +193,19 @@ class Suspended:
         waits = instruction.opname == "RESUME" and (instruction.arg or 0) & 3 >= 2
         return self.frame.stack[-1] if waits else MISSING
 
-    def close(self) -> None:
+    def close(self) -> Any:
         if self.state is CREATED:
             self.finish()
         if self.state is CLOSED:
-            return
+            return None
         try:
             self.throw_in(GeneratorExit())
-        except (GeneratorExit, StopIteration) as ended:
+        except GeneratorExit as ended:
             clean_traceback(ended)
-            return
+            return None
+        except StopIteration as ended:
+            clean_traceback(ended)
+            return ended.value if version.CLOSE_RETURNS else None
         raise RuntimeError(f"{self.kind} ignored GeneratorExit")
 
     def __del__(self) -> None:

@@ -41,11 +41,16 @@ def CALL(f: Frame, n: int) -> Frame | None:
 
 
 def CALL_FUNCTION_EX(f: Frame, flags: int) -> Frame | None:
+    return call_unpacked(f, flags, -1)
+
+
+def call_unpacked(f: Frame, flags: int, called: int) -> Frame | None:
+    """Calls what lies `called` places from the arguments; of the two places below these it has one."""
     stack = f.stack
     at = -2 if flags & 1 else -1
     kwargs = opened(stack[-1]) if flags & 1 else None
     star = opened(stack[at])
-    fn = opened(stack[at - 1])
+    fn = opened(stack[at + called])
     if type(star) is not tuple:
         if not is_iterable(star):
             raise TypeError(

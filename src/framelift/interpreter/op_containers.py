@@ -111,10 +111,13 @@ def DICT_UPDATE(f: Frame, n: int) -> None:
 
 
 def DICT_MERGE(f: Frame, n: int) -> None:
+    merge_keywords(f, n, f.stack[-n - 3])
+
+
+def merge_keywords(f: Frame, n: int, callee: Any) -> None:
     """`f(**a, **b)`: like an update, but a key that is there already is the caller's mistake."""
     mapping = opened(f.stack[-1])
     target = opened(f.stack[-n - 1])
-    callee = f.stack[-n - 3]
     if not is_mapping(mapping):
         name = describe_callable(opened(callee))
         raise TypeError(f"{name} argument after ** must be a mapping, not {type(mapping).__name__}")

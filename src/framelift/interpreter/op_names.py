@@ -82,6 +82,27 @@ def LOAD_FAST_AND_CLEAR(f: Frame, slot: int) -> None:
     f.fast[slot] = UNSET
 
 
+def LOAD_FAST_LOAD_FAST(f: Frame, slots: tuple[int, int]) -> None:
+    first, second = slots
+    if f.fast[first] is UNSET or f.fast[second] is UNSET:
+        raise unbound_local(f, first if f.fast[first] is UNSET else second)
+    f.stack += (f.fast[first], f.fast[second])
+
+
+def STORE_FAST_LOAD_FAST(f: Frame, slots: tuple[int, int]) -> None:
+    STORE_FAST(f, slots[0])
+    LOAD_FAST(f, slots[1])
+
+
+def STORE_FAST_STORE_FAST(f: Frame, slots: tuple[int, int]) -> None:
+    first, second = slots
+    for slot, value in ((first, f.stack[-1]), (second, f.stack[-2])):
+        if type(f.fast[slot]) is Pending and f.fast[slot] is not value:
+            f.world.lifetimes.overwriting(f.fast[slot], f)
+    f.fast[first] = f.stack.pop()
+    f.fast[second] = f.stack.pop()
+
+
 def unbound_local(f: Frame, slot: int) -> UnboundLocalError:
     name = f.code.names[slot]
     return UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")

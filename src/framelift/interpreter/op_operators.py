@@ -59,6 +59,18 @@ def COMPARE_OP(f: Frame, symbol: str) -> None:
     stack.pop()
 
 
+def COMPARE_OP_AS_BOOL(f: Frame, symbol: str) -> None:
+    stack = f.stack
+    right = opened(stack[-1])
+    found = f.world.operators.apply(COMPARISONS[symbol], opened(stack[-2]), right)
+    stack[-2] = f.world.operators.truth(found)
+    stack.pop()
+
+
+def TO_BOOL(f: Frame, _: Any) -> None:
+    f.stack[-1] = f.world.operators.truth(f.stack[-1])
+
+
 def IS_OP(f: Frame, negated: int) -> None:
     stack = f.stack
     stack[-2] = f.world.identity.same(stack[-2], stack[-1]) is not bool(negated)
@@ -122,6 +134,20 @@ def FORMAT_VALUE(f: Frame, flags: int) -> None:
     if not (type(value) is str and spec == ""):
         value = f.world.operators.apply(format, value, spec)
     f.stack[at:] = [value]
+
+
+def CONVERT_VALUE(f: Frame, which: int) -> None:
+    f.stack[-1] = f.world.operators.apply(CONVERSIONS[which], opened(f.stack[-1]))
+
+
+def FORMAT_SIMPLE(f: Frame, _: Any) -> None:
+    value = opened(f.stack[-1])
+    f.stack[-1] = value if type(value) is str else f.world.operators.apply(format, value, "")
+
+
+def FORMAT_WITH_SPEC(f: Frame, _: Any) -> None:
+    value, spec = opened(f.stack[-2]), opened(f.stack[-1])
+    f.stack[-2:] = [f.world.operators.apply(format, value, spec)]
 
 
 def BUILD_STRING(f: Frame, n: int) -> None:

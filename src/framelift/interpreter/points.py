@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import dis
+from types import CodeType
 from typing import Any, NamedTuple
 
 from framelift.bytecode import slot_names
 from framelift.bytecode.extend import SUSPENDING, Body
 from framelift.bytecode.liveness import dead_slots
-from framelift.bytecode.resume import (
-    COPY_OF,
-    HANDLING,
-    NOTHING,
-    UNBOUND,
-    VALUE,
-    LastInstruction,
-    Origin,
-    Point,
-    body_of,
-    origin_of,
-)
+from framelift.bytecode.resume import LastInstruction, Origin, Point, body_of, origin_of
+from framelift.bytecode.stack_effects import COPY_OF, HANDLING, NOTHING, UNBOUND, VALUE
 from framelift.core.sentinels import NULL, UNSET
 from framelift.interpreter.frame import Frame, Handling
 
@@ -52,6 +43,8 @@ def standing(frame: Frame, steps: bool) -> Standing:
     code = frame.code.code
     if code.co_flags & SUSPENDING:
         raise NoPointError("the beginning of a generator")
+    if getattr(frame, "added", None):
+        raise NoPointError("names beside a function's variables")
     origin = origin_of(code)
     body = body_of(code) if origin is None else origin.body
     if origin is not None and origin.behind_body(frame.ip) and frame is frame.machine.stopped:
@@ -63,6 +56,8 @@ def standing(frame: Frame, steps: bool) -> Standing:
         # the names belong to the call that follows, and are forgotten in between
         while body.name(at) != "KW_NAMES":
             at -= 1
+    if body.name(at) == "SET_FUNCTION_ATTRIBUTE" and type(frame.stack[-1]) is CodeType:
+        at -= 1  # the function is not made yet
     takes_free = frame.world.functions.is_made_inside(frame.func) if origin is None else origin.takes_free
     return held(frame, body, at, takes_free, origin)
 

@@ -18,12 +18,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
+from framelift.bytecode.decode import version
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.interpreter.calls import LOOKED_UP, call_unserved, from_here, new_class
 from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
-from framelift.interpreter.frame_objects import as_real, as_seen, frame_at, local_variables
+from framelift.interpreter.frame_locals import FrameLocals
+from framelift.interpreter.frame_objects import FrameView, as_real, as_seen, frame_at, local_variables
 from framelift.interpreter.generators import Generator
 from framelift.interpreter.lookups import STAND_INS, contents_of
 from framelift.interpreter.machine import Machine
@@ -120,6 +122,9 @@ def serve_dir(f: Frame, obj: Any = MISSING, /) -> Any:
 def serve_evaluator(evaluator: Any, mode: str) -> None:
     @serve(evaluator)
     def served(f: Frame, source: Any, scope: Any = None, namespace: Any = None, /, **options: Any) -> Any:
+        if version.EVALUATORS_TAKE_NAMES:
+            scope = options.pop("globals", None) if scope is None else scope
+            namespace = options.pop("locals", None) if namespace is None else namespace
         source, scope, namespace = opened(source), opened(scope), opened(namespace)
         if scope is None:
             scope = f.world.scopes.as_value(f.globals)
@@ -185,6 +190,16 @@ def serve_setrecursionlimit(f: Frame, limit: Any, /) -> Any:
 def serve_traceback(f: Frame, /, tb_next: Any, tb_frame: Any, tb_lasti: Any, tb_lineno: Any) -> Any:
     given = [tb_next, as_real(opened(tb_frame)), tb_lasti, tb_lineno]
     return f.world.calls.native(f, TracebackType, given, None)
+
+
+def serve_frame_locals(f: Frame, frame: Any, /) -> Any:
+    frame = opened(frame)
+    kind = STAND_INS[FrameLocals]
+    return FrameLocals(frame) if type(frame) is FrameView else f.world.calls.native(f, kind, [frame], None)
+
+
+if FrameLocals in STAND_INS:
+    serve(STAND_INS[FrameLocals])(serve_frame_locals)
 
 
 @serve(traceback.clear_frames)

@@ -23,8 +23,19 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_BUILD_CORE 1
 #include <Python.h>
+#ifdef Py_GIL_DISABLED
+#error "framelift needs a CPython with the GIL: this is a free-threaded build"
+#endif
 #undef _PyGC_FINALIZED /* 3.11 defines it both publicly and, differently, internally */
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_interpframe.h"
+#else
 #include "internal/pycore_frame.h"
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+#include "internal/pycore_ceval.h"
+#include "internal/pycore_modsupport.h"
+#endif
 #include "opcode.h"
 
 #include <dlfcn.h>
@@ -41,10 +52,47 @@ typedef _PyInterpreterFrame Frame;
 #define code_set_extra PyUnstable_Code_SetExtra
 #define recursion_left py_recursion_remaining
 
+#if PY_VERSION_HEX >= 0x030E0000
+/* What a frame holds are tagged references. 3.14 is refused when Framelift is imported (core/versions.py). */
+static inline PyObject *frame_function(Frame *frame) { return PyStackRef_AsPyObjectBorrow(frame->f_funcobj); }
+#else
 static inline PyObject *frame_function(Frame *frame) { return frame->f_funcobj; }
+#endif
 
-/* From 3.12 on the evaluator owns the frame: it has to clear it and pop it from the thread's data stack,
- * with functions that libpython does not export. So a frame that is not to run is given this code, whose
+#else
+
+#define request_code_extra_index _PyEval_RequestCodeExtraIndex
+#define code_get_extra _PyCode_GetExtra
+#define code_set_extra _PyCode_SetExtra
+#define recursion_left recursion_remaining
+
+static inline PyObject *frame_function(Frame *frame) { return (PyObject *)frame->f_func; }
+
+#endif
+
+/* From 3.12 on the evaluator owns the frame: it has to clear it and pop it from the thread's data stack. */
+
+#if PY_VERSION_HEX >= 0x030D0000
+
+static inline PyCodeObject *frame_code(Frame *frame) { return _PyFrame_GetCode(frame); }
+
+static int init_version(void) { return 0; }
+
+/* Disposes of a frame that has not been started. A pending exception stays pending. */
+static void discard_frame(PyThreadState *ts, Frame *frame)
+{
+    PyObject *pending = PyErr_GetRaisedException();
+    _PyEval_FrameClearAndPop(ts, frame);
+    PyErr_SetRaisedException(pending);
+}
+
+#else
+
+static inline PyCodeObject *frame_code(Frame *frame) { return frame->f_code; }
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+/* libpython 3.12 does not export the functions for that. So a frame that is not to run is given this code, whose
  * one instruction returns, and the default evaluator disposes of it. Without a RESUME the code polls no
  * signals, is never instrumented for tracing or monitoring, and its frame counts as incomplete: nobody
  * sees it. It fits every frame: how many locals to clear is in frame->stacktop, and it uses no stack. */
@@ -71,7 +119,6 @@ static int init_version(void)
     return return_at_once == NULL ? -1 : 0;
 }
 
-/* Disposes of a frame that has not been started. A pending exception stays pending. */
 static void discard_frame(PyThreadState *ts, Frame *frame)
 {
     PyObject *pending = PyErr_GetRaisedException();
@@ -90,19 +137,45 @@ static void discard_frame(PyThreadState *ts, Frame *frame)
 
 #else
 
-#define request_code_extra_index _PyEval_RequestCodeExtraIndex
-#define code_get_extra _PyCode_GetExtra
-#define code_set_extra _PyCode_SetExtra
-#define recursion_left recursion_remaining
-
-static inline PyObject *frame_function(Frame *frame) { return (PyObject *)frame->f_func; }
-
 static int init_version(void) { return 0; }
 
 /* Until 3.11 the evaluator's caller clears and pops the frame. */
 static inline void discard_frame(PyThreadState *ts, Frame *frame) { (void)ts, (void)frame; }
 
 #endif
+#endif
+
+/* What the first slots of a frame that has not been started hold, borrowed; NULL where there is nothing. */
+#if PY_VERSION_HEX >= 0x030E0000
+
+static inline PyObject *slot_of(Frame *frame, Py_ssize_t i)
+{
+    _PyStackRef held = frame->localsplus[i];
+    return PyStackRef_IsNull(held) ? NULL : PyStackRef_AsPyObjectBorrow(held);
+}
+
+#define WITH_SLOTS(frame, count, slots)                                                                                \
+    PyObject *slots[(count) + 1];                                                                                      \
+    for (Py_ssize_t i = 0; i < (count); i++) {                                                                         \
+        slots[i] = slot_of(frame, i);                                                                                  \
+    }
+
+#else
+
+static inline PyObject *slot_of(Frame *frame, Py_ssize_t i) { return frame->localsplus[i]; }
+
+#define WITH_SLOTS(frame, count, slots) PyObject *const *slots = (frame)->localsplus;
+
+#endif
+
+/* What a weak reference refers to, borrowed; None if that is no more. */
+static inline PyObject *referent(PyObject *reference)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* with the GIL held it is as good as its successor */
+    return PyWeakref_GET_OBJECT(reference);
+#pragma GCC diagnostic pop
+}
 
 /* ---- State ---- */
 
@@ -143,6 +216,7 @@ static PyObject *redirect; /* owned, or NULL: says which context a call of a com
 
 static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread);
 
+#include "constructors.h"
 #include "interrupts.h"
 
 /* ---- What is kept with a code object ---- */
@@ -167,6 +241,7 @@ typedef struct Slot {
 typedef struct {
     Decision decision;
     Slot *slots;
+    Calls calls;
 } CodeExtra;
 
 static Py_ssize_t extra_index;
@@ -192,7 +267,7 @@ static void free_dead_slots(CodeExtra *extra)
 {
     Slot **place = &extra->slots;
     while (*place != NULL) {
-        if ((*place)->context != NULL && PyWeakref_GET_OBJECT((*place)->context) == Py_None) {
+        if ((*place)->context != NULL && referent((*place)->context) == Py_None) {
             free_slot(place);
         } else {
             place = &(*place)->next;
@@ -205,6 +280,7 @@ static void free_extra(void *extra)
 {
     if (extra != NULL) {
         free_slots(extra);
+        free_calls(&((CodeExtra *)extra)->calls);
         PyMem_Free(extra);
     }
 }
@@ -212,7 +288,7 @@ static void free_extra(void *extra)
 static inline bool is_slot_of(Slot *slot, PyObject *context)
 {
     return slot->context == NULL ? context == NULL
-                                 : context != NULL && PyWeakref_GET_OBJECT(slot->context) == context;
+                                 : context != NULL && referent(slot->context) == context;
 }
 
 static inline Slot *find_slot(CodeExtra *extra, PyObject *context)
@@ -230,7 +306,7 @@ static inline PyObject *cache_in(Slot *slot)
     if (slot == NULL || slot->context == NULL || slot->cache == NULL || slot->cache == Py_False) {
         return slot == NULL ? NULL : slot->cache;
     }
-    PyObject *cache = PyWeakref_GET_OBJECT(slot->cache);
+    PyObject *cache = referent(slot->cache);
     return cache == Py_None ? NULL : cache;
 }
 
@@ -301,13 +377,13 @@ static inline bool is_fresh(Frame *frame, int throwflag)
  * argument that will live in a cell is here still as itself. */
 static PyObject *bound_arguments(Frame *frame)
 {
-    PyCodeObject *code = frame->f_code;
+    PyCodeObject *code = frame_code(frame);
     Py_ssize_t count = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
                        !!(code->co_flags & CO_VARKEYWORDS);
     PyObject *arguments = PyList_New(count);
     if (arguments != NULL) {
         for (Py_ssize_t i = 0; i < count; i++) {
-            PyList_SET_ITEM(arguments, i, Py_NewRef(frame->localsplus[i]));
+            PyList_SET_ITEM(arguments, i, Py_NewRef(slot_of(frame, i)));
         }
     }
     return arguments;
@@ -316,7 +392,7 @@ static PyObject *bound_arguments(Frame *frame)
 /* The namespace that a class body or exec() runs in; None for a function. */
 static PyObject *frame_namespace(Frame *frame)
 {
-    bool is_function = (frame->f_code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) != 0;
+    bool is_function = (frame_code(frame)->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) != 0;
     return is_function || frame->f_locals == NULL ? Py_None : frame->f_locals;
 }
 
@@ -334,6 +410,16 @@ static inline PyObject *run_frame(PyThreadState *ts, Frame *frame, int throwflag
     PyObject *result = previous(ts, frame, throwflag);
     thread->chained = outer;
     return result;
+}
+
+/* The frame itself, with what it calls seen. */
+static PyObject *run_frame_looking(PyThreadState *ts, Frame *frame)
+{
+    CodeExtra *extra = find_extra((PyObject *)frame_code(frame));
+    if (extra != NULL) {
+        show_constructors(frame_code(frame), &extra->calls);
+    }
+    return run_frame(ts, frame, 0);
 }
 
 static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *thread)
@@ -388,7 +474,7 @@ static PyObject *call_with_room(Thread *thread, PyObject *callable, PyObject *co
 
 static int ask_for_decision(Thread *thread, Frame *frame, Decision *decision)
 {
-    PyObject *args[] = {frame_function(frame), (PyObject *)frame->f_code};
+    PyObject *args[] = {frame_function(frame), (PyObject *)frame_code(frame)};
     PyObject *answer = call_with_room(thread, decide_callback, args, 2);
     if (answer == NULL) {
         return -1;
@@ -410,13 +496,13 @@ static int ask_for_decision(Thread *thread, Frame *frame, Decision *decision)
     if (decision->intercept == INTERCEPT_UNDECIDED) {
         decision->intercept = intercept;
     }
-    return remember_decision((PyObject *)frame->f_code, *decision);
+    return remember_decision((PyObject *)frame_code(frame), *decision);
 }
 
 /* The decision for the frame's code; a half that nobody decides lets the frame run, looking below it. */
 static inline int decide(Thread *thread, Frame *frame, Decision *decision)
 {
-    CodeExtra *extra = find_extra((PyObject *)frame->f_code);
+    CodeExtra *extra = find_extra((PyObject *)frame_code(frame));
     *decision = extra != NULL ? extra->decision : (Decision){RUN_UNDECIDED, INTERCEPT_UNDECIDED};
     bool decided = thread->mode == RUN ? decision->run != RUN_UNDECIDED
                                        : decision->intercept != INTERCEPT_UNDECIDED;
@@ -432,8 +518,9 @@ static PyObject *run_entry(Thread *thread, Frame *frame, PyObject *cache)
     Py_INCREF(cache); /* the call may replace it */
     enum Mode mode = thread->mode;
     thread->mode = OFF;
-    PyObject *result =
-        dispatch(cache, frame_function(frame), frame->localsplus, frame->f_code->co_nlocalsplus);
+    Py_ssize_t count = frame_code(frame)->co_nlocalsplus;
+    WITH_SLOTS(frame, count, slots)
+    PyObject *result = dispatch(cache, frame_function(frame), slots, count);
     thread->mode = mode;
     Py_DECREF(cache);
     return result;
@@ -686,7 +773,7 @@ enum Outcome { REPLACED, RUN_LOOKING, RUN_UNTOUCHED, RUN_AGAIN, RUN_INTERRUPTED 
 /* Runs something instead of the frame, or says how the frame itself is to run. */
 static enum Outcome run_instead(Thread *thread, Frame *frame, PyObject **result)
 {
-    Slot *slot = find_slot(find_extra((PyObject *)frame->f_code), thread->context);
+    Slot *slot = find_slot(find_extra((PyObject *)frame_code(frame)), thread->context);
     PyObject *cache = cache_in(slot);
     if (cache == Py_False) {
         return RUN_LOOKING;
@@ -749,7 +836,7 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
         return run_frame_untouched(ts, frame, thread);
     case STEP:
         /* Frames that wait for this one would take a signal from here on for one that came to them. */
-        result = run_frame(ts, frame, 0);
+        result = run_frame_looking(ts, frame);
         thread->stepped = result != NULL && hold_signals();
         return result;
     case LOOK:
@@ -767,12 +854,12 @@ static PyObject *evaluate_in_run_mode(PyThreadState *ts, Frame *frame, Thread *t
                 return raise_at_last(run_frame_untouched(ts, frame, thread));
             }
             return settle(thread, (Stop *)result,
-                          ((Stop *)result)->looks ? run_frame(ts, frame, 0) : run_frame_untouched(ts, frame, thread));
+                          ((Stop *)result)->looks ? run_frame_looking(ts, frame) : run_frame_untouched(ts, frame, thread));
         default:
-            return run_frame(ts, frame, 0);
+            return run_frame_looking(ts, frame);
         }
     default:
-        return run_frame(ts, frame, 0);
+        return run_frame_looking(ts, frame);
     }
 }
 
@@ -788,7 +875,7 @@ static PyObject *evaluate_in_intercept_mode(PyThreadState *ts, Frame *frame, Thr
     if (decision.intercept >= INTERPRET && thread->interceptor != NULL) {
         return replace_frame(ts, frame, call_interceptor(thread, frame));
     }
-    return run_frame(ts, frame, 0);
+    return run_frame_looking(ts, frame);
 }
 
 static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag);
@@ -820,7 +907,7 @@ static PyObject *evaluate(PyThreadState *ts, Frame *frame, int throwflag)
         if (is_fresh(frame, throwflag) && poll_on_entry(thread) < 0) {
             return replace_frame(ts, frame, NULL);
         }
-        if (frame->f_code == import_code && thread->mode != RUN && is_fresh(frame, throwflag)) {
+        if (frame_code(frame) == import_code && thread->mode != RUN && is_fresh(frame, throwflag)) {
             return run_import(ts, frame, thread);
         }
         if (enters_handler(frame) && !ts->tracing) {

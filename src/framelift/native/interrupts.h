@@ -45,19 +45,44 @@ static inline bool hold_signals(void)
     return true;
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
+
+static inline bool signal_is_pending(void) { return _Py_atomic_load_int_relaxed(&_PyRuntime.signals.is_tripped) != 0; }
+
+/* A thread that may not handle them forgets that there are signals, and calls that wait. */
+static inline void look_again(void)
+{
+    uintptr_t waiting = signal_is_pending() ? _PY_SIGNALS_PENDING_BIT : 0;
+    if (_Py_atomic_load_int32_relaxed(&_PyRuntime.ceval.pending_mainthread.npending) != 0) {
+        waiting |= _PY_CALLS_TO_DO_BIT;
+    }
+    if (waiting != 0) {
+        _Py_set_eval_breaker_bit(PyThreadState_Get(), waiting);
+    }
+}
+
+#else
+
 static inline bool signal_is_pending(void)
 {
     return _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) != 0;
 }
+
+static inline void look_again(void)
+{
+    if (signal_is_pending()) {
+        _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
+    }
+}
+
+#endif
 
 /* A signal that came meanwhile is handled by the next instruction that looks for one. */
 static inline void let_signals_through(void)
 {
     _PyRuntime.main_thread = signals_thread;
     signals_thread = 0;
-    if (signal_is_pending()) {
-        _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
-    }
+    look_again();
 }
 
 /* ---- Pauses of the collector ---- */

@@ -228,7 +228,7 @@ PyObject* access_viewed(Operand&, Walk&, PyObject* parent) {
 
 // What a weak reference refers to; None if that is gone.
 PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
-  return PyWeakref_CheckRef(parent) ? PyWeakref_GET_OBJECT(parent) : nullptr;
+  return PyWeakref_CheckRef(parent) ? referent(parent) : nullptr;
 }
 
 // What a bytearray holds now, or a number of NumPy's is made of.

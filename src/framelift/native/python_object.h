@@ -7,7 +7,23 @@
 #include <new>
 #include <utility>
 
+// From 3.13 on these are exported by libpython and declared in headers for CPython alone, or have new names.
+#if PY_VERSION_HEX >= 0x030D0000
+extern "C" int _PySet_NextEntry(PyObject* set, Py_ssize_t* position, PyObject** key, Py_hash_t* hash);
+#else
+#define PyLong_AsInt _PyLong_AsInt
+#endif
+
 namespace framelift {
+
+// What a weak reference refers to, borrowed; None if that is no more. With the GIL held this is as good as its
+// successor, which gives a new reference.
+inline PyObject* referent(PyObject* reference) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return PyWeakref_GET_OBJECT(reference);
+#pragma GCC diagnostic pop
+}
 
 // An owned reference.
 class PyRef {
@@ -80,7 +96,7 @@ class Held {
     if ((bits_ & WEAK) == 0) {
       return owned();
     }
-    PyObject* object = PyWeakref_GET_OBJECT(owned());
+    PyObject* object = referent(owned());
     return object == Py_None ? nullptr : object;
   }
   // Whether it is this object. Where nothing is held, null is.

@@ -17,6 +17,7 @@ namespace {
 PyTypeObject* the_deque_type = nullptr;
 PyObject* get_cache_token = nullptr;  // of _abc, in C
 PyObject* get_decimal_context = nullptr;  // of _decimal, in C
+PyObject* take_last_item = nullptr;  // dict.popitem
 
 bool same_float(PyObject* a, PyObject* b) {
   double x = PyFloat_AS_DOUBLE(a);
@@ -164,33 +165,54 @@ Found same_key(PyObject* a, PyObject* b) {
   return same_by_equality(a, b) ? Found::PRESENT : Found::ABSENT;
 }
 
-// The head of a dict's key table, the same in CPython 3.11 and 3.12.
+// The head of a dict's key table, the same in CPython 3.11 to 3.13.
 struct DictKeysHead {
   Py_ssize_t reference_count;
   uint8_t log2_size;
   uint8_t log2_index_bytes;
   uint8_t kind;  // 0: any keys; otherwise only exact strs
+  uint32_t version;
+  Py_ssize_t n_usable;
+  Py_ssize_t n_entries;  // those of deleted keys included
 };
 
+// An entry of a table with any keys, the same in these versions.
+struct DictEntry {
+  Py_hash_t hash;
+  PyObject* key;
+  PyObject* value;  // null: deleted
+};
+
+const DictKeysHead* keys_of(PyObject* dict) {
+  return reinterpret_cast<const DictKeysHead*>(reinterpret_cast<PyDictObject*>(dict)->ma_keys);
+}
+
 bool has_only_str_keys(PyObject* dict) {
-  auto* keys = reinterpret_cast<PyDictObject*>(dict)->ma_keys;
-  return reinterpret_cast<const DictKeysHead*>(keys)->kind != 0;
+  return keys_of(dict)->kind != 0;
+}
+
+// Of a table with any keys: they lie behind the indices.
+const DictEntry* entries_of(const DictKeysHead* keys) {
+  const char* indices = reinterpret_cast<const char*>(keys + 1);
+  return reinterpret_cast<const DictEntry*>(indices + (size_t{1} << keys->log2_index_bytes));
 }
 
 // A dict with keys of any type: CPython's own search would call the __eq__ of a key with the same
 // hash, so look through it by hand.
 Found search(PyObject* dict, PyObject* wanted, Py_hash_t wanted_hash, PyObject** value) {
   Found result = Found::ABSENT;
-  Py_ssize_t position = 0;
-  PyObject* key;
-  PyObject* candidate;
-  Py_hash_t hash;
-  while (_PyDict_Next(dict, &position, &key, &candidate, &hash)) {
-    Found match = key == wanted ? Found::PRESENT
-        : hash == wanted_hash   ? same_key(key, wanted)
-                                : Found::ABSENT;
+  const DictKeysHead* keys = keys_of(dict);
+  const DictEntry* entries = entries_of(keys);
+  for (Py_ssize_t i = 0; i < keys->n_entries; ++i) {
+    const DictEntry& entry = entries[i];
+    if (entry.value == nullptr) {
+      continue;
+    }
+    Found match = entry.key == wanted ? Found::PRESENT
+        : entry.hash == wanted_hash   ? same_key(entry.key, wanted)
+                                      : Found::ABSENT;
     if (match == Found::PRESENT) {
-      *value = candidate;
+      *value = entry.value;
       return match;
     }
     if (match == Found::UNKNOWN) {
@@ -242,12 +264,13 @@ bool init_values() {
   the_deque_type =
       reinterpret_cast<PyTypeObject*>(get_attribute(module.get(), "deque").release());
   get_cache_token = get_attribute(classes.get(), "get_cache_token").release();
+  take_last_item = get_attribute(reinterpret_cast<PyObject*>(&PyDict_Type), "popitem").release();
   PyRef decimals = PyRef::steal(PyImport_ImportModule("_decimal"));
   if (decimals) {
     get_decimal_context = get_attribute(decimals.get(), "getcontext").release();
   }
   PyErr_Clear();  // without it numbers of that kind are Python's, and not captured
-  return the_deque_type != nullptr && get_cache_token != nullptr;
+  return the_deque_type != nullptr && get_cache_token != nullptr && take_last_item != nullptr;
 }
 
 PyObject* decimal_context() {
@@ -295,6 +318,33 @@ bool disregard_registrations(long before) {
   foreign_registrations += now - before;
   return true;
 }
+
+#if PY_VERSION_HEX >= 0x030D0000
+
+bool detach_values(PyObject* dict) {
+  // popitem() makes an ordinary table first, and what was last becomes the last again. An empty dict gets one
+  // with a key that is no str.
+  bool done = false;
+  if (reinterpret_cast<PyDictObject*>(dict)->ma_used == 0) {
+    done = PyDict_SetItem(dict, Py_None, Py_None) == 0;
+    PyDict_Clear(dict);
+  } else {
+    PyRef item = PyRef::steal(PyObject_CallOneArg(take_last_item, dict));
+    done = item &&
+        PyDict_SetItem(dict, PyTuple_GET_ITEM(item.get(), 0), PyTuple_GET_ITEM(item.get(), 1)) == 0;
+  }
+  if (!done) {
+    PyErr_Clear();
+  }
+  return done && !has_embedded_values(dict);
+}
+
+uint64_t no_version() {
+  static uint64_t latest = uint64_t{1} << 63;
+  return ++latest;
+}
+
+#endif
 
 PyTypeObject* deque_type() {
   return the_deque_type;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
-#error "framelift supports CPython 3.11 and 3.12; dict versions and dict keys differ elsewhere"
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
+#error "framelift supports CPython 3.11 to 3.13; dict versions and dict keys differ elsewhere"
 #endif
 
 namespace framelift {
@@ -16,9 +16,38 @@ namespace framelift {
 // Finds what is needed of the standard library. False with an exception set when that fails.
 bool init_values();
 
+#if PY_VERSION_HEX >= 0x030D0000
+
+// The head of what a dict has whose keys lie in a table of its class.
+struct SplitValues {
+  uint8_t capacity;
+  uint8_t size;
+  uint8_t embedded;  // they lie in an instance
+};
+
+// From 3.13 on the values of an instance's dict may lie in the instance. Attributes are then set past the dict,
+// whose version stays as it was. This gives the dict values of its own, for good: the same keys and values in
+// the same order. False: there was no memory for it.
+bool detach_values(PyObject* dict);
+
+// A number that is no version of any dict's, and another one each time.
+uint64_t no_version();
+
+inline bool has_embedded_values(PyObject* dict) {
+  auto* values = reinterpret_cast<const SplitValues*>(reinterpret_cast<PyDictObject*>(dict)->ma_values);
+  return values != nullptr && values->embedded;
+}
+
+#endif
+
 // Changes whenever the dict does. CPython draws it from one counter for all dicts, so a version
 // seen once means that dict with that content for ever: an address used again has another version.
 inline uint64_t dict_version(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030D0000
+  if (has_embedded_values(dict) && !detach_values(dict)) {
+    return no_version();
+  }
+#endif
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
@@ -59,8 +88,12 @@ inline PyObject* instance_dict(PyObject* object) {
     if (header[-4] == nullptr) {
       return header[-3];
     }
-#else
+#elif PY_VERSION_HEX < 0x030D0000
     if ((reinterpret_cast<uintptr_t>(header[-3]) & 1) == 0) {
+      return header[-3];
+    }
+#else
+    if (header[-3] != nullptr) {
       return header[-3];
     }
 #endif

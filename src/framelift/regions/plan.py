@@ -17,22 +17,18 @@ from typing import Any
 from framelift import _frame
 from framelift.bytecode.liveness import dead_slots
 from framelift.bytecode.resume import (
-    HANDLING,
     RAISED,
-    VALUE,
     Done,
     Like,
-    Outcome,
     Point,
     calling,
-    how_it_ends,
     resume_code,
     resume_function,
     step_code,
     waiting_step_code,
 )
-from framelift.interpreter.lookups import RELIED_ON, is_watched
-from framelift.trace.lifetimes import has_finaliser
+from framelift.bytecode.stack_effects import HANDLING, VALUE, Outcome, how_it_ends
+from framelift.interpreter.lookups import RELIED_ON, has_finaliser, is_watched
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from torch.overrides import _push_mode
 from framelift import _frame
 from framelift.bytecode import slot_names
 from framelift.bytecode.extend import TooLargeError
-from framelift.bytecode.resume import Like, NoStepError, Point
+from framelift.bytecode.resume import Like, Point
+from framelift.bytecode.stack_effects import NoStepError
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
