@@ -9,9 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from framelift import exc
-from framelift.core.supported import refuse_other_pythons
-
-refuse_other_pythons()
 
 if TYPE_CHECKING:
     from framelift import testing as testing

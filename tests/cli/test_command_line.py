@@ -17,7 +17,6 @@ import torch
 
 import framelift
 from framelift.cli import doctor, main
-from framelift.core.supported import SUPPORTED
 
 MODULE = """
 import torch
@@ -120,7 +119,7 @@ def test_doctor_knows_what_is_not_supported(monkeypatch: Any, capsys: Any) -> No
 
 def test_doctor_says_of_versions_what_the_package_does() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    (_, last), (least, most) = SUPPORTED["python"], SUPPORTED["torch"]
+    (_, last), (least, most) = doctor.SUPPORTED["python"], doctor.SUPPORTED["torch"]
     assert project["requires-python"] == f">=3.11,<3.{last[1] + 1}"
     assert f"torch>=2.{least[1]},<2.{most[1] + 1}" in project["dependencies"]
     assert project["scripts"]["framelift"] == "framelift.cli:main"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import builtins
 import decimal
 import operator
+import weakref
 from collections.abc import Callable
-from types import CellType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 from framelift import _frame
+from framelift.core import policy
 from framelift.core.sentinels import MISSING, UNSET
 
 T = TypeVar("T")
@@ -88,3 +90,27 @@ def leave_unwatched(cls: type) -> None:
 
 RELIED_ON: tuple[type, ...] = (decimal.Context,)
 """Classes of C's that give out parts of their instances which don't keep them alive: `flags`, `traps`."""
+
+
+def has_finaliser(value: Any) -> bool:
+    """Whether code of the program's runs when it dies; of what C runs nobody can tell."""
+    return type(class_attribute(type(value), "__del__")) is FunctionType or has_callbacks(value)
+
+
+def has_callbacks(value: Any) -> bool:
+    """Whether a weak reference to an instance calls something of the program's when that dies."""
+    if not is_watched(type(value)) or weakref.getweakrefcount(value) == 0:
+        return False
+    return any(calls_back(reference, value) for reference in weakref.getweakrefs(value))
+
+
+def calls_back(reference: Any, value: Any) -> bool:
+    """Whether a weak reference calls something of the program's when its object dies. A proxy can't be asked;
+    of those that call nobody there is one for each object."""
+    if not issubclass(type(reference), weakref.ref):
+        return weakref.proxy(value) is not reference
+    callback = reference.__callback__
+    if callback is None or type(callback) is BuiltinFunctionType:
+        return False
+    # weak dictionaries of libraries only let go of an entry
+    return type(callback) is not FunctionType or policy.is_user_code(callback.__module__ or "")

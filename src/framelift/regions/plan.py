@@ -31,8 +31,7 @@ from framelift.bytecode.resume import (
     step_code,
     waiting_step_code,
 )
-from framelift.interpreter.lookups import RELIED_ON, is_watched
-from framelift.trace.lifetimes import has_finaliser
+from framelift.interpreter.lookups import RELIED_ON, has_finaliser, is_watched
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import collections
 import weakref
 from collections.abc import Iterator
-from types import BuiltinFunctionType, FunctionType, GeneratorType
+from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 
-from framelift.core import breaks, policy
+from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.guards.kinds import Access
-from framelift.interpreter.lookups import RELIED_ON, class_attribute, is_watched, leave_unwatched
+from framelift.interpreter.lookups import RELIED_ON, has_finaliser, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending
 from framelift.trace.part import Part
 from framelift.trace.shadows import own_dictionary
@@ -110,30 +110,6 @@ class Lifetimes(Part):
         if not is_watched(type(value)):
             return False
         return weakref.getweakrefcount(value) > 0 or any(item is value for item in stack)
-
-
-def has_finaliser(value: Any) -> bool:
-    """Whether code of the program's runs when it dies; of what C runs nobody can tell."""
-    return type(class_attribute(type(value), "__del__")) is FunctionType or has_callbacks(value)
-
-
-def has_callbacks(value: Any) -> bool:
-    """Whether a weak reference to an instance calls something of the program's when that dies."""
-    if not is_watched(type(value)) or weakref.getweakrefcount(value) == 0:
-        return False
-    return any(calls_back(reference, value) for reference in weakref.getweakrefs(value))
-
-
-def calls_back(reference: Any, value: Any) -> bool:
-    """Whether a weak reference calls something of the program's when its object dies. A proxy can't be asked;
-    of those that call nobody there is one for each object."""
-    if not issubclass(type(reference), weakref.ref):
-        return weakref.proxy(value) is not reference
-    callback = reference.__callback__
-    if callback is None or type(callback) is BuiltinFunctionType:
-        return False
-    # weak dictionaries of libraries only let go of an entry
-    return type(callback) is not FunctionType or policy.is_user_code(callback.__module__ or "")
 
 
 HOLDING = (list, dict, set, collections.deque)
