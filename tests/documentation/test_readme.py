@@ -61,3 +61,17 @@ def test_the_newest_release_of_the_changelog_is_the_version() -> None:
     released = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", changelog)
     assert released[0][0] == framelift.__version__
     assert [day for _, day in released] == sorted((day for _, day in released), reverse=True)
+
+
+def test_the_report_in_the_guide_is_what_is_printed(tmp_path: Path) -> None:
+    page = (DOCS / "from_torch_compile.md").read_text()
+    section = page[page.index("## Reading the report") :]
+    program = re.search(r"```python\n(.*?)```", section, re.S)
+    printed = re.search(r"```text\n(.*?)```", section, re.S)
+    assert program and printed
+    (tmp_path / "step.py").write_text(program[1])
+    wide = {**os.environ, "COLUMNS": "110"}
+    command = [sys.executable, "step.py"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, env=wide, cwd=tmp_path)
+    lines = iter(ran.stdout.splitlines())
+    assert all(line in lines for line in printed[1].splitlines()), ran.stdout + ran.stderr
