@@ -70,7 +70,8 @@ lint: setup
 docs: setup $(VENV)/.docs
 	@$(BIN)/python docs/make_reasons.py
 	$(BIN)/python docs/make_comparison.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(SITE)
+	$(BIN)/python docs/make_pictures.py
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs $(SITE)
 	$(BIN)/python docs/check_site.py $(SITE)
 
 test-browser: setup

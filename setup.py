@@ -55,7 +55,6 @@ def guards_build() -> Any:
     spec = importlib.util.spec_from_file_location("guards_build", ROOT / NATIVE / "guards_build.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclass looks for the names of its annotations
     spec.loader.exec_module(module)
     return module
 

@@ -1,7 +1,7 @@
 """Looks at the site that was built: `python docs/check_site.py build/site`.
 
 Every link, picture and anchor leads to something that is there, nothing is loaded from elsewhere, and the API
-page has every public name. (mkdocs checks links between pages of text; here is what came out of it.)
+page has every public name. (Sphinx checks links between pages of text; here is what came out of it.)
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def make_model(quick: bool) -> tuple[Any, dict[str, Any]]:
 
     torch.manual_seed(0)
     sizes = {"vocab_size": 2000, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
-    config = BertConfig(**sizes, num_hidden_layers=1 if quick else 4)
+    config = BertConfig(**sizes, num_hidden_layers=1 if quick else 2)
     ids = torch.randint(0, 2000, (2, 64))
     return BertModel(config).eval(), {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
@@ -191,7 +191,7 @@ def described(quick: bool) -> str:
     from importlib.metadata import version
 
     packages = ", ".join(f"{name} {version(name)}" for name in ("framelift", "torch", "transformers"))
-    return f"{packages}, Python {platform.python_version()}; BERT with {1 if quick else 4} layer(s)"
+    return f"{packages}, Python {platform.python_version()}; BERT with {1 if quick else 2} layer(s)"
 
 
 if __name__ == "__main__":

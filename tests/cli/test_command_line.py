@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import torch
 
 import framelift
 from framelift.cli import doctor, main
-from framelift.core.versions import SUPPORTED
 
 MODULE = """
 import torch
@@ -119,7 +119,7 @@ def test_doctor_knows_what_is_not_supported(monkeypatch: Any, capsys: Any) -> No
 
 def test_doctor_says_of_versions_what_the_package_does() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    (_, last), (least, most) = SUPPORTED["python"], SUPPORTED["torch"]
+    (_, last), (least, most) = doctor.SUPPORTED["python"], doctor.SUPPORTED["torch"]
     assert project["requires-python"] == f">=3.11,<3.{last[1] + 1}"
     assert f"torch>=2.{least[1]},<2.{most[1] + 1}" in project["dependencies"]
     assert project["scripts"]["framelift"] == "framelift.cli:main"
@@ -271,13 +271,51 @@ def test_results_that_differ_are_said_to_when_timed(folder: Path, capsys: Any) -
 # ---- progress
 
 
+def compiled_with_progress(console: Any) -> None:
+    from framelift.cli.progress import Progress
+    from framelift.core.records import listening
+
+    showing = Progress(console)
+    lines: list[str] = []
+
+    def look(_: Any) -> None:
+        lines.append(showing.line())
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        look(graph)
+        time.sleep(0.8)  # what is done at once is not worth a line
+        return graph.forward
+
+    def traced(x: torch.Tensor) -> torch.Tensor:
+        framelift.comptime(look)
+        return x + 1
+
+    with listening(showing.hear):
+        framelift.compile(traced, backend=backend)(torch.ones(2))
+        framelift.reset()
+        framelift.compile(traced, backend=backend)(torch.ones(2))
+    what = rf"framelift: .*traced \({re.escape(__file__)}:\d+\)"
+    for line, phase in zip(lines, ["tracing", "compiling the graph"] * 2, strict=True):
+        assert re.fullmatch(rf"{what}: {phase}, \d+\.\d s(; 1 before it)?", line)
+    assert lines[2].endswith("; 1 before it") and not showing.active and showing.live is None
+
+
+def test_what_is_compiled_is_shown_on_a_terminal() -> None:
+    import io
+
+    from rich.console import Console
+
+    file = io.StringIO()
+    compiled_with_progress(Console(file=file, force_terminal=True, width=300))
+    assert "compiling the graph" in file.getvalue()
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_for_terminals_only(folder: Path, monkeypatch: Any, terminal: bool, capsys: Any) -> None:
     from framelift.cli import progress
 
-    shown: list[str] = []
+    shown = []
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress.Progress, "hear", lambda self, note, phase: shown.append(phase))
     assert main(["run", "--backend", "eager", script(folder)]) == 0
     assert bool(shown) is terminal and shown.count("done") == (4 if terminal else 0)

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 from framelift import __version__
 from framelift.core import torch_names
-from framelift.core.versions import is_supported, span
+from framelift.core.versions import SUPPORTED
 
 HELP = "show versions, what is supported, and whether both extensions work"
 
@@ -133,11 +134,14 @@ def accelerator() -> str | None:
 
 
 def within(what: str, version: str | None) -> str:
+    least, most = SUPPORTED[what]
+    span = f"{'.'.join(map(str, least))} to {'.'.join(map(str, most))}"
     if version is None:
-        raise RuntimeError(f"it is not installed; supported are {span(what)}")
-    if not is_supported(what, version):
-        raise RuntimeError(f"{version} is not; supported are {span(what)}")
-    return span(what)
+        raise RuntimeError(f"it is not installed; supported are {span}")
+    found = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if not least <= found <= most:
+        raise RuntimeError(f"{version} is not; supported are {span}")
+    return span
 
 
 def all_there(names: list[dict[str, Any]]) -> str:

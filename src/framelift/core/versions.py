@@ -3,22 +3,11 @@ the same to pip."""
 
 from __future__ import annotations
 
-import re
 import sys
 
 PYTHON = ((3, 11), (3, 13))
 SUPPORTED = {"python": PYTHON, "torch": ((2, 11), (2, 13))}
 """From which version to which."""
-
-
-def span(what: str) -> str:
-    least, most = SUPPORTED[what]
-    return f"{spelled(least)} to {spelled(most)}"
-
-
-def is_supported(what: str, version: str) -> bool:
-    least, most = SUPPORTED[what]
-    return least <= tuple(map(int, re.findall(r"\d+", version)[:2])) <= most
 
 
 def refusal(version: tuple[int, ...], implementation: str, has_gil: bool) -> str | None:

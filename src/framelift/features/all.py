@@ -1,8 +1,8 @@
 """Every feature, in one list: importing this module registers them with the trace.
 
 Those that are about a module which takes long to import are registered once the program has imported that.
-Those that are built on torch's private operators are left out where torch does not have these: what they would
-have served is then unknown, and breaks captures.
+Those that are built on torch's private operators are left out where torch does not have these: what they
+would have served is then unknown, and breaks captures.
 """
 
 from __future__ import annotations

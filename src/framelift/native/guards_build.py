@@ -16,17 +16,16 @@ import functools
 import hashlib
 import importlib.util
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 NATIVE = Path(__file__).parent
 SOURCE = NATIVE / "_guards.cpp"
@@ -46,8 +45,7 @@ class GuardsUnavailable(ImportError):
     """`framelift._guards` is not there and can't be built; the message says why, and what to do."""
 
 
-@dataclass(frozen=True)
-class Torch:
+class Torch(NamedTuple):
     """What the extension depends on of torch."""
 
     version: str
@@ -110,7 +108,7 @@ def file_name(torch: Torch) -> str:
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     others = (COMPILE_OPTIONS, torch.revision, torch.cxx11_abi, libc)
     contents.update(repr(others).encode())
-    python = sysconfig.get_config_var("SOABI") or f"{sys.implementation.cache_tag}-{platform.machine()}"
+    python = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")  # version, machine and system
     return f"_guards.{python}.torch-{torch.version}.{contents.hexdigest()[:12]}.so"
 
 
@@ -205,6 +203,8 @@ def build(torch: Torch, target: Path) -> None:
 
 
 def command(compiler: str, torch: Torch, target: Path) -> list[str]:
+    import sysconfig
+
     headers = torch.folder / "include"
     folders = [sysconfig.get_path("include"), headers, headers / "torch" / "csrc" / "api" / "include"]
     libraries = torch.folder / "lib"
@@ -219,6 +219,8 @@ def command(compiler: str, torch: Torch, target: Path) -> list[str]:
 
 def needed_compiler(torch: Torch) -> str:
     """The compiler's path, if all else that is needed is there too."""
+    import sysconfig
+
     named = os.environ.get("CXX")
     candidates = [named] if named else [str(sysconfig.get_config_var("CXX") or "g++").split()[0], *COMPILERS]
     compiler = next(filter(None, map(shutil.which, candidates)), None)
