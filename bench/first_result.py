@@ -53,17 +53,21 @@ def devices() -> list[str]:
 
 
 def measure(
-    repetitions: int, say: Callable[[str], None], subjects: tuple[str, ...] = MODELS
+    repetitions: int,
+    say: Callable[[str], None],
+    subjects: tuple[str, ...] = MODELS,
+    on: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
     results: Samples = {}
     for repetition in range(repetitions):
-        for device in devices():
+        for device in on or devices():
             for subject in (ONE_OP, *subjects):
                 for system in SYSTEMS if repetition % 2 == 0 else reversed(SYSTEMS):
                     for state, sample in in_states(system, subject, device):
                         say(f"{subject}, {device}, {state}, {system}, repetition {repetition + 1}")
                         row = results.setdefault(f"{subject}, {device}, {state}", {})
                         row.setdefault(system, []).append(sample)
+                        say(json.dumps(sample))
     return {"first result": results}
 
 
@@ -272,6 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.first_result", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--subjects", nargs="*", default=list(MODELS))
+    parser.add_argument("--devices", nargs="*", default=devices())
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that is busy")
     parser.add_argument("--save", default=str(SAVED), help="where the samples go")
     parser.add_argument("--page", nargs="+", help="makes the page of such files, and measures nothing")
@@ -281,7 +286,7 @@ def main() -> None:
         return
     os.environ[CLOCK_VARIABLE] = "cpu" if options.cpu else "wall"
     about = machine() | {"versions": versions(), "repetitions": options.repetitions}
-    found = measure(options.repetitions, print, tuple(options.subjects))
+    found = measure(options.repetitions, print, tuple(options.subjects), tuple(options.devices))
     show(Console(width=200), found)
     show_targets(Console(), targets(found))
     Path(options.save).parent.mkdir(exist_ok=True)

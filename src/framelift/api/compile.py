@@ -24,6 +24,7 @@ from framelift.core.errors import UserError
 from framelift.dispatch.backends import backend_name, comes_with_framelift, lookup_backend
 from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
+from framelift.dispatch.preparation import prepare_machine
 from framelift.dispatch.shared_contexts import shared_context
 from framelift.guards.guard import GuardFilter
 
@@ -90,6 +91,8 @@ def compile(
     model = uncompiled(model)
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return model  # which TorchScript has compiled: there are no frames to look at
+    if backend == "inductor":
+        prepare_machine()
     target = entrance(model)
     context = make_context(fullgraph, backend, mode, options)
     context.dynamic, context.settings, context.background = dynamic, settings, background

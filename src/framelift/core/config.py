@@ -104,6 +104,10 @@ class Config:
     suppress_errors: bool = option(
         False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
     )
+    prepare: bool = option(
+        True,
+        "Whether the first `compile` on a machine has another process make ready what Inductor needs there.",
+    )
     progress: bool = option(
         True, "Whether a compilation of more than a second is shown, if stderr is a terminal."
     )

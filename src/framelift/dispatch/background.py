@@ -35,7 +35,7 @@ import torch
 
 from framelift.core.records import CompileRecord
 from framelift.dispatch import recompiles
-from framelift.dispatch.background_worker import DONE, FAILED, UNUSABLE
+from framelift.dispatch.background_worker import DONE, FAILED, UNUSABLE, environment_like_this
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, Context, Pending
 from framelift.dispatch.object_names import NotPortableError
@@ -119,7 +119,7 @@ def running_worker() -> Worker:
     if _worker is None:
         process = subprocess.Popen(
             [sys.executable, *COMMAND],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=environment_like_this(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -13,6 +13,8 @@ import threading
 import time
 from typing import Any
 
+from framelift.core.config import config
+
 DONE, FAILED, UNUSABLE = "done", "failed", "unusable"
 """What comes of a job: compiled; the backend can't; this process can't."""
 
@@ -33,6 +35,12 @@ def take_stdout() -> Any:
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     return answers
+
+
+def environment_like_this() -> dict[str, str]:
+    """That of a process which finds the same modules, and keeps things in the same place."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return environment | {"FRAMELIFT_CACHE": str(int(config.cache)), "FRAMELIFT_CACHE_DIR": config.cache_dir}
 
 
 def end_with(parent: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import logging
 import os
 import platform
@@ -109,10 +110,11 @@ PROCESSOR_LINES = ("vendor_id", "model name", "flags", "Features", "CPU implemen
 def processor() -> str:
     """What the processor can do."""
     with contextlib.suppress(OSError):
-        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
-        lines = [line for line in first.splitlines() if line.split("\t", 1)[0].strip(" :") in PROCESSOR_LINES]
+        with open("/proc/cpuinfo") as file:  # which is long where there are many processors, all alike
+            first = itertools.takewhile(str.strip, file)
+            lines = [line for line in first if line.split("\t", 1)[0].strip(" :") in PROCESSOR_LINES]
         if lines:
-            return "\n".join([platform.machine(), *lines])
+            return "".join([f"{platform.machine()}\n", *lines])
     if not platform.processor():
         raise OSError("it is not known what the processor is")
     return f"{platform.machine()} {platform.processor()}"
