@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framelift.api.callbacks import Callbacks
+from framelift.cache.disk_cache import DiskCache
 from framelift.debugging.compile_profiles import CompileProfiles
 from framelift.debugging.replay_records import ReplayRecords
 from framelift.debugging.reporting import Reports
@@ -13,5 +14,6 @@ from framelift.distributed.collective_calls import name_collectives
 from framelift.distributed.data_parallel import cut_along_buckets
 
 extensions.ranks = DistributedRanks()
+extensions.store = DiskCache()
 extensions.observers = [Callbacks(), CompileProfiles(), Reports(), ReplayRecords()]
 extensions.graph_compiler_wrappers = [cut_along_buckets, name_collectives, verify_graph]

@@ -67,6 +67,8 @@ class CompileRecord:
     """When, as `time.time()` has it."""
     region: str = ""
     """What the compiled function was called by `compile(name=...)`."""
+    was_loaded: bool = False
+    """Whether nothing was traced: it was found in the cache on disk."""
     folder: str | None = None
     """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 
