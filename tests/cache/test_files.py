@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import threading
@@ -19,6 +20,7 @@ from torch import nn
 import framelift
 from framelift.cache import files
 from framelift.cache.writing import writer
+from framelift.cli import main
 
 
 def scaled(x: torch.Tensor) -> torch.Tensor:
@@ -226,3 +228,65 @@ def test_a_secret_is_made_once() -> None:
     for thread in threads:
         thread.join()
     assert len(found) == 8 and len(set(found)) == 1
+
+
+def test_operators_of_the_programs_are_not_kept() -> None:
+    @torch.library.custom_op("framelift_cache_tests::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    doubled.register_fake(torch.empty_like)
+
+    def calling(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = doubled(x) + 1
+        return result
+
+    outcome(calling, torch.ones(3))
+    assert not files.cached_files()
+
+
+def test_what_is_kept_as_one_file(own_cache: Path, tmp_path: Path) -> None:
+    outcome(scaled, torch.ones(3))
+    outcome(broken, torch.ones(3))
+    bundle = tmp_path / "bundle"
+    assert framelift.save_cache(bundle) == 3
+    assert files.clear()[0] == 3
+    assert outcome(broken, torch.ones(3)) == "miss"
+    with framelift.config.patch(cache_dir=str(tmp_path / "other")):
+        assert framelift.load_cache(bundle) == 3
+        assert outcome(scaled, torch.ones(3)) == "hit"
+        assert outcome(broken, torch.ones(3)) == "hit"
+
+
+def test_a_bundle_that_others_can_write_is_not_loaded(tmp_path: Path) -> None:
+    outcome(scaled, torch.ones(3))
+    bundle = tmp_path / "bundle"
+    framelift.save_cache(bundle)
+    bundle.chmod(0o666)
+    with pytest.raises(framelift.exc.UserError, match="can be written by other users"):
+        framelift.load_cache(bundle)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome(scaled, torch.ones(3))
+    assert main(["cache", "info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["captures"] == 1
+    assert main(["cache", "info"]) == 0 and "captures  1" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0 and "1 files" in capsys.readouterr().out
+    assert not files.cached_files()
+
+
+def drawn_before() -> int:
+    return 3
+
+
+vars(drawn_before)["_dynamo_marked_constant"] = True  # as torch.compiler.assume_constant_result does
+
+
+def with_constant_result(x: torch.Tensor) -> torch.Tensor:
+    return x * drawn_before()
+
+
+def test_what_relies_on_a_function_that_ran_as_it_is_is_not_kept() -> None:
+    outcome(with_constant_result, torch.ones(3))
+    assert not files.cached_files()

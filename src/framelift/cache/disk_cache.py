@@ -9,24 +9,30 @@ import functools
 import hashlib
 import logging
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.fx
 
 from framelift.cache import files
-from framelift.cache.artifacts import Artifact, CapturedGraph
+from framelift.cache.artifacts import CapturedGraph
 from framelift.cache.entries import is_in_file, pack, unpack
+from framelift.cache.inductor_graphs import portable_graphs
 from framelift.cache.keys import key_of
 from framelift.cache.writing import writer
+from framelift.core import policy
 from framelift.core.config import config
 from framelift.core.records import counters
 from framelift.dispatch.backends import comes_with_framelift, eager
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.capture_serialization import Snapshot
 from framelift.dispatch.extensions import CaptureStore, RunningCompilation, Stored
+from framelift.dispatch.inductor_parts import InductorParts
 from framelift.dispatch.object_names import NotPortableError, original_code
 from framelift.graph.kept import KeptGraph
+from framelift.trace.callable_rules import has_controls
 
 log = logging.getLogger("framelift.cache")
 
@@ -79,34 +85,72 @@ class DiskCache(CaptureStore):
         capture: Capture,
         compiled: Callable[..., Any] | None,
         kept: KeptGraph | None,
-    ) -> Callable[[], None] | None:
+    ) -> Waiting | None:
         place = compilation.stored_as
         if place is None or compilation.was_loaded:
             return None
-        graph, backend = capture.graph, compilation.context.backend
-        make: Callable[[], Artifact | None] = lambda: None
-        if graph is not None and (backend is eager or capture.run_as_captured is not None):
-            make = functools.partial(CapturedGraph, graph)
-        is_compiled = graph is None or backend is eager or capture.run_as_captured is not None
-        if not is_compiled and kept is None:
+        if not all(map(is_torchs, capture.ops)):
+            log.info(
+                "%s is not kept on disk: its graph calls operators of the program's", compilation.state.what
+            )
+            return None
+        as_captured = compilation.context.backend is eager or capture.run_as_captured is not None
+        parts = compilation.parts[0] if len(compilation.parts) == 1 else None
+        if capture.graph is not None and not as_captured and parts is None and kept is None:
             return None
         try:
-            snapshot = Snapshot(capture, compilation.fn, compilation.arguments, is_compiled)
+            is_compiled = capture.graph is None or as_captured
+            snapshots = [Snapshot(capture, compilation.fn, compilation.arguments, is_compiled)]
+            if parts is not None and not is_compiled:
+                snapshots.insert(0, Snapshot(capture, compilation.fn, compilation.arguments, compiled=True))
         except NotPortableError as error:
             log.info("%s is not kept on disk: %s", compilation.state.what, error)
             return None
-        return functools.partial(write, *place, snapshot, make, None if is_compiled else kept)
+        graph = capture.graph if as_captured else None
+        return Waiting(place, compilation.state.what, snapshots, graph, parts, kept)
 
-    def keep(self, noted: Callable[[], None]) -> None:
-        writer.add(noted)
+    def keep(self, noted: Waiting) -> None:
+        parts = noted.parts
+        if parts is not None and not parts.is_whole:  # the backward graph is compiled when it is first run
+            parts.when_whole = functools.partial(writer.add, noted.write)
+            writer.add_at_exit(noted.write)
+        else:
+            writer.add(noted.write)
 
 
-def write(
-    key: str, hint: str, snapshot: Snapshot, make: Callable[[], Artifact | None], kept: KeptGraph | None
-) -> None:
-    if kept is not None:
-        snapshot.fields["graph"] = kept.made_again()
-    files.write_entry(key, hint, pack(snapshot, make()))
+class Waiting:
+    """An entry that is to be written."""
+
+    def __init__(
+        self,
+        place: tuple[str, str],
+        what: str,
+        snapshots: list[Snapshot],
+        graph: torch.fx.GraphModule | None,
+        parts: InductorParts | None,
+        kept: KeptGraph | None,
+    ) -> None:
+        self.place, self.what, self.graph, self.parts, self.kept = place, what, graph, parts, kept
+        self.snapshots = snapshots
+        """For a process that has what the backend made of the graph, and for one that does not."""
+
+    def write(self) -> None:
+        if not self.snapshots:  # it was written
+            return
+        snapshots, self.snapshots = self.snapshots, []
+        key, hint = self.place
+        if self.graph is not None:
+            files.write_entry(key, hint, pack(snapshots[0], CapturedGraph(self.graph)))
+            return
+        if self.parts is not None and len(snapshots) == 2:
+            try:
+                files.write_entry(key, hint, pack(snapshots[0], portable_graphs(self.parts)))
+                return
+            except NotPortableError as error:
+                log.info("of %s only the capture is kept on disk: %s", self.what, error)
+        if self.kept is not None:
+            snapshots[-1].fields["graph"] = self.kept.made_again()
+        files.write_entry(key, hint, pack(snapshots[-1], None))
 
 
 def is_cached(compilation: RunningCompilation) -> bool:
@@ -114,7 +158,12 @@ def is_cached(compilation: RunningCompilation) -> bool:
     context = compilation.context
     if not config.cache or compilation.keeps_lines or not comes_with_framelift(context.backend):
         return False
-    if context.guard_filter_fn is not None or config.ignore_logging_functions or config.ignore_logger_methods:
+    if (
+        has_controls()
+        or context.guard_filter_fn is not None
+        or config.ignore_logging_functions
+        or config.ignore_logger_methods
+    ):
         return False  # functions of the program's decide what comes of it
     if (
         config.debug_dir
@@ -126,6 +175,19 @@ def is_cached(compilation: RunningCompilation) -> bool:
     if config.capture_once or config.rank_agreement != "off":
         return False  # ranks have their own ways to share captures
     return is_in_file([original_code(compilation.fn.__code__)])
+
+
+def is_torchs(operator: Any) -> bool:
+    """Whether what a graph calls comes with torch: it is not known what others do in another process."""
+    if isinstance(operator, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(operator).partition(".")[0] in NAMESPACES
+    if type(operator) is types.FunctionType:
+        return not policy.is_user_code(operator.__module__) or operator.__module__.startswith("framelift.")
+    return True
+
+
+NAMESPACES = frozenset({"aten", "prims", "mkldnn", "_c10d_functional", "quantized", "higher_order"})
+"""Of operators that torch has itself."""
 
 
 def hint_of(arguments: list[Any]) -> str:

@@ -95,12 +95,19 @@ def note_use(path: Path) -> None:
 
 def kernel_path(name: str) -> Path:
     """Compiled code, which is what its name says. Raises OSError or ValueError otherwise."""
+    read_kernel(name)
     path = kernels_dir() / f"{name}.so"
-    check_ownership(path.parent, os.lstat(path.parent))
-    if digest_of(read_trusted(path)) != name:
-        raise ValueError(f"{path} is torn, or someone has changed it")
     note_use(path)
     return path
+
+
+def read_kernel(name: str) -> bytes:
+    path = kernels_dir() / f"{name}.so"
+    check_ownership(path.parent, os.lstat(path.parent))
+    data = read_trusted(path)
+    if digest_of(data) != name:
+        raise ValueError(f"{path} is torn, or someone has changed it")
+    return data
 
 
 def digest_of(data: bytes) -> str:

@@ -120,9 +120,11 @@ def torch_parts() -> list[str]:
 def changed_settings(module: Any) -> list[tuple[str, str]]:
     """The switches of one of torch's modules that are not as they are by default."""
     changed = []
-    for name in sorted(module._config):
+    for name, entry in sorted(module._config.items()):
         if not module._is_default(name):
             value = getattr(module, name)
+            if is_plain(value) and value == entry.default:  # it was set for a while, and put back
+                continue
             if not is_plain(value):
                 raise NotPortableError(f"{module.__name__}.{name} is no plain value")
             changed.append((name, repr(value)))
@@ -153,8 +155,13 @@ def sources_digest() -> str:
     """Of Framelift's own files. Reading them takes milliseconds, so what came of it is noted, for files of
     these names, sizes and times."""
     folder = Path(framelift.__file__).parent
-    files = sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".so", ".pyd"))
-    stats = [(str(each.relative_to(folder)), each.stat()) for each in files]
+    files = sorted(
+        os.path.join(at, name)
+        for at, _, names in os.walk(folder)
+        for name in names
+        if name.endswith((".py", ".so", ".pyd"))
+    )
+    stats = [(os.path.relpath(each, folder), os.stat(each)) for each in files]
     seen = repr([(name, found.st_size, found.st_mtime_ns) for name, found in stats])
     noted = user_cache_dir() / "sources" / hashlib.sha256(f"{folder}{seen}".encode()).hexdigest()
     try:
@@ -163,7 +170,7 @@ def sources_digest() -> str:
         pass
     hashed = hashlib.sha256()
     for (name, _), path in zip(stats, files, strict=True):
-        hashed.update(name.encode() + path.read_bytes())
+        hashed.update(name.encode() + Path(path).read_bytes())
     found = hashed.hexdigest()
     try:
         make_private_dir(noted.parent)

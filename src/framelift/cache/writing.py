@@ -24,7 +24,7 @@ PAUSE = 1.0
 class Writer:
     def __init__(self) -> None:
         self.forget()
-        atexit.register(self.flush)
+        atexit.register(self.finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
 
@@ -32,6 +32,7 @@ class Writer:
         self.lock = threading.Lock()
         """Held while something is written."""
         self.waiting: list[Callable[[], None]] = []
+        self.at_exit: list[Callable[[], None]] = []
         self.added = threading.Event()
         self.thread: threading.Thread | None = None
         self.failed = False
@@ -43,6 +44,15 @@ class Writer:
         if self.thread is None:
             self.thread = threading.Thread(target=self.run, name="framelift cache", daemon=True)
             self.thread.start()
+
+    def add_at_exit(self, write: Callable[[], None]) -> None:
+        """If nothing else has it written before."""
+        self.at_exit.append(write)
+
+    def finish(self) -> None:
+        self.waiting += self.at_exit
+        self.at_exit = []
+        self.flush()
 
     def run(self) -> None:
         while True:

@@ -97,6 +97,9 @@ class Capture:
     sizes: SizeFacts | None = field(default=None, metadata=SAVED)
     setting: Settings = field(default_factory=list, metadata=SAVED)
     """Flags of torch's that the region sets for the graph."""
+    ran_as_it_is: str | None = field(
+        default=None, metadata=refused("it relies on what {} gave, which was not looked into")
+    )
     is_hashed: bool = field(default=False, metadata=SAVED)
     """Whether it may depend on hashes that are others in another process."""
     inlined_calls: int = field(default=0, metadata=SAVED)

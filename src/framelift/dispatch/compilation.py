@@ -39,6 +39,7 @@ from framelift.dispatch.compile_contexts import CodeState, CompiledEntry, Contex
 from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.examples import Given
 from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
+from framelift.dispatch.inductor_parts import InductorParts, wanted
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
@@ -82,6 +83,7 @@ class Compilation:
         self.was_loaded = False
         """Whether the capture was found in the store."""
         self.stored_as: tuple[str, str] | None = None
+        self.parts: list[InductorParts] = []
         self.noted: Any = None
         """What the store is to keep."""
         self.escaped: faults.Escaped | None = None
@@ -197,14 +199,18 @@ class Compilation:
             compile = wrap(compile, self, capture)
         began = time.perf_counter()
         token = compiling.set(self.record)
+        asked = wanted.set([] if self.stored_as is not None else None)
         report_phase(self.record, "backend")
         try:
             with outside_of(capture.left, capture.setting):
-                return compile(capture.graph, capture.example_inputs, None)
+                compiled = compile(capture.graph, capture.example_inputs, None)
+            self.parts = wanted.get() or []
+            return compiled
         except BackendCompilerFailed:
             counters["backend_failures"][self.context.backend_name] += 1
             raise
         finally:
+            wanted.reset(asked)
             compiling.reset(token)
             self.record.backend_seconds = time.perf_counter() - began
 

@@ -18,6 +18,7 @@ from framelift.core.breaks import Break
 from framelift.core.records import CompileRecord
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, Context, Graph, Recompilation
+from framelift.dispatch.inductor_parts import InductorParts
 from framelift.dispatch.tracing import Ending
 from framelift.graph.kept import KeptGraph
 
@@ -40,6 +41,8 @@ class RunningCompilation(Protocol):
     """Whether what it works with was found in the store."""
     stored_as: tuple[str, str] | None
     """Where the store would have it."""
+    parts: list[InductorParts]
+    """What Inductor has made of the graph, if it has, and the store may want it."""
 
     def trace(self, end: Ending | None = None) -> Outcome: ...
 
