@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from framelift.api.profiler import CompileProfiler
     from framelift.api.stance import run, set_stance
     from framelift.api.verify import verify
+    from framelift.cache.bundles import load_cache, save_cache
     from framelift.core.config import config
     from framelift.core.logs import set_logs
     from framelift.core.records import compile_records, compile_times, counters
@@ -93,6 +94,7 @@ _NAMES = {
     "framelift.exporting.graphs": ["export_graph"],
     "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
+    "framelift.cache.bundles": ["load_cache", "save_cache"],
 }
 _TOOLS = {
     "framelift.api.background",
@@ -101,7 +103,7 @@ _TOOLS = {
     "framelift.api.verify",
 }
 _TOOLS |= {"framelift.api.install", "framelift.api.minimise"}
-_TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.program"}
+_TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.program", "framelift.cache.bundles"}
 """Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""
@@ -131,6 +133,7 @@ __all__ = [
     "install",
     "is_compiling",
     "list_backends",
+    "load_cache",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
@@ -147,6 +150,7 @@ __all__ = [
     "remove_callback",
     "reset",
     "run",
+    "save_cache",
     "set_logs",
     "set_stance",
     "skip",

@@ -1,4 +1,4 @@
-"""The command line: `framelift doctor`, `backends`, `explain`, `run`, `replay` and `bench`.
+"""The command line: `framelift doctor`, `backends`, `explain`, `run`, `replay`, `bench` and `cache`.
 
 Exit codes: 0 all is well; 1 what was run failed, or a check did; 2 the command makes no sense. `run` and
 `explain` give a script's own. What is wrong with a command is said in one sentence on stderr.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from framelift import __version__
-from framelift.cli import backends, bench, doctor, explain, replay, run
+from framelift.cli import backends, bench, cache, doctor, explain, replay, run
 from framelift.cli.script import Problem
 from framelift.core.errors import UserError
 from framelift.core.torch_names import TorchNameMissing
@@ -22,7 +22,7 @@ from framelift.native.guards_build import GuardsUnavailable
 __all__ = ["main"]
 
 COMMANDS: dict[str, Any] = {"doctor": doctor, "backends": backends, "explain": explain}
-COMMANDS |= {"run": run, "replay": replay, "bench": bench}
+COMMANDS |= {"run": run, "replay": replay, "bench": bench, "cache": cache}
 """Name -> a module with `HELP`, `arguments(parser)` and `main(options) -> exit code`."""
 
 

@@ -42,6 +42,7 @@ from framelift.dispatch.examples import (
     take_sizes,
 )
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.vector_probes import keep_probes
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
@@ -232,13 +233,16 @@ def run_in_context(
         finally:
             varying = context.varying
             context.end()
+    separates = context.used_aot_autograd and differentiated > 1
+    for parts in wanted.get() or ():
+        parts.separates, parts.is_wrapped = separates, graph is not captured or given.varies
     if graph is not captured:
         compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
     if sizes and takes_sizes:
         compiled = giving_sizes(compiled, sizes)
-    if context.used_aot_autograd and differentiated > 1:
+    if separates:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
 
@@ -493,12 +497,21 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
 
     keep_probes()
     observing = observed(compile_fx_inner)
-    static = parameters_of(inputs)
+    static, parts = parameters_of(inputs), InductorParts(len(inputs))
 
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
         if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
             kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
+        parts.note_graph(args[0], bool(kwargs.get("is_backward")))
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
-            return observing(*args, **kwargs)
+            made = observing(*args, **kwargs)
+        parts.note(made, args[1], kwargs)
+        return made
 
-    return compile_fx(with_checks(graph), inputs, inner_compile=compile_inner, config_patches=options or None)  # type: ignore[return-value]
+    with compiling_afresh():
+        checked = with_checks(graph)
+        compiled = compile_fx(checked, inputs, inner_compile=compile_inner, config_patches=options or None)
+    if (collected := wanted.get()) is not None:
+        parts.metadata = TracingContext.get().fw_metadata
+        collected.append(parts)
+    return compiled  # type: ignore[return-value]

@@ -206,6 +206,11 @@ def control(fn: Any, server: Server | None) -> None:
     _controls[id(fn)] = server
 
 
+def has_controls() -> bool:
+    """Whether users have said of any function what is to be done with its calls."""
+    return bool(_controls)
+
+
 def control_of(fn: Any) -> Server | None:
     """What users, or torch's marks, say is to be done with calls of a function."""
     found = _controls.get(id(fn))

@@ -114,6 +114,8 @@ class NativeCalls(Part):
         """Functions that were made for C to call."""
         self.passes_numbers = False
         """Whether C, where it stands now, hands on what it is given by what it calls."""
+        self.ran_as_it_is: str | None = None
+        """A function of the program's that was not looked into, though its result is relied on."""
 
     def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls something as the traced program would; what it gives may be pending."""
@@ -285,6 +287,8 @@ class NativeCalls(Part):
             return world.recorder.call(fn, given, {k: materialize.for_torch(v) for k, v in kwargs.items()})
         else:
             args, kwargs = self.looked_into(fn, rule, args, kwargs)
+            if type(fn) is FunctionType and policy.is_user_code(fn.__module__ or ""):
+                self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
         if fn in REFLECTED and len(args) == 2 and type(args[0]) is type(args[1]) is FakeTensor:

@@ -1,0 +1,117 @@
+"""Programs for Inductor: run by one process that compiles them and by one that finds what that has kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+import framelift
+from framelift.cache.writing import writer
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.norm(self.lines(x))
+        return y.softmax(-1), y.detach().sum()
+
+
+def batch(seed: int = 0) -> torch.Tensor:
+    return torch.randn(4, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def inference(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    model = Net().eval()
+    with torch.no_grad():
+        return [*compiled(model)(batch()), *compiled(model)(batch(1))]
+
+
+def training(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    model = Net()
+    run = compiled(model)
+    x = batch().requires_grad_()
+    for n in range(2):
+        result, total = run(x * (n + 1))
+        assert not total.requires_grad
+        (result[:, :3].t().square().sum()).backward()
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    assert x.grad is not None and len(grads) == 6
+    return [result.detach(), total, x.grad, *grads, *[b.clone().float() for b in model.buffers()]]
+
+
+def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(y)
+    return x.cos() * 2
+
+
+def writing(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    x, y = batch(), batch(1)
+    version = x._version
+    result = compiled(written)(x, y)
+    return [x, result, torch.tensor(x._version - version)]
+
+
+def viewed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x * 2
+    return y, y[1:]
+
+
+def views(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    """Which AOTAutograd has to put together: of these the capture is kept, and Inductor compiles it."""
+    y, part = compiled(viewed)(batch())
+    part.add_(1)
+    return [y, part]
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x.sin().sum()
+
+
+def differentiating_twice(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    """Which can't be done, and is an error."""
+    x = batch().requires_grad_()
+    (grad,) = torch.autograd.grad(compiled(twice)(x), x, create_graph=True)
+    if compiled is not as_it_is:
+        assert grad.requires_grad
+        try:
+            grad.sum().backward()
+        except RuntimeError as error:
+            assert "double backward" in str(error)
+        else:
+            raise AssertionError("no error")
+    return [grad.detach()]
+
+
+PROGRAMS = [inference, training, writing, differentiating_twice, views]
+
+
+def as_it_is(fn: Any) -> Any:
+    return fn
+
+
+def main() -> None:
+    found = {}
+    for program in PROGRAMS:
+        framelift.counters.clear()
+        expected, result = program(as_it_is), program(framelift.compile)
+        equal = all(torch.allclose(a, b, atol=1e-5) for a, b in zip(expected, result, strict=True))
+        asked = framelift.counters["cache"]
+        loaded = [name for name in ("torch._inductor", "torch._dynamo") if f"{name}.config" in sys.modules]
+        found[program.__name__] = (equal, asked["hit"], asked["miss"], loaded)
+    writer.finish()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
