@@ -20,8 +20,8 @@ from framelift.bytecode.resume import (
     body_of,
     origin_of,
 )
-from framelift.core.sentinels import NULL, UNSET
-from framelift.interpreter.frame import Frame, Handling
+from framelift.core.sentinels import MISSING, NULL, UNSET
+from framelift.interpreter.frame import AtReturn, Frame, Handling
 
 RESUME = dis.opmap["RESUME"]
 
@@ -104,7 +104,7 @@ def made_for(frame: Frame, callee: Frame) -> Any:
     """The new object that a frame waits for its callee to initialise; MISSING if that is no such call."""
     origin = origin_of(frame.code.code)
     if origin is None or origin.made is None or not origin.behind_body(frame.ip):
-        return callee.instead
+        return MISSING if type(callee.instead) is AtReturn else callee.instead
     return frame.fast[origin.made]
 
 
