@@ -9,6 +9,7 @@ is traced.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from types import CellType
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,9 @@ def elements(made: Shadow) -> list[Any]:
 
 
 def is_same_list(now: list[Any], before: list[Any]) -> bool:
-    return len(now) == len(before) and all(map(unchanged, now, before))
+    if len(now) != len(before):
+        return False
+    return all(map(operator.is_, now, before)) or all(map(unchanged, now, before))
 
 
 # ---- what a call is given

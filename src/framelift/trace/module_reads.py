@@ -124,7 +124,9 @@ class Reads:
                     expected = expected.source if step_there is None else found.sources[step_there]
                 index = (source, check, expected if check.is_keyed else None)
                 if index not in facts:
-                    guards.put(index, Guard(source, check, expected, place, callers.get(caller, caller)))
+                    if caller is not None:
+                        caller = callers.get(caller, caller)
+                    guards.put(index, Guard(source, check, expected, place, caller))
             if step.is_sighted:
                 guards.sighted[source] = None
             if step.is_glanced:

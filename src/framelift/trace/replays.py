@@ -34,6 +34,7 @@ from framelift.interpreter.pending import Pending
 from framelift.trace.followed_calls import Arguments, FollowedCall, Written, has_plain_shadows, users_place
 from framelift.trace.module_reads import TENSORS, Found, Reads, reads_below
 from framelift.trace.part import Part
+from framelift.trace.shadows import own_dictionary
 
 ALTERNATIVES = 4
 """So many calls are kept that have the same arguments, and found other things in their modules."""
@@ -66,7 +67,7 @@ class Replays(Part):
             return call(f, forward, args, kwargs or None)
         recorder, kind = self.world.recorder, (type(module), forward.__func__)
         with torch._C.DisableTorchFunction():
-            key = [*kind, recorder.flags.state, len(recorder.contexts.entered)]
+            key = [*kind, recorder.flags.state, len(recorder.contexts.entered), *shapes(module)]
             try:
                 given = Arguments(self.world, key, args, kwargs)
             except Unkeyable:
@@ -238,6 +239,15 @@ class Replays(Part):
         view = self.world.attributes.views.get(id(value))
         n = None if view is None else reads.index.get(view.source)
         return value if n is None else found.values[n]
+
+
+def shapes(module: Any) -> list[Any]:
+    """Those of a module's own parameters: calls of modules that differ in these need not be compared. They are
+    relied on only as far as the guards of such a call say so."""
+    held = (own_dictionary(module) or {}).get("_parameters")
+    if type(held) is not dict:
+        return []
+    return [value.shape if isinstance(value, torch.Tensor) else None for value in held.values()]
 
 
 def is_variable(source: Source) -> bool:
