@@ -123,6 +123,9 @@ class Config:
     capture_dynamic_output_shape_ops: bool = option(
         False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     )
+    replay_modules: bool = option(
+        True, "Whether calls of modules that do what others of their class did are not traced again."
+    )
     compiled_autograd: bool = option(
         False,
         "Whether functions compiled from now on capture the backward passes that are run within them, too.",

@@ -66,6 +66,8 @@ class Restart(NamedTuple):
     """Whether checks of the program's are assertions in the graph."""
     from_data: bool = False
     """Whether it captures numbers and sizes that only the data decides."""
+    replays: bool = True
+    """Whether calls of modules may be replayed."""
     preparation: Callable[[], Any] | None = None
     """What is done before it."""
     problem: Break | None = None
@@ -92,6 +94,8 @@ class CaptureRuns:
     keeps_lines: bool = False
     only_ordinary: bool = False
     """Whether operators on tensors of layouts and types that not all backends take break."""
+    replays: bool = field(default=True, init=False)
+    """Whether calls of modules may be replayed."""
     ran: float = field(default=0.0, init=False)
     """When the latest run was done."""
 
@@ -119,6 +123,7 @@ class CaptureRuns:
             reasons.append(found.reason.reason.name)
             end, catches, asserts = found.end, catches and found.catches, asserts and found.asserts
             from_data = from_data or found.from_data
+            self.replays = self.replays and found.replays
             lost = time.perf_counter() - began
         found.restarts, found.restart_reasons, found.seconds_lost = len(reasons), reasons, lost
         found.seconds, found.trace_seconds = time.perf_counter() - began, self.ran - began - lost
@@ -129,6 +134,8 @@ class CaptureRuns:
             trace.world.raising_branches.enabled = asserts
             trace.run()
             self.ran = time.perf_counter()
+            if trace.world.replays.failed:  # positions in a run with replays mean nothing in one without
+                return Restart(trace.ended_by or Break(UNRESUMABLE, "a replay"), replays=False)
             if trace.ended_by is not None and trace.world.frame.preparation is not None:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
             if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
@@ -154,6 +161,8 @@ class CaptureRuns:
         trace = Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
         builder = trace.recorder.builder
         builder.only_ordinary = self.only_ordinary
+        if not self.replays or self.keeps_lines:
+            trace.world.replays.enabled = False
         if self.whole:  # an error that is raised where the graph was called is better than no graph
             builder.failing.is_refused = lambda: False
         return trace

@@ -32,6 +32,7 @@ from framelift.graph.op_memory import storage
 from framelift.graph.origins import ORIGIN, GraphArgument, InputSource, Origin
 from framelift.graph.subclasses import as_plain, is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Symbols
+from framelift.graph.tape import Tape
 from framelift.graph.terms import NumberNodes
 
 Tensor = torch.Tensor
@@ -59,8 +60,9 @@ class GraphInput(NamedTuple):
 class GraphInputs:
     """The inputs of one graph, in order."""
 
-    def __init__(self, body: GraphBody) -> None:
+    def __init__(self, body: GraphBody, tape: Tape) -> None:
         self.body = body
+        self.tape = tape
         self.graph = body.graph
         self.entries: list[GraphInput] = []
         self.unused: list[GraphInput] = []
@@ -101,6 +103,7 @@ class GraphInputs:
         """The program asks something about a tensor: of an input, that is guarded from now on."""
         if name not in GUARDED_FACTS:
             return
+        self.tape.spoil(name)
         with torch._C.DisableTorchFunction():
             for _, tensor, known in map(self.entries.__getitem__, self.index_of.values()):
                 # the offset of a view tells where its base begins
@@ -183,9 +186,10 @@ class GraphBuilder:
         self.place = place
         self.body = GraphBody(where=where)
         """The graph in which calls are recorded now."""
+        self.tape = Tape()
         self.bodies = [self.body]
         """The whole graph, and those within which calls are being recorded, outermost first."""
-        self.inputs = GraphInputs(self.body)
+        self.inputs = GraphInputs(self.body, self.tape)
         self.numbers = NumberNodes(self)
         self.assertions = Assertions(self)
         self.symbols: Symbols | None = None

@@ -258,8 +258,8 @@ DETACHES = frozenset({torch.Tensor.detach, torch.detach})
 
 def remember(
     key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random: bool, fails: bool = False
-) -> None:
-    """Keeps what a call gave, if it can be given again exactly."""
+) -> Remembered | None:
+    """Keeps what a call gave, if it can be given again exactly; gives what is kept."""
     container = None
     outputs = (out,)
     if type(out) in (tuple, list) or hasattr(type(out), "n_sequence_fields"):
@@ -274,7 +274,7 @@ def remember(
     fresh: set[int] = set()
     for output in outputs:
         if type(output) is not FakeTensor:
-            return
+            return None
         same = next((n for n, t in enumerate(tensors) if t is output), None)
         if same is not None:
             results.append(Same(same))
@@ -282,17 +282,18 @@ def remember(
         result = relation(key[0], tensors, owners, output)
         where = storage(output)
         if result is None or where in shared or where in fresh:
-            return  # which argument a view is of is not known; or results share memory with each other
+            return None  # which argument a view is of is not known; or results share memory with each other
         if type(result) is not ViewOf:
             fresh.add(where)
         results.append(result)
     found = Remembered(tuple(results), container, random, fails)
     if keys.symbolic is not None and is_symbolic_key(key):
         keys.symbolic.remember(key, found)
-        return
+        return found
     if len(_memory) >= LIMIT:
         _memory.clear()
     _memory[key] = found
+    return found
 
 
 def relation(

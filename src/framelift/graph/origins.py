@@ -15,8 +15,7 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.fx
@@ -28,13 +27,23 @@ ORIGIN = "framelift_origin"
 """The key of a node's origin, until it is described."""
 
 
+class PathTexts(Protocol):
+    def module_path(self, source: Any) -> str: ...
+
+
 class CalledModule(NamedTuple):
     """A module whose `forward` a frame runs."""
 
     key: str
-    write_path: Callable[[], str]
-    """Gives its path as a user reads it: "L['self'].layers.0"."""
+    texts: PathTexts
+    source: Any
+    """Where it is found; None: the program has made it."""
     cls: type
+
+    @property
+    def path(self) -> str:
+        """As a user reads it: "L['self'].layers.0"."""
+        return self.cls.__name__ if self.source is None else self.texts.module_path(self.source)
 
 
 class Activation:
@@ -234,7 +243,7 @@ class Descriptions:
             found = {} if activation.outer is None else self.modules_of(activation.outer)
             module = activation.module
             if module is not None and all(key.partition("@")[0] != module.key for key in found):
-                found = {**found, self.key_of_call(module.key): (module.write_path(), module.cls)}
+                found = {**found, self.key_of_call(module.key): (module.path, module.cls)}
             self.stacks[activation] = found
         return found
 

@@ -80,6 +80,7 @@ from framelift.graph.subclasses import (
     is_wrapper_class,
 )
 from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
+from framelift.graph.tape import Performed, latest_nodes
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
@@ -117,6 +118,8 @@ class Recorder(TorchFunctionMode):
         self.reassignments = DataReassignment(self)
         self.random_numbers = RandomNumbers(self.builder)
         self.higher_order = HigherOrder(self)
+        self.remembered: tuple[op_memory.Remembered, list[Tensor]] | None = None
+        """What the op memory knows of the latest call, and the tensors that it was given."""
         self.indexing: Any = None
         """What is recorded for `tensor[index]` where an index without dimensions stands for many; or None."""
 
@@ -251,6 +254,7 @@ class Recorder(TorchFunctionMode):
                 if (shown := self.wrappers.nested(args[0])) is not None:
                     return func(shown, *args[1:], **kwargs)
                 if func is Tensor.stride:
+                    self.builder.tape.spoil(func)
                     self.builder.check_strides(*args, **kwargs)
                 return func(*args, **kwargs)
         return self.record_call(func, args, kwargs)
@@ -303,6 +307,7 @@ class Recorder(TorchFunctionMode):
         if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy((*args, *kwargs.values())):
             self.check_numbers(func, args, kwargs, out)
         if kwargs and kwargs.get("requires_grad"):
+            self.builder.tape.spoil("requires_grad")
             self.histories.leaves.append(out)
         return out
 
@@ -332,6 +337,7 @@ class Recorder(TorchFunctionMode):
 
     def check_numbers(self, func: Any, args: Any, kwargs: dict[str, Any], out: FakeTensor) -> None:
         """A graph has plain numbers in the place of NumPy's, which some functions take for something else."""
+        self.builder.tape.spoil("a number of NumPy's")
         if func in OF_DATA:
             node = self.builder.body.nodes[id(out)]
             node.kwargs = {**node.kwargs, "dtype": out.dtype}
@@ -351,6 +357,31 @@ class Recorder(TorchFunctionMode):
         return self.record_call(*found, {"dtype": dtype})
 
     def perform(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A torch function on fakes, recorded; on tape too, if that runs."""
+        tape = self.builder.tape
+        if not tape.followed:
+            return self.perform_once(func, args, kwargs)
+        graph = self.builder.body.graph
+        before, self.remembered = graph._len, None
+        out = self.perform_once(func, args, kwargs)
+        made = graph._len - before
+        if made:
+            nodes = latest_nodes(graph, made)
+            tape.entries.append(Performed(func, args, kwargs, out, self.remembered, nodes))
+        return out
+
+    def produce(
+        self, func: Any, args: Any, kwargs: dict[str, Any], found: op_memory.Remembered, tensors: list[Tensor]
+    ) -> Any:
+        """What a call gives that the op memory knows, recorded."""
+        if found.random or is_custom(func):
+            self.random_numbers.note(func)
+        out = op_memory.produce(found, self.keys, tensors)
+        draws = found.random and not is_collective(func)
+        self.builder.record(func, args, kwargs, out, not found.random, found.fails, draws=draws)
+        return out
+
+    def perform_once(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         builder, flags, keys, fakes = self.builder, self.flags, self.keys, self.fakes
         state = op_memory.state()
         if state != flags.state:
@@ -364,12 +395,8 @@ class Recorder(TorchFunctionMode):
             key, tensors = keyed
             found = op_memory.lookup(key, keys)
             if found is not None:
-                if found.random or is_custom(func):
-                    self.random_numbers.note(func)
-                out = op_memory.produce(found, keys, tensors)
-                draws = found.random and not is_collective(func)
-                builder.record(func, args, kwargs, out, not found.random, found.fails, draws=draws)
-                return out
+                self.remembered = found, tensors
+                return self.produce(func, args, kwargs, found, tensors)
         else:
             tensors = tensors_of((args, kwargs))
         for tensor in tensors:
@@ -417,7 +444,8 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
         random = fakes.drew_random or is_collective(func)
         if keyed is not None and not (builder.symbols is not None and builder.symbols.has_fresh):
-            op_memory.remember(keyed[0], keys, tensors, out, random, fails)
+            found = op_memory.remember(keyed[0], keys, tensors, out, random, fails)
+            self.remembered = None if found is None else (found, tensors)
         builder.record(func, args, kwargs, out, not random, fails, draws=fakes.drew_random)
         return out
 

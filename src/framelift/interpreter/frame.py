@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -27,6 +28,15 @@ class Handling:
         self.before = before
         self.over = False
         """It is handled, or has gone on; only the place on the stack is still there."""
+
+
+class AtReturn:
+    """Somebody who is told what a frame returns."""
+
+    __slots__ = ("tell",)
+
+    def __init__(self, tell: Callable[[Any], None]) -> None:
+        self.tell = tell
 
 
 class Frame(Generic[W]):
@@ -75,7 +85,8 @@ class Frame(Generic[W]):
         self.generator: Suspended | None = None
         """Whose frame it is, while it runs; a weak reference in `owner` is there at other times too."""
         self.instead: Any = MISSING
-        """What the caller gets in place of the returned value (the object, for an `__init__`)."""
+        """What the caller gets in place of the returned value (the object, for an `__init__`); or an
+        `AtReturn`."""
         self.value: Any = None
         """What the frame returned, yielded or re-raises, beside the signal that says which."""
 

@@ -25,7 +25,7 @@ from framelift.bytecode import Decoded
 from framelift.bytecode.resume import last_instruction
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.core.weakly import PerCode
-from framelift.interpreter.frame import Frame
+from framelift.interpreter.frame import AtReturn, Frame
 from framelift.interpreter.frame_objects import add_entry
 from framelift.interpreter.world import W
 
@@ -185,6 +185,8 @@ class Machine(Generic[W]):
                     if signal is YIELD:
                         frame.ip += 1
                         return YIELD
+                    if type(frame.instead) is AtReturn:
+                        frame.instead.tell(frame.value)
                     if not hasattr(frame, "viewed"):
                         frame.fast = []  # what only the frame has dies while the program runs
                     return frame.value
@@ -193,6 +195,10 @@ class Machine(Generic[W]):
                     caller: Frame[W] = frame.back  # type: ignore[assignment]
                     self.depth -= 1
                     if frame.instead is MISSING:
+                        caller.stack.append(frame.value)
+                        caller.ip += 1
+                    elif type(frame.instead) is AtReturn:
+                        frame.instead.tell(frame.value)
                         caller.stack.append(frame.value)
                         caller.ip += 1
                     elif frame.value is None:

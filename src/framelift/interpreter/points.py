@@ -11,8 +11,8 @@ from framelift.bytecode.extend import SUSPENDING, Body
 from framelift.bytecode.liveness import dead_slots
 from framelift.bytecode.resume import LastInstruction, Origin, Point, body_of, origin_of
 from framelift.bytecode.stack_effects import COPY_OF, HANDLING, NOTHING, UNBOUND, VALUE
-from framelift.core.sentinels import NULL, UNSET
-from framelift.interpreter.frame import Frame, Handling
+from framelift.core.sentinels import MISSING, NULL, UNSET
+from framelift.interpreter.frame import AtReturn, Frame, Handling
 
 RESUME = dis.opmap["RESUME"]
 
@@ -99,7 +99,7 @@ def made_for(frame: Frame, callee: Frame) -> Any:
     """The new object that a frame waits for its callee to initialise; MISSING if that is no such call."""
     origin = origin_of(frame.code.code)
     if origin is None or origin.made is None or not origin.behind_body(frame.ip):
-        return callee.instead
+        return MISSING if type(callee.instead) is AtReturn else callee.instead
     return frame.fast[origin.made]
 
 

@@ -213,7 +213,7 @@ def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) 
         hooks = world.scopes.names(scope).get(name, MISSING)
         if world.operators.truth(world.scopes.load(scope, name) if hooks is MISSING else hooks):
             return by_torch()
-    return call(f, world.attributes.load(module, "forward"), list(args), kwargs or None)
+    return world.replays.call(f, module, world.attributes.load(module, "forward"), list(args), kwargs)
 
 
 # ---- copies

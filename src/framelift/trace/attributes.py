@@ -208,6 +208,9 @@ class Attributes(Part):
 
     def own(self, view: View, obj: Any, name: str) -> Any:
         """What the instance's own dictionary has; DELETED if nothing, which is guarded."""
+        tape = self.world.recorder.builder.tape
+        if tape.watched and view.source in tape.watched:
+            tape.spoil(view.source)
         value = view.get(name)
         if value is not MISSING:
             return value
@@ -226,6 +229,7 @@ class Attributes(Part):
 
     def slot(self, view: View, obj: Any, member: Any, name: str) -> Any:
         """What a slot holds; MISSING if nothing."""
+        self.world.recorder.builder.tape.spoil(member)
         value = view.get(name)
         if value is MISSING:
             try:
@@ -258,6 +262,7 @@ class Attributes(Part):
         """An instance's `__dict__`, asked for as a value: its view becomes that dictionary."""
         view = self.view_of_dict(source)
         assert view is not None
+        View.writes += 1  # from here on nobody sees what is written there
         owner = view.outside
         if owner is builtins:  # every namespace that lacks a name looks there
             refuse(breaks.INTERNALS, "the names of builtins as a dictionary")

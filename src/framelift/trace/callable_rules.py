@@ -103,7 +103,41 @@ KINDS: set[type] = set()
 """The types of callables that have entries. Nothing else is looked up: the program might hash it."""
 _entries: dict[Any, Facets] = {}
 
-HANDLERS: dict[Any, Handler] = dict(SERVED)
+REPEATABLE: set[Any] = {
+    getattr,
+    hasattr,
+    iter,
+    super,
+    isinstance,
+    issubclass,
+    type,
+    len,
+    dict.get,
+    list.append,
+}
+REPEATABLE |= {object.__getattribute__, types.ModuleType.__getattribute__, torch.is_tensor}
+REPEATABLE |= {torch.nn.Module.__getattr__, torch.nn.Module._wrapped_call_impl, torch._C._log_api_usage_once}
+REPEATABLE |= {torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch.compiler.is_exporting}
+REPEATABLE |= {torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state}
+REPEATABLE |= {torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary}
+REPEATABLE |= {torch.overrides.has_torch_function_variadic, vars(inspect)["_signature_from_callable"]}
+"""Callables whose handlers look at nothing but what is given to them, and guard what they find there: calls
+in which others are called are not replayed (`trace/replays.py`)."""
+
+
+def spoiling(fn: Any, handler: Handler) -> Handler:
+    """The handler of a callable, which says that it was called."""
+    if fn in REPEATABLE:
+        return handler
+
+    def served(f: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        f.world.recorder.builder.tape.spoil(fn)
+        return handler(f, args, kwargs)
+
+    return served
+
+
+HANDLERS: dict[Any, Handler] = {fn: spoiling(fn, handler) for fn, handler in SERVED.items()}
 """Callable -> what does its job in a trace: all that the interpreter serves anyway, and more."""
 
 
@@ -133,7 +167,7 @@ def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]
         note_handler(handler)
         acts_for_program(handler)
         for fn in callables:
-            HANDLERS[fn] = by_signature(fn, handler)
+            HANDLERS[fn] = spoiling(fn, by_signature(fn, handler))
             if facets:
                 rule(fn, **facets)
         return handler

@@ -105,6 +105,7 @@ class Errors(Part):
         return isinstance(error, KeyboardInterrupt) and id(error) not in self.own_interrupts
 
     def catching(self, error: BaseException) -> None:
+        self.world.recorder.builder.tape.spoil(type(error))
         if not self.catches_operator_errors:
             self.looking_at(error)
 

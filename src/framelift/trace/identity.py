@@ -68,6 +68,7 @@ class Identity(Part):
         if type(left) is type(right):
             mine, other = self.source_of(left), self.source_of(right)
             if mine is not None and other is not None and not mine.access is other.access is Access.CONST:
+                self.world.recorder.builder.tape.spoil("is")
                 self.world.guards.add(mine, Check.NOT_SAME_AS, other)
         return False
 
@@ -125,6 +126,7 @@ class Identity(Part):
             self.guard(value)
 
     def guard(self, value: Any) -> None:
+        self.world.recorder.builder.tape.spoil("an object's identity")
         source = self.source_of(value)
         if source is not None and source.access is not Access.CONST:
             self.world.guards.add(source, Check.IS, self.world.addresses.real(value))

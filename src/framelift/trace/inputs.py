@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import Dim
+from framelift.graph.tape import OpenedInput
 from framelift.guards.guard import VARIES, Guard
 from framelift.guards.kinds import Access, Check
 from framelift.guards.source_texts import SourceTexts
@@ -64,7 +65,10 @@ class Inputs(Part):
         known = self.known.get(id(value))
         if known is not None:
             if known.source is not source:
-                self.world.guards.add(source, Check.SAME_AS, known.source)
+                if known.source.access is Access.CONST:  # as it was guarded where it was found first
+                    self.world.guards.add(source, Check.IS, value)
+                else:
+                    self.world.guards.add(source, Check.SAME_AS, known.source)
                 self.world.recorder.ask_for(known.opened)
             return known.opened
         return rule_of_type(type(value)).wrap(self.world, value, source)
@@ -82,7 +86,11 @@ class Inputs(Part):
         parts: dict[str, Any] | None = None,
     ) -> Any:
         """A tensor from outside becomes an input of the graph, called after its source or after `text`."""
-        fake = self.world.recorder.add_input(value, text or self.texts.of(source), dims, parts)
+        recorder = self.world.recorder
+        fake = recorder.add_input(value, text or self.texts.of(source), dims, parts)
+        tape = recorder.builder.tape
+        if tape.followed:
+            tape.entries.append(OpenedInput(source, fake, recorder.inputs.entries[-1].node))
         return self.know(value, fake, source)
 
     def stand_in(self, value: Any, made: Any, source: Source) -> Any:
@@ -172,7 +180,10 @@ class Guards(Part):
 
     def start(self) -> None:
         self.facts: dict[Any, Guard] = {}
-        self.sighted: list[Source] = []
+        self.by_source: dict[Source, list[Guard]] = {}
+        self.aliases: list[Guard] = []
+        """Those that say that two sources are one object, or are not."""
+        self.sighted: dict[Source, None] = {}
         """Names and keys that were found, whether or not what they hold was ever looked at."""
 
     def add(self, source: Source, check: Check, expected: Any) -> None:
@@ -181,11 +192,21 @@ class Guards(Part):
         index = (source, check, expected if check.is_keyed else None)
         if index not in self.facts:
             places = self.world.places
-            self.facts[index] = Guard(source, check, expected, places.here(), places.in_user_code())
+            self.put(index, Guard(source, check, expected, places.here(), places.in_user_code()))
+
+    def put(self, index: Any, guard: Guard) -> None:
+        self.facts[index] = guard
+        held = self.by_source.get(guard.source)
+        if held is None:
+            self.by_source[guard.source] = [guard]
+        else:
+            held.append(guard)
+        if type(guard.expected) is Source:
+            self.aliases.append(guard)
 
     def found(self, source: Source, value: Any) -> Pending:
         """The pending value of a name or key that was looked up."""
-        self.sighted.append(source)
+        self.sighted[source] = None
         return Pending(self.world.inputs, source, value)
 
     def add_sighted(self, inputs: list[Source]) -> None:

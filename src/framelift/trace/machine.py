@@ -40,6 +40,8 @@ def calls_back(fn: Any) -> Any:
 
 class TracingMachine(Machine["TraceWorld"]):
     served = HANDLERS
+    invokes = False
+    """Whether the world is making a call on the program's behalf."""
 
     def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """C called the function, so it may look into what it gets: nothing pending may be in there."""
@@ -67,7 +69,11 @@ class TracingMachine(Machine["TraceWorld"]):
     def invoke(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that the world makes on the program's behalf, as if the program stood at it."""
         assert self.frame is not None
-        result = call(self.frame, fn, list(args), kwargs or None)
+        before, self.invokes = self.invokes, True
+        try:
+            result = call(self.frame, fn, list(args), kwargs or None)
+        finally:
+            self.invokes = before
         return self.run(result) if type(result) is Frame else result
 
 

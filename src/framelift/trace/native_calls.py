@@ -146,8 +146,10 @@ class NativeCalls(Part):
         world = self.world
         if type(fn) is FunctionType and (found := self.compiled_target(fn, args)) is not None:
             return self.invoke(*found, **(kwargs or {}))  # a part of the function that calls it
+        tape = world.recorder.builder.tape
         controlled = control_of(fn)
         if controlled is not None:
+            tape.spoil(fn)
             return controlled(world, fn, args, kwargs or {})
         if type(fn) is FunctionType and (original := policy.hidden_by_torch(fn)) is not None:
             if vars(fn).get(ORIGINAL) is original and world.inputs.source_of(fn) is not None:
@@ -155,6 +157,7 @@ class NativeCalls(Part):
             return self.invoke(original, *args, **(kwargs or {}))
         served = server_of(fn, args)
         if served is not None:
+            tape.spoil(fn)
             return served(world, fn, args, kwargs or {})
         unbound = unbind(fn)
         if unbound is not None:
@@ -282,6 +285,7 @@ class NativeCalls(Part):
             if "generator" in kwargs and type(generator := opened(kwargs["generator"])) is torch.Generator:
                 others = {k: materialize.for_torch(v) for k, v in kwargs.items() if k != "generator"}
                 others["generator"] = generator
+                world.recorder.builder.tape.spoil(generator)
                 return world.runtime_calls.of_generator(fn, materialize.for_torch(args), others)
             given = tuple([materialize.for_torch(x) for x in args])
             return world.recorder.call(fn, given, {k: materialize.for_torch(v) for k, v in kwargs.items()})

@@ -45,6 +45,9 @@ own_dictionary = _frame.dict_of
 
 
 class View:
+    writes = 0
+    """How often anything was written to any view."""
+
     __slots__ = ("complete", "original", "outside", "source", "values", "written")
 
     def __init__(self, source: Source, outside: Any) -> None:
@@ -66,6 +69,7 @@ class View:
         return value
 
     def write(self, name: str, value: Any) -> None:
+        View.writes += 1
         if value is DELETED:
             self.values.pop(name, None)
             self.written[name] = True

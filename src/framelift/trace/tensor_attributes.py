@@ -72,6 +72,8 @@ class TensorAttributes(Part):
             return self.world.recorder.subclasses.class_of(fake)
         found = self.world.classes.attribute(torch.Tensor, name)
         at = self.world.recorder.inputs.index_of.get(id(fake))
+        if found is MISSING or name in UNGUARDED_OF_INPUTS or name in OF_THE_REAL_ONE:
+            self.world.recorder.builder.tape.spoil(name)
         if found is not MISSING:
             if name == "grad_fn" and self.attribute(fake, "is_leaf"):
                 return None

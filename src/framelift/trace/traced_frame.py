@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
@@ -74,6 +73,8 @@ class Places(Part):
         """id of a globals dictionary -> whether it is the user's."""
         self.latest: Origin | None = None
         """That of the node that was recorded last."""
+        self.given: list[Origin | None] = []
+        """Those of the next nodes, in reverse, where a call is replayed."""
 
     def here(self) -> Place | None:
         """Where the program stands."""
@@ -103,6 +104,8 @@ class Places(Part):
 
     def origin(self) -> Origin | None:
         """Where the node comes from that is about to be recorded."""
+        if self.given:
+            return self.given.pop()
         machine = self.world.machine
         frame = machine.frame if machine else None
         if frame is None:
@@ -139,10 +142,7 @@ class Places(Part):
         if not isinstance(value, torch.nn.Module):
             return None
         source = source or self.world.inputs.source_of(value)
-        cls = type(value)
-        if source is None:
-            return CalledModule(str(id(value)), lambda: cls.__name__, cls)
-        return CalledModule(str(id(value)), partial(self.world.inputs.texts.module_path, source), cls)
+        return CalledModule(str(id(value)), self.world.inputs.texts, source, type(value))
 
     def stack(self) -> list[Place]:
         """Where the program stands, with its callers, outermost first; without Framelift's own functions."""

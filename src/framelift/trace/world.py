@@ -24,6 +24,7 @@ from framelift.trace.outside_iterators import OutsideIterators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
 from framelift.trace.raising_branches import RaisingBranches
+from framelift.trace.replays import Replays
 from framelift.trace.runtime_calls import RuntimeCalls
 from framelift.trace.scopes import Functions, Scopes
 from framelift.trace.tensor_attributes import TensorAttributes
@@ -74,6 +75,7 @@ class TraceWorld:
         self.runtime_calls = RuntimeCalls(self)
         self.derived_numbers = DerivedNumbers(self)
         self.writes = WrittenState(self)
+        self.replays = Replays(self)
         self.features: dict[type, Any] = {}
         """What features keep for this trace, by its class."""
         overrides = self.overrides
