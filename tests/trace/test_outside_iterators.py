@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import framelift
 from check import capture, captures, entries, reasons
 from framelift.core import breaks
 
@@ -221,3 +222,52 @@ def test_others_break(make: Make) -> None:
     assert same(takes_one(torch.ones(3), plain), compiled(torch.ones(3), real))
     assert rest(real) == rest(plain)
     assert breaks.OUTSIDE_ITERATOR.name in reasons(compiled)
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=list(KINDS))
+def test_one_that_is_made_inside_is_advanced_behind_a_break(make: Make) -> None:
+    """Behind a break it is one from before; where the program does not come by again, it says where it is."""
+
+    def fn(x):
+        it = make()
+        x = x + next(it, 7)
+        framelift.graph_break()
+        x = x * next(it, 8) + next(it, 9)
+        return x, list(itertools.islice(it, 3))
+
+    compiled = framelift.compile(fn, backend="eager")
+    for n in range(3):
+        x = torch.arange(3.0) + n
+        assert repr(fn(x)) == repr(compiled(x))
+
+
+def test_behind_a_break_it_takes_one_graph() -> None:
+    graphs = []
+
+    def fn(x):
+        it = iter((1, 2, 3, 4))
+        x = x + next(it)
+        framelift.graph_break()
+        return x + next(it) + next(it), it
+
+    compiled = framelift.compile(fn, backend=lambda graph, inputs: graphs.append(graph) or graph)
+    for _ in range(3):
+        (want, left), (got, ours) = fn(torch.ones(2)), compiled(torch.ones(2))
+        assert torch.equal(want, got) and list(left) == list(ours)
+    assert len(graphs) == 2
+
+
+def test_in_a_loop_its_position_is_not_compiled_in() -> None:
+    graphs = []
+
+    def fn(x):
+        it = iter(range(20))
+        for _ in range(10):
+            x = x + 1
+            framelift.graph_break()
+            x = x * next(it)
+        return x
+
+    compiled = framelift.compile(fn, backend=lambda graph, inputs: graphs.append(graph) or graph)
+    assert torch.equal(fn(torch.ones(2)), compiled(torch.ones(2)))
+    assert len(graphs) <= 4

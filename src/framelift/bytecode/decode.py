@@ -161,3 +161,14 @@ def slot_names(code: CodeType) -> list[str]:
     """The names of the frame's slots, in order: arguments, locals, cells, free variables."""
     cells = [name for name in code.co_cellvars if name not in code.co_varnames]
     return [*code.co_varnames, *cells, *code.co_freevars]
+
+
+def is_in_loop(code: CodeType, at: int) -> bool:
+    """Whether an instruction may be run several times in one call."""
+    found = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
+    place = found[at].offset
+    jumps = [each for each in found if each.opcode in JUMPS and each.argval <= each.offset]
+    return any(jump.argval <= place <= jump.offset for jump in jumps)
+
+
+JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})

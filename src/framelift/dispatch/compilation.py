@@ -52,7 +52,7 @@ from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
-from framelift.graph.functions import custom_operators
+from framelift.graph.functions import custom_operators, holds_only_switches
 from framelift.graph.kept import KeptGraph
 from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.terms import DATA_DEPENDENT
@@ -215,6 +215,8 @@ class Compilation:
     def compile_graph(self, capture: Capture) -> Callable[..., Any]:
         """What the backend makes of the graph, or of its parts."""
         assert capture.graph is not None
+        if holds_only_switches(capture.graph.graph):
+            return capture.graph.forward
         compile: GraphCompiler = self.backend_for(capture)
         for wrap in extensions.graph_compiler_wrappers:
             compile = wrap(compile, self, capture)

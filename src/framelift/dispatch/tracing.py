@@ -23,7 +23,7 @@ import torch
 
 import framelift.features.all  # noqa: F401 (registers what traces serve)
 from framelift import _frame, _guards
-from framelift.bytecode.resume import origin_of
+from framelift.bytecode.resume import origin_of, stands_in_loop
 from framelift.core import policy
 from framelift.core.breaks import (
     DISABLED,
@@ -120,6 +120,7 @@ class Trace:
         pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
         if origin_of(fn.__code__) is not None:
             world.frame.goes_on = True
+            world.frame.may_come_again = stands_in_loop(fn.__code__)
             world.frame.open_statements(fn.__code__, pending)
         packed = fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount
         world.frame.fresh = {value.source for value in pending[packed:]}

@@ -145,6 +145,15 @@ CONTEXTS: dict[Any, Callable[[Any], None]] = {
 }
 """Functions that enter a context -> those that leave it again."""
 
+SWITCHES = frozenset({*GRAD_SETTERS, *CONTEXTS, *CONTEXTS.values()})
+"""Functions that only matter to others in the graph, and to what comes after it."""
+
+
+def holds_only_switches(graph: torch.fx.Graph) -> bool:
+    """Whether a graph computes nothing: there is nothing to compile."""
+    return all(node.op in ("placeholder", "output") or node.target in SWITCHES for node in graph.nodes)
+
+
 IN_PLACE_FACTS = {Tensor.detach_, torch.detach_}
 """Functions that change what autograd knows of a tensor, but not its values."""
 

@@ -81,6 +81,7 @@ from framelift.graph.subclasses import (
 )
 from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
 from framelift.graph.tape import Performed, latest_nodes
+from framelift.graph.tensors_as_data import make_of_tensors
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
@@ -270,8 +271,10 @@ class Recorder(TorchFunctionMode):
             args = (args[0], dtype_of_class(args[0], args[1]))
         if func is Tensor.new and len(args) == 2 and type(args[1]) is torch.Size:
             func = Tensor.new_empty  # a graph has a tuple in its place, which `new` takes for data
-        if func in OF_DATA and args and self.builder.symbols is not None:
-            made = make_of_symbols(self.record_call, func, args, kwargs)
+        if func in OF_DATA and args:
+            made = make_of_tensors(self.record_call, func, args, kwargs)
+            if made is NotImplemented and self.builder.symbols is not None:
+                made = make_of_symbols(self.record_call, func, args, kwargs)
             if made is not NotImplemented:
                 return made
         if self.builder.keeps_conditions and func not in TAKES_CONDITIONS:

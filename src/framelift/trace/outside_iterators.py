@@ -145,7 +145,7 @@ class OutsideIterators(Part):
         """Whether it says where it stands, and earlier captures have not found it in several places."""
         inputs = self.world.inputs
         kind = type(value)
-        if self.world.frame.goes_on or any(
+        if self.world.frame.may_come_again or any(
             len(set(inputs.dynamism.seen.get(str(at), ()))) > 1 for at in positions
         ):
             return False

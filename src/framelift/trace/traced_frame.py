@@ -38,6 +38,8 @@ class TracedFrame(Part):
         """What the `with` statements around a resume point call at their end, outermost first."""
         self.goes_on = False
         """Whether it is the rest of a frame, behind a break."""
+        self.may_come_again = False
+        """Whether it begins in a loop, so that what it is handed was advanced since the last time."""
         self.skips = False
         """Whether it asks not to be captured (`skip_frame`)."""
 

@@ -428,3 +428,23 @@ def test_a_graph_that_raises_has_left_what_the_function_leaves(name: str) -> Non
         compiled(x, torch.tensor([7]))
     assert seen() == before
     compiled(x, torch.tensor([1]))
+
+
+def test_a_graph_of_nothing_but_switches_is_not_given_to_a_backend() -> None:
+    graphs = []
+
+    def fn(x):
+        with torch.no_grad():
+            framelift.graph_break()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                framelift.graph_break()
+                y = x @ x
+            z = x * 2
+        return y, z, torch.is_grad_enabled()
+
+    compiled = framelift.compile(fn, backend=lambda graph, inputs: graphs.append(graph) or graph)
+    x = torch.ones(2, 2, requires_grad=True)
+    for _ in range(2):
+        want, got = fn(x), compiled(x)
+        assert repr(want) == repr(got)
+    assert len(graphs) == 1
