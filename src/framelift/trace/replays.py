@@ -242,8 +242,8 @@ class Replays(Part):
 
 
 def shapes(module: Any) -> list[Any]:
-    """Those of a module's own parameters: calls of modules that differ in these need not be compared. They are
-    relied on only as far as the guards of such a call say so."""
+    """Those of a module's own parameters: calls of modules that differ in these need not be compared. What is
+    relied on is what the guards of a call say."""
     held = (own_dictionary(module) or {}).get("_parameters")
     if type(held) is not dict:
         return []
