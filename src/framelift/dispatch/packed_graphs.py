@@ -12,7 +12,8 @@ import os
 import pickle
 import sys
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 import torch
 import torch.fx
@@ -24,6 +25,7 @@ from framelift.dispatch.examples import mode_for, sharing
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.fakes import is_plain
 from framelift.graph.torch_flags import Settings, TorchState, set_flags
+from framelift.guards.guard import ClassGuard, Guard
 
 CONFIGS = ("torch._inductor.config", "torch._functorch.config")
 """torch's modules of options that decide what is compiled."""
@@ -75,10 +77,26 @@ def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     except Exception as error:
         raise NotPortableError(f"options of torch's compilers can't be sent ({error})") from None
     out = io.BytesIO()
-    pickler = CapturePickler(out, [])
+    pickler = CapturePickler(out, GraphAlone())
     pickler.dump(capture.graph)
     pickler.dump((list(map(described, inputs)), options, settings, torch.get_num_threads(), plain))
     return out.getvalue()
+
+
+class GraphAlone:
+    """What a pickler is told of a capture: nothing, as a graph by itself relies on nothing of its frame."""
+
+    def __init__(self) -> None:
+        self.fn: Any = pack
+        self.code = pack.__code__
+        self.guards: list[tuple[Guard, Any]] = []
+        self.class_guards: list[tuple[ClassGuard, type, Any]] = []
+        self.keys: dict[int, Any] = {}
+        self.constants: list[tuple[str, Any]] = []
+        self.examples: dict[int, torch.Tensor] = {}
+
+    def expected(self) -> dict[int, tuple[Guard, Any]]:
+        return {}
 
 
 def changed_options() -> dict[str, dict[str, Any]]:
@@ -117,7 +135,7 @@ def fake_like(tensor: Described, mode: FakeTensorMode) -> torch.Tensor:
 
 def unpack(data: bytes) -> PackedGraph:
     mode = mode_for(None)
-    unpickler = CaptureUnpickler(data)
+    unpickler = CaptureUnpickler(data, cast(FunctionType, unpack), [])
     graph: torch.fx.GraphModule = unpickler.load()
     inputs, options, settings, threads, plain = unpickler.load()
     configs, folders = pickle.loads(plain)

@@ -526,7 +526,7 @@ bool add_class(Program& program, PyObject* item) {
 
 bool read_ints(PyObject* tuple, std::vector<int>& numbers) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    int number = PyLong_AsInt(PyTuple_GET_ITEM(tuple, i));
+    int number = framelift::int_of(PyTuple_GET_ITEM(tuple, i));
     if (number == -1 && PyErr_Occurred()) {
       return false;
     }
