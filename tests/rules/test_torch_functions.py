@@ -166,7 +166,7 @@ def test_checks_of_what_is_in_a_tensor() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_older_questions_about_autocast_break_where_they_warn() -> None:
+def test_the_older_questions_about_autocast_are_answered_though_they_warn() -> None:
     def fn(x: torch.Tensor) -> Any:
         kinds = torch.get_autocast_cpu_dtype(), torch.get_autocast_gpu_dtype()
         return torch.mm(x, x), torch.is_autocast_cpu_enabled(), kinds
@@ -176,4 +176,4 @@ def test_the_older_questions_about_autocast_break_where_they_warn() -> None:
     for kind in (None, torch.bfloat16, torch.float16, None):
         with torch.autocast("cpu", dtype=kind, enabled=kind is not None):
             compare(run(fn, (x,), {}), run(compiled, (x,), {}))
-    assert set(reasons(compiled)) == {"run-time effect"}
+    assert not reasons(compiled)

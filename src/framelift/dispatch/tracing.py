@@ -377,6 +377,8 @@ def noticing_warnings(fakes: Fakes, warn: Callable[[warnings.WarningMessage], No
     def noticed(message: warnings.WarningMessage) -> None:
         is_ours = threading.get_ident() == thread and not _frame.handling()
         if is_ours and not is_torchs(sys._getframe(1)):
+            if not is_of_c(sys._getframe(1)):  # which may give it once, and then remember something
+                raise Break(EFFECT, f"a {message.category.__name__}")
             warn(message)
         elif is_ours and OF_C not in str(message.message) and is_recorded(sys._getframe(1)):
             fakes.warned = True
@@ -419,6 +421,15 @@ def is_torchs(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def is_of_c(frame: FrameType | None) -> bool:
+    """Whether nothing but functions of C lies between the program and a warning."""
+    while frame is not None and frame.f_code is not Machine.run.__code__:
+        if (frame.f_globals.get("__name__") or "").partition(".")[0] != "framelift":
+            return False
+        frame = frame.f_back
+    return True
 
 
 def is_recorded(frame: FrameType | None) -> bool:
