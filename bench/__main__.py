@@ -34,6 +34,7 @@ REPETITIONS = 3
 
 
 def main() -> None:
+    os.environ.setdefault("FRAMELIFT_CACHE", "0")  # what earlier runs have captured is not what is measured
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one repetition instead of several")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"default {REPETITIONS}")

@@ -122,7 +122,7 @@ def captured(fn: Any, x: torch.Tensor) -> Capture:
 def test_what_is_loaded_is_what_was_saved(fn: Any) -> None:
     x = PROGRAMS[fn]()
     capture = captured(fn, x)
-    loaded = load_capture(save_capture(capture, fn), fn, [x])
+    loaded = load_capture(save_capture(capture, fn, [x]), fn, [x])
     for field, value in fields_of(capture, "saved"):
         assert facts(getattr(loaded, field.name)) == facts(value), field.name
     for field, value in fields_of(loaded, "local"):
@@ -185,9 +185,9 @@ def by_identity(x: torch.Tensor) -> torch.Tensor:
 def test_what_makes_no_sense_elsewhere_is_refused() -> None:
     x = torch.ones(2)
     with pytest.raises(NotPortableError, match="it breaks .run-time effect."):
-        save_capture(captured(printing, x), printing)
+        save_capture(captured(printing, x), printing, [x])
     with pytest.raises(NotPortableError, match="builtins.object"):
-        save_capture(captured(by_identity, x), by_identity)
+        save_capture(captured(by_identity, x), by_identity, [x])
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_a_capture_that_has_what_is_refused_is_not_saved(name: str) -> None:
     break_ = captured(printing, torch.ones(2)).ended_by
     setattr(capture, name, break_ if name == "ended_by" else [capture])
     with pytest.raises(NotPortableError):
-        save_capture(capture, plain)
+        save_capture(capture, plain, [square()])
 
 
 def test_a_capture_holds_for_what_it_was_made_for_only() -> None:
-    data = save_capture(captured(plain, square()), plain)
+    data = save_capture(captured(plain, square()), plain, [square()])
     with pytest.raises(NotPortableError, match="a guard does not hold here"):
         load_capture(data, plain, [torch.ones(4)])
     with pytest.raises(NotPortableError, match="it is of other code"):

@@ -27,6 +27,7 @@ LEVELS = {
     "guards": logging.DEBUG,  # what a compiled result relies on, and the line that made it so
     "recompiles": logging.INFO,  # which guard failed of which entry
     "code": logging.DEBUG,  # the generated function that runs a graph
+    "cache": logging.INFO,  # what is not kept on disk, or not used from there, and why
 }
 """Name -> the level at which its logger tells what it is for. What is long is told at DEBUG, so that a
 program that listens to everything at INFO is not flooded."""

@@ -69,6 +69,8 @@ class CompileRecord:
     """What the compiled function was called by `compile(name=...)`."""
     background: bool = False
     """Whether its graph went to another process to be compiled, and the frame ran as plain Python."""
+    was_loaded: bool = False
+    """Whether nothing was traced: it was found in the cache on disk."""
     folder: str | None = None
     """Where its graph, guards and code are, if there is a `config.debug_dir`."""
 

@@ -17,10 +17,10 @@ from framelift.core.breaks import Break
 from framelift.core.errors import ConstraintViolationError
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.origins import describe_nodes, forget_origins
-from framelift.graph.symbols import Symbols
+from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.torch_flags import Settings
 from framelift.guards.guard import ClassGuard, Guard
-from framelift.guards.program import GuardProgram, build, checkable, definite, let_go, violations
+from framelift.guards.program import GuardProgram, Step, build, checkable, definite, let_go, violations
 from framelift.guards.sources import Source
 from framelift.interpreter.machine import NOWHERE, Position
 from framelift.regions.region import Region
@@ -47,6 +47,17 @@ def refused(reason: str) -> dict[str, str]:
 
 
 VARYING = refused("there are sizes or numbers in it that vary")
+
+
+@dataclass
+class SizeFacts:
+    """What must hold of sizes and numbers that vary, once the backend has added its own."""
+
+    sources: list[Source]
+    reads: list[Read]
+    facts: list[tuple[Fact, list[Step]]]
+    definite: list[Read]
+    """What there is only one value for."""
 
 
 @dataclass
@@ -83,8 +94,11 @@ class Capture:
         default_factory=list, metadata=refused("it leaves contexts that were entered before")
     )
     """Contexts of torch's that the region leaves before it runs the graph."""
+    sizes: SizeFacts | None = field(default=None, metadata=SAVED)
     setting: Settings = field(default_factory=list, metadata=SAVED)
     """Flags of torch's that the region sets for the graph."""
+    is_hashed: bool = field(default=False, metadata=SAVED)
+    """Whether it may depend on hashes that are others in another process."""
     inlined_calls: int = field(default=0, metadata=SAVED)
     lines: set[tuple[str, int]] | None = field(default=None, metadata=SAVED)
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
@@ -113,11 +127,18 @@ class Capture:
             except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
                 raise ConstraintViolationError(f"{self.fn_name}: {why}\n{REMEDY}") from None
-            self.program.set_shapes(self.symbol_sources, reads, checkable(reads, facts, self.symbols))
-            for read in (definite(fact, reads) for fact in facts):
-                if read is not None:
-                    source = str(self.symbol_sources[read.input])
-                    dynamism.was_definite(source if read.kind == "number" else (source, read.dim))
+            found = (definite(fact, reads) for fact in facts)
+            known = [read for read in found if read is not None]
+            self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols), known)
+            self.guard_known_sizes()
+        if self.sizes is not None:
+            for read in self.sizes.definite:
+                source = str(self.sizes.sources[read.input])
+                dynamism.was_definite(source if read.kind == "number" else (source, read.dim))
+
+    def guard_known_sizes(self) -> None:
+        if self.sizes is not None:
+            self.program.set_shapes(self.sizes.sources, self.sizes.reads, self.sizes.facts)
 
     def release(self) -> None:
         """Lets go of the program's objects, tensors and fakes, once the backend has seen them. It can't be

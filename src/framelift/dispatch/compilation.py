@@ -88,6 +88,11 @@ class Compilation:
         self.fn, self.arguments = fn, arguments
         self.is_prepared = is_prepared
         """Whether the backend has compiled the same in the background, or can't do that."""
+        self.was_loaded = False
+        """Whether the capture was found in the store."""
+        self.stored_as: tuple[str, str] | None = None
+        self.noted: Any = None
+        """What the store is to keep."""
         self.escaped: faults.Escaped | None = None
         """The error by which the program ended the trace."""
         self.watch = watch_of(context)
@@ -100,6 +105,10 @@ class Compilation:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
         it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
+            stored = extensions.store.find(self)
+            if stored is not None:
+                self.was_loaded = self.record.was_loaded = True
+                return self.compile_captured(*stored)
             return self.capture_and_compile()
 
     def capture_and_compile(self) -> Replacement | _frame.Stop | Literal[False] | None:
@@ -111,8 +120,14 @@ class Compilation:
             self.record.failed_at = str(capture.stack[-1]) if capture.stack else None
             self.leave_uncaptured(capture)
             return None
+        return self.compile_captured(capture)
+
+    def compile_captured(
+        self, capture: Capture, compiled: Callable[..., Any] | None = None
+    ) -> Replacement | _frame.Stop | Literal[False] | None:
+        """`compiled`: what the backend has made of the graph before."""
         self.note_capture(capture)
-        if capture.graph is None and self.is_useless(capture):
+        if not capture.region.has_graph and self.is_useless(capture):
             return False if self.context.fullgraph else None
         for observer in extensions.observers:
             observer.report_graph(self.record, capture)
@@ -122,7 +137,8 @@ class Compilation:
         if capture.graph is not None and takes_fakes(self.context.backend):  # others are not to refuse one
             kept = KeptGraph(capture.graph)
         try:
-            compiled = None if capture.graph is None else self.compile_graph(capture)
+            if capture.graph is not None:
+                compiled = self.compile_graph(capture)
         except BackendCompilerFailed as error:
             if self.may_avoid(capture, error):
                 return self.capture_and_compile()
@@ -131,7 +147,7 @@ class Compilation:
             log.warning("a graph of %s is run as captured: %s", self.state.what, error)
             counters["graphs_run_as_captured"]["refused by the backend"] += 1
             compiled = kept.made_again().forward  # the backend has changed the graph that it was given
-        entry = self.make_entry(capture, compiled)
+        entry = self.make_entry(capture, compiled, kept)
         extensions.ranks.wait_for_backends(self.state)
         return self.add_entry(entry)
 
@@ -256,8 +272,11 @@ class Compilation:
 
     # ---- the entry
 
-    def make_entry(self, capture: Capture, compiled: Callable[..., Any] | None) -> CompiledEntry:
+    def make_entry(
+        self, capture: Capture, compiled: Callable[..., Any] | None, kept: KeptGraph | None
+    ) -> CompiledEntry:
         capture.guard_sizes(self.state.dynamism)
+        self.noted = extensions.store.note(self, capture, compiled, kept)
         capture.release()
         self.record.shape_guards = len(capture.program.shapes)
         seconds, name = self.record.backend_seconds, self.state.what
@@ -275,6 +294,8 @@ class Compilation:
             return None
         native = entry.bind()
         self.state.cache.add(native)
+        if self.noted is not None:
+            extensions.store.keep(self.noted)
         keep_no_longer(self.context, capture.region)
         if self.watch is not None and self.keeps_lines:
             self.watch.entries.append(entry)
@@ -284,7 +305,7 @@ class Compilation:
         if capture.ended_by is not None:
             self.note_break(capture.ended_by)
         counters["frames"]["ok"] += 1
-        if capture.graph is not None:
+        if capture.region.has_graph:
             counters["stats"]["unique_graphs"] += 1
             counters["stats"]["calls_captured"] += len(capture.ops)
         counters["inline_call"]["inlined"] += capture.inlined_calls
@@ -453,7 +474,7 @@ def holds_only_ordinary(graph: Graph) -> bool:
 def captures_anything(whole: CodeState) -> bool:
     """Whether there is a graph in any stretch of a function."""
     states = (whole, *whole.resumes.values())
-    return any(entry.capture.graph is not None for state in states for entry in state.entries)
+    return any(entry.capture.region.has_graph for state in states for entry in state.entries)
 
 
 def skip(context: Context, state: CodeState, why: str) -> None:

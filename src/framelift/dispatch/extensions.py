@@ -1,7 +1,7 @@
 """What other packages add to a compilation: observers, ranks that agree, steps around the backend.
 
-`debugging` and `distributed` implement these interfaces and add themselves to `extensions`; nothing in this
-package knows of them. `api.extensions` lists who does.
+`cache`, `debugging` and `distributed` implement these interfaces and add themselves to `extensions`; nothing
+in this package knows of them. `api.extensions` lists who does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -19,6 +19,7 @@ from framelift.core.records import CompileRecord
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import CodeState, Context, Graph, Recompilation
 from framelift.dispatch.tracing import Ending
+from framelift.graph.kept import KeptGraph
 
 Outcome = Capture | Break | None
 """What became of a trace. None: the program raised, and the frame runs plainly."""
@@ -34,6 +35,11 @@ class RunningCompilation(Protocol):
     record: CompileRecord
     keeps_lines: bool
     """Whether `explain` wants to know which lines are captured."""
+
+    was_loaded: bool
+    """Whether what it works with was found in the store."""
+    stored_as: tuple[str, str] | None
+    """Where the store would have it."""
 
     def trace(self, end: Ending | None = None) -> Outcome: ...
 
@@ -83,6 +89,35 @@ class Ranks:
         """Until the backends of all ranks are done."""
 
 
+class Stored(NamedTuple):
+    """What was captured and compiled before, and holds for a frame."""
+
+    capture: Capture
+    compiled: Callable[..., Any] | None
+    """What runs the graph. None: there is no graph, or the backend has to compile it."""
+
+
+class CaptureStore:
+    """Where captures are kept beyond the process. This one keeps nothing."""
+
+    def find(self, compilation: RunningCompilation) -> Stored | None:
+        """What holds for a frame that is to be compiled."""
+        return None
+
+    def note(
+        self,
+        compilation: RunningCompilation,
+        capture: Capture,
+        compiled: Callable[..., Any] | None,
+        kept: KeptGraph | None,
+    ) -> Any:
+        """What is to be kept of a capture, while it knows all of the program's objects; None: nothing."""
+        return None
+
+    def keep(self, noted: Any) -> None:
+        """Keeps it: it is in use by now."""
+
+
 GraphCompiler = Callable[[Graph, list[Any], FakeTensorMode | None], Callable[..., Any]]
 """Compiles a graph for inputs. Given a mode, the inputs are fakes of that."""
 GraphCompilerWrapper = Callable[[GraphCompiler, RunningCompilation, Capture], GraphCompiler]
@@ -94,6 +129,7 @@ class Extensions:
     """All there are."""
 
     ranks: Ranks = field(default_factory=Ranks)
+    store: CaptureStore = field(default_factory=CaptureStore)
     observers: list[Observer] = field(default_factory=list)
     """Each is within those before it."""
     graph_compiler_wrappers: list[GraphCompilerWrapper] = field(default_factory=list)

@@ -8,6 +8,8 @@ What can't be known like that has no name (`NotPortableError`).
 from __future__ import annotations
 
 import builtins
+import collections
+import enum
 import functools
 import hashlib
 import importlib
@@ -16,6 +18,10 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
+from framelift.bytecode.resume import Callee, called_by, origin_of
+from framelift.core import policy
 from framelift.core.sentinels import MISSING
 
 
@@ -39,10 +45,25 @@ def is_namespace(name: Any, value: dict[str, Any]) -> bool:
     return module is not None and vars(module) is value
 
 
-def function_name(fn: types.FunctionType) -> tuple[str, str]:
-    if find_object(fn.__module__, fn.__qualname__) is not fn:
-        raise NotPortableError(f"the function {fn.__qualname__} can't be imported")
-    return fn.__module__, fn.__qualname__
+def has_name(fn: types.FunctionType) -> bool:
+    """Whether a function is found where it is defined."""
+    return find_object(fn.__module__, fn.__qualname__) is fn
+
+
+def original_code(code: types.CodeType) -> types.CodeType:
+    """That of the function of which it is the rest, if it is a resume function's."""
+    origin = origin_of(code)
+    return code if origin is None else origin.body.original() or code
+
+
+def functions_called_in_turn(code: types.CodeType) -> list[types.FunctionType]:
+    """The resume functions of inner frames, where code is a resume function's: it calls the first, and each
+    calls the next."""
+    found: list[types.FunctionType] = []
+    while (inner := called_by(code)) is not None:
+        found.append(inner)
+        code = inner.__code__
+    return found
 
 
 def object_name(value: Any) -> Any:
@@ -76,16 +97,24 @@ def digest(code: types.CodeType) -> str:
     """Of what code does: its instructions, constants and names, and those of the code within."""
     parts = [repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars))]
     parts += [repr((code.co_flags, code.co_argcount, code.co_kwonlyargcount, code.co_exceptiontable))]
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            parts.append(digest(constant))
-        elif isinstance(constant, frozenset):
-            parts.append(repr(sorted(map(repr, constant))))
-        elif is_plain(constant) or constant is ... or type(constant) is complex:
-            parts.append(f"{type(constant).__name__} {constant!r}")
-        else:
-            raise NotPortableError(f"code holds a {type(constant).__qualname__}")
+    parts += map(describe_constant, code.co_consts)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def describe_constant(constant: Any) -> str:
+    """Of code, such that others have another description."""
+    cls = type(constant)
+    if cls is types.CodeType:
+        return digest(constant)
+    if cls is Callee and (called := constant()) is not None:
+        return digest(called.__code__)
+    if cls is frozenset:
+        return f"frozenset {sorted(map(describe_constant, constant))}"
+    if cls is tuple:
+        return f"tuple {list(map(describe_constant, constant))}"
+    if is_plain(constant) or constant is ... or cls in (complex, slice):
+        return f"{cls.__name__} {constant!r}"
+    raise NotPortableError(f"code holds a {cls.__qualname__}")
 
 
 def describe_attribute(value: Any) -> str:
@@ -97,17 +126,43 @@ def describe_attribute(value: Any) -> str:
         return f"{cls.__name__} {describe_attribute(value.__func__)}"
     if cls is property:
         return f"property {[one and describe_attribute(one) for one in (value.fget, value.fset, value.fdel)]}"
+    if cls is enum.property:
+        return f"enum.property {value.name} {value.fget and describe_attribute(value.fget)}"
+    if cls is TUPLE_GETTER:
+        return f"field {value.__reduce__()[1][0]}"
+    if cls is functools.cached_property:
+        return f"cached_property {value.attrname} {describe_attribute(value.func)}"
     if cls in (types.MemberDescriptorType, types.GetSetDescriptorType, types.MethodDescriptorType):
         return f"{cls.__name__} {value.__qualname__}"
     if cls in (types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.BuiltinFunctionType):
         return f"{cls.__name__} {value.__qualname__}"
+    if cls in (dict, list, set):  # guards say what is relied on of these
+        return cls.__name__
     if is_plain(value):
         return f"{cls.__name__} {value!r}"
     if cls is tuple:
         return f"tuple {[describe_attribute(one) for one in value]}"
     if issubclass(cls, type):
         return f"class {value.__module__}.{value.__qualname__}"
+    if issubclass(cls, enum.Enum):
+        return f"member {cls.__module__}.{cls.__qualname__}.{value._name_} {describe_constant(value._value_)}"
+    if is_known_by_guards(cls):
+        return f"instance of {cls.__module__}.{cls.__qualname__}"
     raise NotPortableError(f"it relies on a {cls.__module__}.{cls.__qualname__} that a class has")
+
+
+def is_known_by_guards(cls: type) -> bool:
+    """Whether of an instance nothing is relied on but its class and what guards say: a trace reads its
+    attributes, where of other classes it may know more than that."""
+    bases = [base for base in cls.__mro__ if base not in PLAIN_BASES]
+    return bool(bases) and all(policy.is_user_code(base.__module__) for base in bases)
+
+
+TUPLE_GETTER: Any = type(vars(collections.namedtuple("Pair", "one other"))["one"])
+"""Of the fields of named tuples."""
+
+PLAIN_BASES = (object, torch.nn.Module)
+"""Classes that are not the program's, of which a trace reads attributes, and relies on nothing else."""
 
 
 def is_plain(value: Any) -> bool:
@@ -159,6 +214,26 @@ def load_code(module: str, outer: str, qualname: str, known: str) -> Any:
     if code is None:
         raise NotPortableError(f"the code of {qualname} is other code here")
     return code
+
+
+def load_code_of(fn: Any, known: str) -> Any:
+    if digest(fn.__code__) != known:
+        raise NotPortableError(f"the code of {fn.__qualname__} is other code here")
+    return fn.__code__
+
+
+def load_part(owner: Any, name: str, known: str) -> Any:
+    fn = getattr(owner, name)
+    if digest(fn.__code__) != known:
+        raise NotPortableError(f"{fn.__qualname__} is another function here")
+    return fn
+
+
+def load_resumed(code: types.CodeType, n: int, known: str) -> Any:
+    called = functions_called_in_turn(code)
+    if n >= len(called) or digest(called[n].__code__) != known:
+        raise NotPortableError("the rest of an inner frame is another one here")
+    return called[n]
 
 
 def load_class_attribute(owner: type, name: str, known: str) -> Any:

@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.capture_serialization import CapturePickler, CaptureUnpickler
+from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler
 from framelift.dispatch.examples import mode_for, sharing
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.fakes import is_plain
@@ -60,6 +61,26 @@ class PackedGraph:
                 setattr(config, option, value)
 
 
+NO_FRAME: Any = lambda: None
+"""Stands for the function of a frame, of which a graph by itself knows nothing."""
+
+
+class GraphAlone:
+    """What a pickler is told of the capture: a graph has neither guards nor a frame."""
+
+    def __init__(self) -> None:
+        self.fn: Any = NO_FRAME
+        self.code: CodeType = NO_FRAME.__code__
+        self.guards: list[Any] = []
+        self.class_guards: list[Any] = []
+        self.keys: dict[int, Any] = {}
+        self.constants: list[Any] = []
+        self.examples: dict[int, torch.Tensor] = {}
+
+    def expected(self) -> dict[int, Any]:
+        return {}
+
+
 def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     if capture.symbols is not None:
         raise NotPortableError("there are sizes or numbers in it that vary")
@@ -75,7 +96,7 @@ def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     except Exception as error:
         raise NotPortableError(f"options of torch's compilers can't be sent ({error})") from None
     out = io.BytesIO()
-    pickler = CapturePickler(out, [])
+    pickler = CapturePickler(out, GraphAlone())
     pickler.dump(capture.graph)
     pickler.dump((list(map(described, inputs)), options, settings, torch.get_num_threads(), plain))
     return out.getvalue()
@@ -117,7 +138,7 @@ def fake_like(tensor: Described, mode: FakeTensorMode) -> torch.Tensor:
 
 def unpack(data: bytes) -> PackedGraph:
     mode = mode_for(None)
-    unpickler = CaptureUnpickler(data)
+    unpickler = CaptureUnpickler(data, NO_FRAME, [])
     graph: torch.fx.GraphModule = unpickler.load()
     inputs, options, settings, threads, plain = unpickler.load()
     configs, folders = pickle.loads(plain)

@@ -260,6 +260,7 @@ class Trace:
             symbol_sources=self.symbol_sources(),
             left=recorder.contexts.left,
             setting=recorder.flags.settings_to_apply(),
+            is_hashed=self.world.set_order.is_hashed,
             inlined_calls=self.world.functions.inlined_calls,
             lines=self.lines,
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},

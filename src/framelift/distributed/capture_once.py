@@ -8,8 +8,8 @@ about places that every rank has. So the others get it as data (`dispatch.captur
 own objects where it speaks of classes, functions and modules, and check the guards against their own
 arguments. If these hold, it is theirs, and they have traced nothing; the backend compiles on each rank.
 
-What makes no sense on another rank - an object of the program that is compared by identity, a function made
-inside another, sizes that vary, a break - is not handed over (`NotPortableError`), and each rank captures it
+What makes no sense on another rank - an object in C that is compared by identity, sizes that vary, a break -
+is not handed over (`NotPortableError`), and each rank captures it
 for itself. The reason is logged.
 """
 
@@ -64,7 +64,7 @@ def capture_key(channel: RankChannel, compilation: RunningCompilation) -> str:
 def serialize(capture: Capture, compilation: RunningCompilation) -> tuple[bytes, str]:
     """(the capture, or nothing; why there is nothing, or nothing)"""
     try:
-        return save_capture(capture, compilation.fn), ""
+        return save_capture(capture, compilation.fn, compilation.arguments), ""
     except NotPortableError as error:
         return b"", str(error)
     except Exception as error:  # whatever it is, the capture itself is none the worse for it

@@ -93,6 +93,11 @@ class Region:
         return functools.partial(_frame.shielded, made) if self.signals_wait else made
 
 
+def next_filename(name: str) -> str:
+    """What the source of one more region of a function goes by."""
+    return f"<framelift region {next(_numbers)} of {name}>"
+
+
 class Stopping:
     """The frames that a region ends in the middle of, innermost at an instruction that is to be done."""
 
@@ -221,8 +226,7 @@ def write(
     body += [*r.lines, f"return {returned}"]
     identifier = f"region_of_{name}" if name.isidentifier() else "region"
     text = f"def {identifier}({', '.join(r.inputs.values())}):\n" + "".join(f"    {line}\n" for line in body)
-    filename = f"<framelift region {next(_numbers)} of {name}>"
-    region = Region(identifier, filename, text, r.constants, list(r.inputs), outputs, has_graph)
+    region = Region(identifier, next_filename(name), text, r.constants, list(r.inputs), outputs, has_graph)
     contexts, function_modes = recorder.contexts, recorder.modes
     region.signals_wait = bool(
         world.frame.goes_on

@@ -267,6 +267,7 @@ def is_constant(value: Any) -> bool:
 
 def rebuild_set(r: Rebuilder, value: set[Any]) -> str:
     check_hashes(value, value)
+    r.world.set_order.note_order(value)
     if value and all(map(is_constant, value)) and slots(value.copy()) == slots(value):
         return r.variable(f"{r.own(value)}.copy()")
     name = r.variable(f"{r.constant(set)}()", value)
@@ -276,6 +277,7 @@ def rebuild_set(r: Rebuilder, value: set[Any]) -> str:
 
 
 def rebuild_frozenset(r: Rebuilder, value: frozenset[Any]) -> str:
+    r.world.set_order.note_order(value)
     if is_constant(value):
         return r.own(value)
     check_hashes(value, value)

@@ -231,11 +231,17 @@ class SetOrder(Part):
         """id of the shadow of an outside set -> where that is found."""
         self.disordered: set[int] = set()
         """Shadows of sets that may be iterated in another order than what they stand for."""
+        self.is_hashed = False
+        """Whether the order of a set was seen that is another one in another process: texts have other hashes
+        there."""
 
     def call(self, fn: Any, operands: list[Any]) -> Any:
         """C does it; what that does to an outside set is noted, to be done again."""
         method = rule_of(fn).changes if self.sources and operands else None
         if method is None or id(operands[0]) not in self.sources:
+            for n, operand in enumerate(operands):
+                if type(operand) in SETS and not self.hides_order(fn, n):
+                    self.note_order(operand)
             return native(fn, *operands)
         target, *others = operands
         if getattr(type(target), method) is not vars(set)[method] and fn is not vars(set)[method]:
@@ -252,6 +258,16 @@ class SetOrder(Part):
         if result is not NotImplemented:
             calls.append((method, tuple(kept)))
         return result
+
+    def hides_order(self, fn: Any, n: int) -> bool:
+        """Whether a function shows nothing of the order of the set that is its operand `n`."""
+        rule = rule_of(fn)
+        return rule.orderless or (n == 0 and rule.changes not in (None, "pop"))
+
+    def note_order(self, value: Any) -> None:
+        """The order of a set is seen."""
+        if isinstance(value, (set, frozenset)) and not HASHED_ALIKE.issuperset(map(type, value)):
+            self.is_hashed = True
 
     def kept_operand(self, target: Any, other: Any) -> Any:
         """A copy of what an outside set's method goes over."""
@@ -279,14 +295,20 @@ class SetOrder(Part):
 
     def refuse(self, value: Any) -> None:
         """Before an operation whose result depends on the order of a set."""
+        self.note_order(value)
         if id(value) in self.disordered:
             refuse(breaks.SET_ORDER, f"{self.sources[id(value)]}")
 
     def refuse_in(self, seen: Seen) -> None:
         """Before what shows the order of the sets in a container too."""
-        if self.disordered:
-            for value in seen.values():
+        for value in seen.values():
+            if self.disordered or type(value) in SETS:
                 self.refuse(value)
+
+
+SETS = frozenset({set, frozenset})
+HASHED_ALIKE = frozenset({int, bool, float})
+"""Types whose values have the same hash in each process."""
 
 
 def half_done(before: list[Any], target: Any) -> list[tuple[str, tuple[Any, ...]]]:

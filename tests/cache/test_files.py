@@ -1,0 +1,228 @@
+"""Entries that are kept and found again, and files that are not to be trusted.
+
+`framelift.reset()` forgets all that the process knows, so that what is compiled next is looked for on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+from framelift.cache import files
+from framelift.cache.writing import writer
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() * 2
+
+
+def outcome(fn: Callable[..., Any], *args: Any, **options: Any) -> str:
+    """Compiles a function as if in a new process, runs it, and says whether it was found on disk."""
+    framelift.reset()
+    options = {"backend": "eager"} | options
+    expected = fn(*args)
+    assert torch.equal(framelift.compile(fn, **options)(*args), expected)
+    writer.flush()
+    found = framelift.counters["cache"]
+    return "hit" if found["hit"] and not found["miss"] else "miss"
+
+
+def only_entry() -> Path:
+    (path,) = [each.path for each in files.cached_files() if each.path.parent.parent.name == "captures"]
+    return path
+
+
+def test_what_was_captured_is_found_again() -> None:
+    x = torch.ones(3)
+    assert outcome(scaled, x) == "miss"
+    assert outcome(scaled, x) == "hit"
+    (record,) = framelift.compile_records()
+    assert record.was_loaded and record.failed is None
+
+
+def test_a_function_has_an_entry_for_each_kind_of_argument() -> None:
+    assert outcome(scaled, torch.ones(3)) == "miss"
+    assert outcome(scaled, torch.ones(3, dtype=torch.float64)) == "miss"
+    assert outcome(scaled, torch.ones(2, 2)) == "miss"
+    assert outcome(scaled, torch.ones(3)) == "hit"
+    assert outcome(scaled, torch.ones(3, dtype=torch.float64)) == "hit"
+    assert outcome(scaled, torch.ones(2, 2)) == "hit"
+
+
+def test_options_and_flags_are_part_of_the_key() -> None:
+    x = torch.ones(3)
+    outcome(scaled, x)
+    assert outcome(scaled, x, fullgraph=True) == "miss"
+    assert outcome(scaled, x, dynamic=True) == "miss"
+    with torch.no_grad():
+        assert outcome(scaled, x) == "miss"
+    with framelift.config.patch(capture_scalar_outputs=True):
+        assert outcome(scaled, x) == "miss"
+    assert outcome(scaled, x) == "hit"
+
+
+def test_it_can_be_turned_off() -> None:
+    with framelift.config.patch(cache=False):
+        outcome(scaled, torch.ones(3))
+    assert not files.cached_files()
+
+
+def test_a_function_without_a_file_is_not_kept() -> None:
+    scope: dict[str, Any] = {}
+    exec("def made(x):\n    return x + 1\n", scope)
+    outcome(scope["made"], torch.ones(3))
+    assert not files.cached_files()
+
+
+def test_gradients_of_what_was_found() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    x = torch.ones(2, 3, requires_grad=True)
+    grads = []
+    for _ in range(2):
+        framelift.reset()
+        x.grad = None
+        framelift.compile(model, backend="eager")(x).sum().backward()
+        writer.flush()
+        assert x.grad is not None
+        grads.append(x.grad.clone())
+    assert framelift.counters["cache"]["hit"] and torch.equal(*grads)
+
+
+def broken(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    print(end="")
+    return (y + 1).cos()
+
+
+def inner(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    print(end="")
+    return y
+
+
+def broken_inside(x: torch.Tensor) -> torch.Tensor:
+    return inner(x + 1).cos()
+
+
+@pytest.mark.parametrize("fn", [broken, broken_inside])
+def test_a_function_with_a_break_and_the_rest_of_it(fn: Any) -> None:
+    x = torch.ones(3)
+    assert outcome(fn, x) == "miss"
+    assert outcome(fn, x) == "hit"
+    assert [record.was_loaded for record in framelift.compile_records()] == [True, True]
+    assert framelift.counters["graph_break"]
+
+
+def test_sizes_that_vary() -> None:
+    def run() -> tuple[int, int]:
+        framelift.reset()
+        compiled = framelift.compile(scaled, backend="eager", dynamic=True)
+        for n in (3, 5, 9):
+            assert torch.equal(compiled(torch.arange(float(n))), scaled(torch.arange(float(n))))
+        writer.flush()
+        found = framelift.counters["cache"]
+        return found["hit"], found["miss"]
+
+    assert run() == (0, 1)
+    assert run() == (1, 0)
+
+
+# ---- files that are not as they were
+
+
+def flip_last_byte(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+CHANGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "changed": (flip_last_byte, "torn, or someone has changed it"),
+    "torn": (lambda path: path.write_bytes(path.read_bytes()[:100]), "torn, or someone has changed it"),
+    "empty": (lambda path: path.write_bytes(b""), "torn, or someone has changed it"),
+    "writable by others": (lambda path: path.chmod(0o666), "can be written by other users"),
+    "in a folder that is writable by others": (
+        lambda path: path.parent.chmod(0o777),
+        "can be written by other users",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_may_be_anothers_is_not_unpickled(
+    change: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome(scaled, torch.ones(3))
+    do, reason = CHANGES[change]
+    do(only_entry())
+    monkeypatch.setattr("framelift.cache.disk_cache.unpack", lambda *args: pytest.fail("it was unpacked"))
+    with caplog.at_level(logging.WARNING, "framelift.cache"):
+        assert outcome(scaled, torch.ones(3)) == "miss"
+    assert reason in caplog.text
+
+
+def test_what_another_user_has_signed_is_not_used(own_cache: Path) -> None:
+    outcome(scaled, torch.ones(3))
+    (own_cache / "secret").unlink()
+    assert outcome(scaled, torch.ones(3)) == "miss"
+
+
+def test_a_folder_that_can_not_be_written_changes_nothing(
+    own_cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_atomically", full)
+    monkeypatch.setattr(writer, "failed", False)
+    with caplog.at_level(logging.WARNING, "framelift.cache"):
+        assert outcome(scaled, torch.ones(3)) == "miss"
+        assert outcome(broken, torch.ones(3)) == "miss"
+    assert caplog.text.count("No space left") == 1
+
+
+def test_writers_at_the_same_time_leave_whole_files() -> None:
+    content = [bytes([n]) * 100_000 for n in range(8)]
+    files.secret()
+
+    def write(n: int) -> None:
+        for _ in range(5):
+            files.write_entry("key", "hint", content[n])
+            files.write_entry("key", "same", content[0])
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [data for _, data in files.entries_for("key", "same")]
+    assert found[0] == content[0] and sorted(found[1:]) == content
+
+
+def test_what_was_not_used_for_longest_is_removed() -> None:
+    data = [os.urandom(400_000) for _ in range(4)]
+    paths = [files.write_entry(f"key{n}", "hint", data[n]) for n in range(4)]
+    for n, path in enumerate(paths):
+        os.utime(path, (n, n))
+    files.note_use(paths[0])
+    with framelift.config.patch(cache_size_limit=1):
+        assert files.keep_within_limit() == 2
+    assert [path.exists() for path in paths] == [True, False, False, True]
+
+
+def test_a_secret_is_made_once() -> None:
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(files.secret())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 and len(set(found)) == 1
