@@ -25,7 +25,7 @@ def started(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(torch.version, "cuda", None)
     preparation.prepare_machine.cache_clear()
-    with framelift.config.patch(cache=True, cache_dir=str(tmp_path / "cache")):
+    with framelift.config.patch(prepare=True, cache=True, cache_dir=str(tmp_path / "cache")):
         yield processes
     preparation.prepare_machine.cache_clear()
     for process in processes:
@@ -107,6 +107,7 @@ print(process.pid, preparation.mark_of_machine().with_suffix(preparation.CLAIMED
 def run_program(rest, tmp_path):
     source = PROGRAM.format(waiting=WAITING, rest=rest)
     environment = {**os.environ, "FRAMELIFT_CACHE": "1", "FRAMELIFT_CACHE_DIR": str(tmp_path)}
+    environment["FRAMELIFT_PREPARE"] = "1"
     command = [sys.executable, "-c", source]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     assert ran.returncode == 0, ran.stderr

@@ -105,7 +105,7 @@ class Config:
         False, "Whether a function that a backend fails on runs as plain Python, but with fullgraph=True."
     )
     prepare: bool = option(
-        True,
+        False,
         "Whether the first `compile` on a machine has another process make ready what Inductor needs there.",
     )
     progress: bool = option(

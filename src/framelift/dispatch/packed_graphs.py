@@ -12,20 +12,19 @@ import os
 import pickle
 import sys
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any, cast
+from types import CodeType
+from typing import Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.capture_serialization import CapturePickler, CaptureUnpickler
+from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler
 from framelift.dispatch.examples import mode_for, sharing
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.fakes import is_plain
 from framelift.graph.torch_flags import Settings, TorchState, set_flags
-from framelift.guards.guard import ClassGuard, Guard
 
 CONFIGS = ("torch._inductor.config", "torch._functorch.config")
 """torch's modules of options that decide what is compiled."""
@@ -62,6 +61,26 @@ class PackedGraph:
                 setattr(config, option, value)
 
 
+NO_FRAME: Any = lambda: None
+"""Stands for the function of a frame, of which a graph by itself knows nothing."""
+
+
+class GraphAlone:
+    """What a pickler is told of the capture: a graph has neither guards nor a frame."""
+
+    def __init__(self) -> None:
+        self.fn: Any = NO_FRAME
+        self.code: CodeType = NO_FRAME.__code__
+        self.guards: list[Any] = []
+        self.class_guards: list[Any] = []
+        self.keys: dict[int, Any] = {}
+        self.constants: list[Any] = []
+        self.examples: dict[int, torch.Tensor] = {}
+
+    def expected(self) -> dict[int, Any]:
+        return {}
+
+
 def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     if capture.symbols is not None:
         raise NotPortableError("there are sizes or numbers in it that vary")
@@ -81,22 +100,6 @@ def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     pickler.dump(capture.graph)
     pickler.dump((list(map(described, inputs)), options, settings, torch.get_num_threads(), plain))
     return out.getvalue()
-
-
-class GraphAlone:
-    """What a pickler is told of a capture: nothing, as a graph by itself relies on nothing of its frame."""
-
-    def __init__(self) -> None:
-        self.fn: Any = pack
-        self.code = pack.__code__
-        self.guards: list[tuple[Guard, Any]] = []
-        self.class_guards: list[tuple[ClassGuard, type, Any]] = []
-        self.keys: dict[int, Any] = {}
-        self.constants: list[tuple[str, Any]] = []
-        self.examples: dict[int, torch.Tensor] = {}
-
-    def expected(self) -> dict[int, tuple[Guard, Any]]:
-        return {}
 
 
 def changed_options() -> dict[str, dict[str, Any]]:
@@ -135,7 +138,7 @@ def fake_like(tensor: Described, mode: FakeTensorMode) -> torch.Tensor:
 
 def unpack(data: bytes) -> PackedGraph:
     mode = mode_for(None)
-    unpickler = CaptureUnpickler(data, cast(FunctionType, unpack), [])
+    unpickler = CaptureUnpickler(data, NO_FRAME, [])
     graph: torch.fx.GraphModule = unpickler.load()
     inputs, options, settings, threads, plain = unpickler.load()
     configs, folders = pickle.loads(plain)

@@ -2,9 +2,9 @@
 
 The first time that Inductor compiles for a CPU on a machine it tries programs to find out which vector
 instructions there are, and makes a header ready that all kernels include: many seconds, of which nothing
-depends on the program. So the first `compile()` on a machine has a process of its own do that. Inductor's own
-locks see to it that nothing is done twice: where the program gets there first, it waits for the rest. When it
-is done, a mark in the user's cache folder says so, and nothing is started any more.
+depends on the program. So with `config.prepare` the first `compile()` on a machine has another process do
+that. Inductor's own locks see to it that nothing is done twice: where the program gets there first, it waits
+for the rest. When it is done, a mark in the user's cache folder says so, and nothing is started any more.
 
 It is a process, and not a thread: two threads that import torch's modules, which import each other in
 circles, get modules that are half there, and what is forked meanwhile has locks that nobody will release.
