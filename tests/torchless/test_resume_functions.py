@@ -309,6 +309,8 @@ if sys.version_info[:2] == (3, 12):
 if sys.version_info >= (3, 13):
     OF_INTERPRETED = "finds the view of a frame that was interpreted, which is not the one that goes on"
     ODD["f_locals_writes_through"] = OF_INTERPRETED
+    ODD["f_locals_writes_into_cells"] = OF_INTERPRETED
+    ODD["the_frame_of_a_call_that_has_returned"] = OF_INTERPRETED
     ODD["f_locals_of_another_frame"] = OF_INTERPRETED
     ODD["f_locals_is_like_a_dictionary"] = OF_INTERPRETED
 ODD_ONCE_COLLECTED = {"enumerating_subclasses"}

@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from framelift.bytecode import slot_names
+from framelift.bytecode.decode import version
 from framelift.bytecode.extend import SUSPENDING, Body
 from framelift.bytecode.liveness import dead_slots
 from framelift.bytecode.resume import LastInstruction, Origin, Point, body_of, origin_of
@@ -43,8 +44,8 @@ def standing(frame: Frame, steps: bool) -> Standing:
     code = frame.code.code
     if code.co_flags & SUSPENDING:
         raise NoPointError("the beginning of a generator")
-    if getattr(frame, "added", None):
-        raise NoPointError("names beside a function's variables")
+    if getattr(frame, "added", None) or (version.LOCALS_WRITE_THROUGH and "f_locals" in code.co_names):
+        raise NoPointError("a function that looks at the variables of frames")  # which go on as other frames
     origin = origin_of(code)
     body = body_of(code) if origin is None else origin.body
     if origin is not None and origin.behind_body(frame.ip) and frame is frame.machine.stopped:
