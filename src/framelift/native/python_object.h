@@ -7,11 +7,9 @@
 #include <new>
 #include <utility>
 
-// From 3.13 on these are exported by libpython and declared in headers for CPython alone, or have new names.
+// From 3.13 on libpython exports this, and declares it in headers for CPython alone.
 #if PY_VERSION_HEX >= 0x030D0000
 extern "C" int _PySet_NextEntry(PyObject* set, Py_ssize_t* position, PyObject** key, Py_hash_t* hash);
-#else
-#define PyLong_AsInt _PyLong_AsInt
 #endif
 
 namespace framelift {
