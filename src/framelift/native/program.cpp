@@ -526,11 +526,15 @@ bool add_class(Program& program, PyObject* item) {
 
 bool read_ints(PyObject* tuple, std::vector<int>& numbers) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    int number = framelift::int_of(PyTuple_GET_ITEM(tuple, i));
+    long number = PyLong_AsLong(PyTuple_GET_ITEM(tuple, i));
     if (number == -1 && PyErr_Occurred()) {
       return false;
     }
-    numbers.push_back(number);
+    if (number != static_cast<int>(number)) {
+      PyErr_SetString(PyExc_OverflowError, "a number of a program is too large for an int");
+      return false;
+    }
+    numbers.push_back(static_cast<int>(number));
   }
   return true;
 }

@@ -7,20 +7,12 @@
 #include <new>
 #include <utility>
 
-// From 3.13 on these are exported by libpython and declared in headers for CPython alone, or have new names.
+// From 3.13 on libpython exports this, and declares it in headers for CPython alone.
 #if PY_VERSION_HEX >= 0x030D0000
 extern "C" int _PySet_NextEntry(PyObject* set, Py_ssize_t* position, PyObject** key, Py_hash_t* hash);
 #endif
 
 namespace framelift {
-
-inline int int_of(PyObject* number) {
-#if PY_VERSION_HEX >= 0x030D0000
-  return PyLong_AsInt(number);
-#else
-  return _PyLong_AsInt(number);
-#endif
-}
 
 // What a weak reference refers to, borrowed; None if that is no more. With the GIL held this is as good as its
 // successor, which gives a new reference.
