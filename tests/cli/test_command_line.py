@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -269,45 +268,6 @@ def test_results_that_differ_are_said_to_when_timed(folder: Path, capsys: Any) -
 
 
 # ---- progress
-
-
-def compiled_with_progress(console: Any) -> None:
-    from framelift.cli.progress import Progress
-    from framelift.core.records import listening
-
-    showing = Progress(console)
-    lines: list[str] = []
-
-    def look(_: Any) -> None:
-        lines.append(showing.line())
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        look(graph)
-        time.sleep(0.8)  # what is done at once is not worth a line
-        return graph.forward
-
-    def traced(x: torch.Tensor) -> torch.Tensor:
-        framelift.comptime(look)
-        return x + 1
-
-    with listening(showing.hear):
-        framelift.compile(traced, backend=backend)(torch.ones(2))
-        framelift.reset()
-        framelift.compile(traced, backend=backend)(torch.ones(2))
-    what = rf"framelift: .*traced \({re.escape(__file__)}:\d+\)"
-    for line, phase in zip(lines, ["tracing", "compiling the graph"] * 2, strict=True):
-        assert re.fullmatch(rf"{what}: {phase}, \d+\.\d s(; 1 before it)?", line)
-    assert lines[2].endswith("; 1 before it") and not showing.active and showing.live is None
-
-
-def test_what_is_compiled_is_shown_on_a_terminal() -> None:
-    import io
-
-    from rich.console import Console
-
-    file = io.StringIO()
-    compiled_with_progress(Console(file=file, force_terminal=True, width=300))
-    assert "compiling the graph" in file.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -73,7 +73,8 @@ class Side:
                 result = self.fn(x, *self.given)
             except Exception as raised:
                 error = raised
-        notices = [(w.category, str(w.message)) for w in warned]
+        told = [(w.category, str(w.message)) for w in warned]
+        notices = [each for each in told if not each[1].startswith("Framelift ")]  # its own, to the user
         self.calls.append((x, Outcome(result, error, printed.getvalue(), notices)))
 
     def go_on(self) -> None:

@@ -467,7 +467,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "run-time effect",
         "value that can't be rebuilt",
     ),
-    "iterators_and_itertools::zip_map_and_filter_are_lazy": ("iterator from before", "run-time effect"),
+    "iterators_and_itertools::zip_map_and_filter_are_lazy": ("run-time effect",),
     "loops::a_loop_with_a_long_body": ("run-time effect",),
     "match_statements::custom_sequences_and_mappings": (
         "iterator from before",

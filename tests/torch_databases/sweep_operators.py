@@ -52,13 +52,9 @@ DATA, SHAPE, NO_FAKE = "data-dependent value", "data-dependent shape", "operator
 BRANCH, KIND = "data-dependent branch", "unsupported kind of tensor"
 
 BREAKS = {
-    **dict.fromkeys(
-        ("item", "allclose", "equal", "corrcoef", "cov", "narrow", "tensor_split", "istft"), DATA
-    ),
+    **dict.fromkeys(("allclose", "equal", "corrcoef", "cov", "narrow", "tensor_split"), DATA),
     **dict.fromkeys(("nn.functional.one_hot", "nn.functional.gaussian_nll_loss"), DATA),
-    **dict.fromkeys(
-        ("argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive"), SHAPE
-    ),
+    **dict.fromkeys(("argwhere", "bincount", "unique"), SHAPE),
     **dict.fromkeys(
         ("combinations", "linalg.lstsq", "linalg.lstsq.grad_oriented", "nn.functional.ctc_loss"), SHAPE
     ),

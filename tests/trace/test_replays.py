@@ -4,7 +4,7 @@ been traced. Whatever makes one module another, or a call one that does more tha
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,13 @@ from torch import nn
 import framelift
 from framelift.trace.replays import Replays
 from replay_sameness import check_sameness
+
+
+@pytest.fixture(autouse=True)
+def replaying() -> Iterator[None]:
+    with framelift.config.patch(replay_modules=True):
+        yield
+
 
 WIDTH = 8
 

@@ -124,7 +124,7 @@ class Config:
         False, "The same for operators whose result's shape depends on data, such as `nonzero`."
     )
     replay_modules: bool = option(
-        True, "Whether calls of modules that do what others of their class did are not traced again."
+        False, "Whether calls of modules that do what others of their class did are not traced again."
     )
     compiled_autograd: bool = option(
         False,

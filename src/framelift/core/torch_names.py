@@ -65,6 +65,7 @@ AREAS = (
             "torch.ops.aten",
             "torch.ops._c10d_functional",
             "torch._foreach_",
+            "torch._assert",
             "torch._assert_async",
         )
         + ("torch._functional_assert_async", "torch._check", "torch._constrain", "torch._is_all_true")
