@@ -52,6 +52,8 @@ PAGES = {
         "higher_order",
         "distributed",
         "backends",
+        "cache",
+        "first_result",
         "export",
     ],
     "When something is slow or broken": ["debugging", "fixing_a_model", "breaks"],
