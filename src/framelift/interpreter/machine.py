@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from framelift import _frame
 from framelift.bytecode import Decoded
@@ -80,7 +80,7 @@ def watched(ops: Ops, watch: Watch) -> Ops:
 class Machine(Generic[W]):
     """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
 
-    served: ClassVar[dict[Any, Any]]
+    served: dict[Any, Any]
     """Calls that the interpreter answers itself; see `framelift.interpreter.served`."""
 
     def __init__(self, world: W) -> None:

@@ -137,8 +137,17 @@ def spoiling(fn: Any, handler: Handler) -> Handler:
     return served
 
 
-HANDLERS: dict[Any, Handler] = {fn: spoiling(fn, handler) for fn, handler in SERVED.items()}
+HANDLERS: dict[Any, Handler] = dict(SERVED)
 """Callable -> what does its job in a trace: all that the interpreter serves anyway, and more."""
+
+_spoiling_handlers: dict[Any, Handler] = {}
+
+
+def spoiling_handlers() -> dict[Any, Handler]:
+    """The same for traces that replay calls; others do not pay for it."""
+    for fn in HANDLERS.keys() - _spoiling_handlers.keys():
+        _spoiling_handlers[fn] = spoiling(fn, HANDLERS[fn])
+    return _spoiling_handlers
 
 
 def rule(*callables: Any, **facets: Any) -> None:
@@ -167,7 +176,7 @@ def serve(*callables: Any, **facets: Any) -> Callable[[Callable[..., Any]], Any]
         note_handler(handler)
         acts_for_program(handler)
         for fn in callables:
-            HANDLERS[fn] = spoiling(fn, by_signature(fn, handler))
+            HANDLERS[fn] = by_signature(fn, handler)
             if facets:
                 rule(fn, **facets)
         return handler

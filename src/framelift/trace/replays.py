@@ -31,6 +31,7 @@ from framelift.guards.sources import Source, is_namespace
 from framelift.interpreter.calls import call
 from framelift.interpreter.frame import AtReturn, Frame
 from framelift.interpreter.pending import Pending
+from framelift.trace.callable_rules import spoiling_handlers
 from framelift.trace.followed_calls import Arguments, FollowedCall, Written, has_plain_shadows, users_place
 from framelift.trace.module_reads import TENSORS, Found, Reads, reads_below
 from framelift.trace.part import Part
@@ -135,6 +136,7 @@ class Replays(Part):
         """Keeps what the frame does until it returns."""
         if not has_plain_shadows(self.world):
             return
+        self.world.machine.served = spoiling_handlers()
         done = FollowedCall(self.world, self.written, frame, module, source, given)
         tape, around = self.tape, list(source.path())[1:]
         tape.followed += 1
