@@ -111,10 +111,18 @@ class DiskCache(CaptureStore):
 
     def keep(self, noted: Waiting) -> None:
         parts = noted.parts
-        if parts is not None and not parts.is_whole:  # the backward graph is compiled when it is first run
-            parts.when_whole = functools.partial(writer.add, noted.write)
+        if parts is None:
+            writer.add(noted.write)
+        elif parts.is_whole:
+            self.keep_compiled(noted)
+        else:  # the backward graph is compiled when it is first run
+            parts.when_whole = functools.partial(self.keep_compiled, noted)
             writer.add_at_exit(noted.write)
-        else:
+
+    def keep_compiled(self, noted: Waiting) -> None:
+        """Made bytes at once: the program may let go of its objects soon, and compiling took far longer."""
+        if noted.content is None:
+            writer.attempt(noted.pack)
             writer.add(noted.write)
 
 
@@ -133,24 +141,31 @@ class Waiting:
         self.place, self.what, self.graph, self.parts, self.kept = place, what, graph, parts, kept
         self.snapshots = snapshots
         """For a process that has what the backend made of the graph, and for one that does not."""
+        self.content: bytes | None = None
 
     def write(self) -> None:
-        if not self.snapshots:  # it was written
-            return
+        self.pack()
+        if self.content is not None:
+            files.write_entry(*self.place, self.content)
+            self.content = None
+
+    def pack(self) -> None:
+        """Once: later it can't be done any more, or need not be."""
         snapshots, self.snapshots = self.snapshots, []
-        key, hint = self.place
+        if snapshots:
+            self.content = self.packed(snapshots)
+
+    def packed(self, snapshots: list[Snapshot]) -> bytes:
         if self.graph is not None:
-            files.write_entry(key, hint, pack(snapshots[0], CapturedGraph(self.graph)))
-            return
+            return pack(snapshots[0], CapturedGraph(self.graph))
         if self.parts is not None and len(snapshots) == 2:
             try:
-                files.write_entry(key, hint, pack(snapshots[0], portable_graphs(self.parts)))
-                return
+                return pack(snapshots[0], portable_graphs(self.parts))
             except NotPortableError as error:
                 log.info("of %s only the capture is kept on disk: %s", self.what, error)
         if self.kept is not None:
             snapshots[-1].fields["graph"] = self.kept.made_again()
-        files.write_entry(key, hint, pack(snapshots[-1], None))
+        return pack(snapshots[-1], None)
 
 
 def is_cached(compilation: RunningCompilation) -> bool:
