@@ -36,6 +36,9 @@ from framelift.trace.callable_rules import has_controls
 
 log = logging.getLogger("framelift.cache")
 
+unseen = torch._C.DisableTorchFunction
+"""Within it the program's modes and tensor classes see nothing of what is asked of tensors."""
+
 LOOKED_AT = 16
 """How many entries of one key are looked at before a frame is captured anew."""
 
@@ -46,9 +49,10 @@ class DiskCache(CaptureStore):
             return None
         began = time.perf_counter()
         try:
-            context, fn, arguments = compilation.context, compilation.fn, compilation.arguments
-            compilation.stored_as = key_of(context, fn, arguments), hint_of(arguments)
-            found = self.first_that_holds(compilation, *compilation.stored_as)
+            with unseen():
+                context, fn, arguments = compilation.context, compilation.fn, compilation.arguments
+                compilation.stored_as = key_of(context, fn, arguments), hint_of(arguments)
+                found = self.first_that_holds(compilation, *compilation.stored_as)
         except NotPortableError as error:
             log.info("%s is captured: %s", compilation.state.what, error)
             return None
@@ -100,9 +104,11 @@ class DiskCache(CaptureStore):
             return None
         try:
             is_compiled = capture.graph is None or as_captured
-            snapshots = [Snapshot(capture, compilation.fn, compilation.arguments, is_compiled)]
-            if parts is not None and not is_compiled:
-                snapshots.insert(0, Snapshot(capture, compilation.fn, compilation.arguments, compiled=True))
+            fn, arguments = compilation.fn, compilation.arguments
+            with unseen():
+                snapshots = [Snapshot(capture, fn, arguments, is_compiled)]
+                if parts is not None and not is_compiled:
+                    snapshots.insert(0, Snapshot(capture, fn, arguments, compiled=True))
         except NotPortableError as error:
             log.info("%s is not kept on disk: %s", compilation.state.what, error)
             return None
@@ -205,10 +211,14 @@ NAMESPACES = frozenset({"aten", "prims", "mkldnn", "_c10d_functional", "quantize
 """Of operators that torch has itself."""
 
 
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+"""Classes of tensors that ask nobody for their sizes."""
+
+
 def hint_of(arguments: list[Any]) -> str:
     """Short, and the same for arguments that look alike: which of several entries to try first."""
     looks = [
-        (tuple(value.shape), str(value.dtype)) if isinstance(value, torch.Tensor) else type(value).__name__
+        (tuple(value.shape), str(value.dtype)) if type(value) in PLAIN_TENSORS else type(value).__name__
         for argument in arguments
         for value in parts(argument)
     ]
