@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import framelift
 from framelift.cache import files
@@ -121,6 +122,28 @@ def test_what_waits_to_be_written_keeps_nothing_alive(backend: str, is_different
         assert [found() for found in dropped()] == [None] * 4
     finally:
         gc.enable()
+
+
+class Noting(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_programs_modes_see_nothing_of_what_the_cache_asks_of_tensors(dynamic: bool) -> None:
+    compiled = framelift.compile(scaled, backend="eager", dynamic=dynamic)
+    with Noting() as mode:
+        for _ in range(2):
+            compiled(torch.Tensor([1, 2]))
+    with Noting() as plain:
+        for _ in range(2):
+            scaled(torch.Tensor([1, 2]))
+    assert mode.seen == plain.seen
 
 
 def test_what_a_compiler_has_made_is_kept_though_the_program_has_let_go_of_the_model() -> None:

@@ -49,10 +49,9 @@ class DiskCache(CaptureStore):
             return None
         began = time.perf_counter()
         try:
-            with unseen():
-                context, fn, arguments = compilation.context, compilation.fn, compilation.arguments
-                compilation.stored_as = key_of(context, fn, arguments), hint_of(arguments)
-                found = self.first_that_holds(compilation, *compilation.stored_as)
+            context, fn, arguments = compilation.context, compilation.fn, compilation.arguments
+            compilation.stored_as = key_of(context, fn, arguments), hint_of(arguments)
+            found = self.first_that_holds(compilation, *compilation.stored_as)
         except NotPortableError as error:
             log.info("%s is captured: %s", compilation.state.what, error)
             return None
@@ -217,11 +216,12 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 def hint_of(arguments: list[Any]) -> str:
     """Short, and the same for arguments that look alike: which of several entries to try first."""
-    looks = [
-        (tuple(value.shape), str(value.dtype)) if type(value) in PLAIN_TENSORS else type(value).__name__
-        for argument in arguments
-        for value in parts(argument)
-    ]
+    with unseen():
+        looks = [
+            (tuple(value.shape), str(value.dtype)) if type(value) in PLAIN_TENSORS else type(value).__name__
+            for argument in arguments
+            for value in parts(argument)
+        ]
     return hashlib.sha256(repr(looks).encode()).hexdigest()[:12]
 
 
