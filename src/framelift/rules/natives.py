@@ -13,6 +13,7 @@ import json.scanner
 import math
 import operator
 import os
+import posix
 import re
 import sys
 import types
@@ -100,8 +101,9 @@ pure(slice, torch.Size, passes_numbers=True)
 pure(divmod, with_symbols=numbers.divide)
 pure(pow, with_symbols=numbers.power)
 pure(round, with_symbols=numbers.rounds)
-if hasattr(os.path, "_path_normpath"):
-    pure(os.path._path_normpath)
+for _name in ("_path_normpath", "_path_splitroot", "_path_splitroot_ex"):  # which of them depends on the version
+    if hasattr(posix, _name):
+        pure(getattr(posix, _name))
 pure(json.scanner.make_scanner, reads_attributes=True)
 
 passes = functools.partial(pure, passes_numbers=True)

@@ -274,14 +274,29 @@ for _name in ("cache_info", "cache_clear"):
     serve_cache_method(vars(CACHED)[_name])
 
 
+WARNS_OF_POSITION = bool(re.sub.__code__.co_flags & inspect.CO_VARARGS)
+"""Whether it is deprecated to give `count` and `flags` by position (since Python 3.13)."""
+
+
 def serve_substitution(fn: Any, method: Any) -> None:
-    @serve(fn)
-    def served(f: TraceFrame, /, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
+    def substitute(f: TraceFrame, pattern: Any, repl: Any, string: Any, count: Any, flags: Any) -> Any:
         """A function that makes the replacements is the program's, and the hook must see that C calls it."""
         if not callable(opened(repl)):
-            return f.world.calls.native(f, fn, [pattern, repl, string, count, flags], None)
+            return f.world.calls.native(f, fn, [pattern, repl, string], {"count": count, "flags": flags})
         compiled = f.world.calls.native(f, re.compile, [pattern, flags], None)
         return f.world.calls.native(f, method, [compiled, repl, string, count], None)
+
+    if WARNS_OF_POSITION:
+
+        @serve(fn)
+        def by_name(f: TraceFrame, /, pattern: Any, repl: Any, string: Any, *, count: Any = 0, flags: Any = 0) -> Any:
+            return substitute(f, pattern, repl, string, count, flags)
+
+    else:
+
+        @serve(fn)
+        def by_any(f: TraceFrame, /, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
+            return substitute(f, pattern, repl, string, count, flags)
 
 
 serve_substitution(re.sub, re.Pattern.sub)

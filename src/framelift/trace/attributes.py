@@ -221,6 +221,7 @@ class Attributes(Part):
             native(hasattr, obj, name)
         if view.outside is own:  # of a module: its names are the globals of its functions
             return self.world.scopes.lookup(view, own, name)
+        self.world.writes.refuse_changed_dictionary(view, own)
         if name not in own:
             self.world.guards.add(view.source, Check.NO_ATTR, name)
             return DELETED

@@ -76,6 +76,7 @@ class Scopes(Part):
 
     def lookup(self, view: View, scope: dict[str, Any], name: str) -> Any:
         """A name of a namespace, now in the view; DELETED if it is not there, which is guarded."""
+        self.world.writes.refuse_changed_dictionary(view, scope)
         if name not in scope:
             self.world.guards.add(view.source, Check.NO_KEY, name)
             return DELETED

@@ -188,8 +188,18 @@ class WrittenState(Part):
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.world.attributes.views.values(), *self.world.scopes.views.values()):
             own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
+            if own is None:  # it has slots only
+                continue
             if id(own) in changed or ((id(own) in met or id(own) in inputs.known) and view.changes()):
                 refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
+
+    def refuse_changed_dictionary(self, view: View, own: dict[str, Any]) -> None:
+        """A name is looked up in a namespace that may have been changed as a plain dictionary, which was there
+        as a value when the trace began."""
+        met = self.world.inputs.known.get(id(own))
+        shadow = None if met is None else self.world.containers.shadows.get(id(met.opened))
+        if shadow is not None and change_of(shadow):
+            refuse(breaks.INTERNALS, f"{view.source} changed by way of its dictionary")
 
     def guard_apart(self, written: Writes) -> None:
         others: dict[type, list[tuple[Source, Any]]] = {}
