@@ -393,6 +393,58 @@ def test_a_namespace_given_as_a_plain_dictionary_too(written):
     check_calls(make, fullgraph=False)
 
 
+def name_written_through_globals(x: torch.Tensor) -> torch.Tensor:
+    names = globals()  # a break: the dictionary is there as a value from here on
+    names["written_through_globals"] = 5
+    return x + written_through_globals  # type: ignore[name-defined]  # noqa: F821
+
+
+def name_written_through_a_namespace(x: torch.Tensor, box: Box) -> torch.Tensor:
+    names = vars(box)
+    print(end="")
+    names["late"] = 5
+    return x + box.late  # type: ignore[attr-defined]
+
+
+def test_a_name_that_its_dictionary_was_given() -> None:
+    try:
+        for _ in range(2):
+            globals().pop("written_through_globals", None)
+            found = framelift.compile(name_written_through_globals, backend="eager")(torch.ones(2))
+            assert torch.equal(found, torch.ones(2) + 5)
+            found = framelift.compile(name_written_through_a_namespace, backend="eager")(torch.ones(2), Box())
+            assert torch.equal(found, torch.ones(2) + 5)
+    finally:
+        globals().pop("written_through_globals", None)
+
+
+def test_an_object_with_slots_only_that_holds_none() -> None:
+    def f(x: torch.Tensor, slots: Slots) -> Any:
+        slots.a = slots.a or x.sum()
+        return x + 1, slots.b is None
+
+    def given() -> tuple[Any, ...]:
+        made = Slots()
+        made.a = made.b = None  # type: ignore[assignment]
+        return f, torch.ones(2), made
+
+    check_calls(given)
+
+
+@pytest.mark.parametrize(
+    "act", [lambda it: it.gone, lambda it: setattr(it, "other", 1), lambda it: delattr(it, "other")]
+)
+def test_what_python_says_of_slots(act: Any) -> None:
+    def f(x: torch.Tensor, slots: Slots) -> Any:
+        try:
+            act(slots)
+        except AttributeError as error:
+            return x + 1, str(error)
+        return x, None
+
+    check_calls(f, lambda: (torch.ones(2), Slots()))
+
+
 def test_dict_of_an_empty_object():
     def fn(x, box):
         found = vars(box)

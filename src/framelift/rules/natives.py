@@ -101,7 +101,8 @@ pure(slice, torch.Size, passes_numbers=True)
 pure(divmod, with_symbols=numbers.divide)
 pure(pow, with_symbols=numbers.power)
 pure(round, with_symbols=numbers.rounds)
-for _name in ("_path_normpath", "_path_splitroot", "_path_splitroot_ex"):  # which of them depends on the version
+for _name in ("_path_normpath", "_path_splitroot", "_path_splitroot_ex"):
+    # versions of Python differ in which of them there are
     if hasattr(posix, _name):
         pure(getattr(posix, _name))
 pure(json.scanner.make_scanner, reads_attributes=True)

@@ -289,13 +289,17 @@ def serve_substitution(fn: Any, method: Any) -> None:
     if WARNS_OF_POSITION:
 
         @serve(fn)
-        def by_name(f: TraceFrame, /, pattern: Any, repl: Any, string: Any, *, count: Any = 0, flags: Any = 0) -> Any:
+        def by_name(
+            f: TraceFrame, /, pattern: Any, repl: Any, string: Any, *, count: Any = 0, flags: Any = 0
+        ) -> Any:
             return substitute(f, pattern, repl, string, count, flags)
 
     else:
 
         @serve(fn)
-        def by_any(f: TraceFrame, /, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
+        def by_any(
+            f: TraceFrame, /, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0
+        ) -> Any:
             return substitute(f, pattern, repl, string, count, flags)
 
 

@@ -87,9 +87,7 @@ class AttributeWrites(Part):
         elif kind is MemberDescriptorType or own_dictionary(obj) is not None:
             view.write(name, value)
         else:
-            raise AttributeError(
-                f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj
-            )
+            native(object.__setattr__, obj, name, value)  # to be told that there is no place for it
 
     def delete(self, obj: Any, name: str) -> None:
         obj = opened(obj)
@@ -130,6 +128,8 @@ class AttributeWrites(Part):
         elif found is not MISSING and self.world.classes.describes(kind, "__delete__"):
             self.world.calls.invoke(kind.__delete__, self.world.classes.descriptor(found, type(obj)), obj)
             return
+        elif own_dictionary(obj) is None:
+            native(object.__delattr__, obj, name)  # to be told that there is no such thing
         elif self.world.attributes.own(view, obj, name) is DELETED:
             raise AttributeError(
                 f"'{type(obj).__name__}' object has no attribute '{name}'", name=name, obj=obj

@@ -45,6 +45,27 @@ from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
 CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 
+
+class Empty:
+    __slots__ = ("slot",)
+
+
+def text_of_empty_slot() -> str:
+    try:
+        Empty().slot  # noqa: B018
+    except AttributeError as error:
+        return str(error)
+    return ""
+
+
+SLOTS_NAME_MODULES = Empty.__module__ in text_of_empty_slot()
+"""Whether CPython says in which module the class of an object is that has nothing in a slot (since 3.13)."""
+
+
+def names_module(cls: type) -> bool:
+    return SLOTS_NAME_MODULES and cls.__module__ not in ("builtins", "__main__")
+
+
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 
 UNGUARDED_STATE = (*STATE_OF_C, property)
@@ -324,7 +345,9 @@ class Attributes(Part):
             return self.registered(obj, name)
         if getter is not MISSING:
             return self.world.calls.invoke(getter, obj, name)
-        raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=obj)
+        is_slot = type(self.world.classes.attribute(cls, name)) is MemberDescriptorType
+        told = f"{cls.__module__}.{cls.__qualname__}" if is_slot and names_module(cls) else cls.__name__
+        raise AttributeError(f"'{told}' object has no attribute '{name}'", name=name, obj=obj)
 
     @acts_for_program
     def registered(self, module: Any, name: str) -> Any:

@@ -194,8 +194,8 @@ class WrittenState(Part):
                 refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
 
     def refuse_changed_dictionary(self, view: View, own: dict[str, Any]) -> None:
-        """A name is looked up in a namespace that may have been changed as a plain dictionary, which was there
-        as a value when the trace began."""
+        """Where a name is looked up in a namespace that was there as a plain dictionary when the trace began,
+        and has been changed as that."""
         met = self.world.inputs.known.get(id(own))
         shadow = None if met is None else self.world.containers.shadows.get(id(met.opened))
         if shadow is not None and change_of(shadow):
