@@ -48,6 +48,7 @@ CLASS = vars(object)["__class__"]
 
 class Empty:
     __slots__ = ("slot",)
+    slot: Any
 
 
 def text_of_empty_slot() -> str:
