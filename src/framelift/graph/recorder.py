@@ -207,6 +207,10 @@ class Recorder(TorchFunctionMode):
         if is_wrapper_class(type(tensor)):
             return self.wrappers.face_of(self.fakes.of(tensor))
         plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)
+        if plain.is_leaf is not tensor.is_leaf:  # since it is an alias
+            with torch.no_grad():
+                plain = as_plain(tensor)
+            plain.requires_grad_()
         if not dims:
             return self.fakes.of(plain)
         symbols = self.builder.symbolise()
