@@ -123,7 +123,7 @@ REFUSED = {
 """Torch functions that are not recorded -> why."""
 REFUSED |= {
     vars(torch._C.TensorBase)[name].__get__: (breaks.TENSOR_STATE, f"Tensor.{name}")
-    for name in ("grad", "_grad", "grad_fn", "_grad_fn", "_version", "_backward_hooks")
+    for name in ("grad", "_grad")
 }
 if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
     REFUSED[vars(torch._C.TensorBase)["const_data_ptr"]] = breaks.IDENTITY, "Tensor.const_data_ptr"
