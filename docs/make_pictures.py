@@ -178,6 +178,7 @@ WHAT = {
     "report": "explanations as text and as a page",
     "exporting": "whole programs as artifacts",
     "debugging": "logs, records, bisecting, replay",
+    "cache": "captures on disk",
     "distributed": "ranks that agree",
     "dispatch": "frames, compilations, backends, recompiles",
     "features": "NumPy, autograd, vmap, collectives, hooks ...",

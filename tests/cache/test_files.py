@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,40 @@ def test_gradients_of_what_was_found() -> None:
         assert x.grad is not None
         grads.append(x.grad.clone())
     assert framelift.counters["cache"]["hit"] and torch.equal(*grads)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("is_differentiated", [True, False], ids=["trained", "never differentiated"])
+def test_what_waits_to_be_written_keeps_nothing_alive(backend: str, is_differentiated: bool) -> None:
+    def dropped() -> list[weakref.ref[Any]]:
+        model = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+        x = torch.ones(2, 3, requires_grad=True)
+        loss = framelift.compile(lambda: model(x).sum(), backend=backend)()
+        if is_differentiated:
+            loss.backward()
+        return [weakref.ref(it) for it in (model, x, *model.parameters())]
+
+    dropped()  # `torch.fx.wrap` keeps the frames below, once, as torch's compilers are imported
+    writer.flush()
+    framelift.reset()
+    gc.collect()
+    gc.disable()
+    try:
+        assert [found() for found in dropped()] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_what_a_compiler_has_made_is_kept_though_the_program_has_let_go_of_the_model() -> None:
+    def used_once() -> None:
+        framelift.reset()
+        model = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+        framelift.compile(lambda x: model(x).sum(), backend="inductor")(torch.ones(2, 3)).backward()
+
+    used_once()
+    writer.flush()
+    used_once()
+    assert framelift.counters["cache"] == {"hit": 1}
 
 
 def broken(x: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import framelift
 
@@ -44,9 +47,30 @@ def test_its_numbers_are_those_of_the_benchmarks() -> None:
     assert f"a call costs {call} of the time" in text
 
 
-def test_the_picture_shows_what_the_pages_say() -> None:
-    drawn = "\n".join([*make_pictures.comparison().parts, "</svg>\n"])
-    assert (DOCS / "pictures" / "comparison.svg").read_text() == drawn, "run docs/make_pictures.py"
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("comparison.svg", make_pictures.comparison),
+        ("layers.svg", make_pictures.layer_picture),
+        ("call.svg", make_pictures.call_picture),
+    ],
+)
+def test_the_pictures_show_what_the_pages_and_the_tree_say(name: str, make: Any) -> None:
+    drawn = "\n".join([*make().parts, "</svg>\n"])
+    assert (DOCS / "pictures" / name).read_text() == drawn, "run docs/make_pictures.py"
+
+
+def test_the_reference_has_every_public_name() -> None:
+    shown = set(re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE))
+    missing = [name for name in framelift.__all__ if name in framelift._HOMES and not is_shown(name, shown)]
+    assert not missing
+
+
+def is_shown(name: str, shown: set[str]) -> bool:
+    home = framelift._HOMES[name]
+    found = getattr(framelift, name)
+    named = {name, getattr(found, "__name__", name), type(found).__name__}
+    return home in shown or any(f"{home}.{each}" in shown for each in named)
 
 
 def test_links_lead_to_files() -> None:

@@ -36,6 +36,9 @@ from framelift.trace.callable_rules import has_controls
 
 log = logging.getLogger("framelift.cache")
 
+unseen = torch._C.DisableTorchFunction
+"""Within it the program's modes and tensor classes see nothing of what is asked of tensors."""
+
 LOOKED_AT = 16
 """How many entries of one key are looked at before a frame is captured anew."""
 
@@ -46,9 +49,10 @@ class DiskCache(CaptureStore):
             return None
         began = time.perf_counter()
         try:
-            context, fn, arguments = compilation.context, compilation.fn, compilation.arguments
-            compilation.stored_as = key_of(context, fn, arguments), hint_of(arguments)
-            found = self.first_that_holds(compilation, *compilation.stored_as)
+            with unseen():
+                context, fn, arguments = compilation.context, compilation.fn, compilation.arguments
+                compilation.stored_as = key_of(context, fn, arguments), hint_of(arguments)
+                found = self.first_that_holds(compilation, *compilation.stored_as)
         except NotPortableError as error:
             log.info("%s is captured: %s", compilation.state.what, error)
             return None
@@ -100,9 +104,11 @@ class DiskCache(CaptureStore):
             return None
         try:
             is_compiled = capture.graph is None or as_captured
-            snapshots = [Snapshot(capture, compilation.fn, compilation.arguments, is_compiled)]
-            if parts is not None and not is_compiled:
-                snapshots.insert(0, Snapshot(capture, compilation.fn, compilation.arguments, compiled=True))
+            fn, arguments = compilation.fn, compilation.arguments
+            with unseen():
+                snapshots = [Snapshot(capture, fn, arguments, is_compiled)]
+                if parts is not None and not is_compiled:
+                    snapshots.insert(0, Snapshot(capture, fn, arguments, compiled=True))
         except NotPortableError as error:
             log.info("%s is not kept on disk: %s", compilation.state.what, error)
             return None
@@ -111,10 +117,18 @@ class DiskCache(CaptureStore):
 
     def keep(self, noted: Waiting) -> None:
         parts = noted.parts
-        if parts is not None and not parts.is_whole:  # the backward graph is compiled when it is first run
-            parts.when_whole = functools.partial(writer.add, noted.write)
+        if parts is None:
+            writer.add(noted.write)
+        elif parts.is_whole:
+            self.keep_compiled(noted)
+        else:  # the backward graph is compiled when it is first run
+            parts.when_whole = functools.partial(self.keep_compiled, noted)
             writer.add_at_exit(noted.write)
-        else:
+
+    def keep_compiled(self, noted: Waiting) -> None:
+        """Made bytes at once: the program may let go of its objects soon, and compiling took far longer."""
+        if noted.content is None:
+            writer.attempt(noted.pack)
             writer.add(noted.write)
 
 
@@ -133,24 +147,31 @@ class Waiting:
         self.place, self.what, self.graph, self.parts, self.kept = place, what, graph, parts, kept
         self.snapshots = snapshots
         """For a process that has what the backend made of the graph, and for one that does not."""
+        self.content: bytes | None = None
 
     def write(self) -> None:
-        if not self.snapshots:  # it was written
-            return
+        self.pack()
+        if self.content is not None:
+            files.write_entry(*self.place, self.content)
+            self.content = None
+
+    def pack(self) -> None:
+        """Once: later it can't be done any more, or need not be."""
         snapshots, self.snapshots = self.snapshots, []
-        key, hint = self.place
+        if snapshots:
+            self.content = self.packed(snapshots)
+
+    def packed(self, snapshots: list[Snapshot]) -> bytes:
         if self.graph is not None:
-            files.write_entry(key, hint, pack(snapshots[0], CapturedGraph(self.graph)))
-            return
+            return pack(snapshots[0], CapturedGraph(self.graph))
         if self.parts is not None and len(snapshots) == 2:
             try:
-                files.write_entry(key, hint, pack(snapshots[0], portable_graphs(self.parts)))
-                return
+                return pack(snapshots[0], portable_graphs(self.parts))
             except NotPortableError as error:
                 log.info("of %s only the capture is kept on disk: %s", self.what, error)
         if self.kept is not None:
             snapshots[-1].fields["graph"] = self.kept.made_again()
-        files.write_entry(key, hint, pack(snapshots[-1], None))
+        return pack(snapshots[-1], None)
 
 
 def is_cached(compilation: RunningCompilation) -> bool:
@@ -190,10 +211,14 @@ NAMESPACES = frozenset({"aten", "prims", "mkldnn", "_c10d_functional", "quantize
 """Of operators that torch has itself."""
 
 
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+"""Classes of tensors that ask nobody for their sizes."""
+
+
 def hint_of(arguments: list[Any]) -> str:
     """Short, and the same for arguments that look alike: which of several entries to try first."""
     looks = [
-        (tuple(value.shape), str(value.dtype)) if isinstance(value, torch.Tensor) else type(value).__name__
+        (tuple(value.shape), str(value.dtype)) if type(value) in PLAIN_TENSORS else type(value).__name__
         for argument in arguments
         for value in parts(argument)
     ]

@@ -21,7 +21,6 @@ from framelift.core import policy
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.capture_serialization import Snapshot, load_with_more
 from framelift.dispatch.object_names import NotPortableError
-from framelift.guards.kinds import Check
 
 
 class Loaded(NamedTuple):
@@ -33,8 +32,7 @@ class Loaded(NamedTuple):
 def pack(snapshot: Snapshot, artifact: Artifact | None) -> bytes:
     """Raises NotPortableError if another process could not use it."""
     data, modules = snapshot.save_with(artifact)
-    codes = [snapshot.code, *(found for guard, found in snapshot.guards if guard.check is Check.CODE)]
-    modules |= modules_of_files({code.co_filename for code in codes})
+    modules |= modules_of_files({code.co_filename for code in snapshot.codes()})
     sources = {name: found for name in sorted(modules) if (found := source_digest(name)) is not None}
     return pickle.dumps((sources, data), protocol=5)
 

@@ -67,16 +67,16 @@ class Writer:
         with self.lock:
             wrote = bool(self.waiting)
             while self.waiting:
-                self.write(self.waiting.pop(0))
+                self.attempt(self.waiting.pop(0))
             if wrote:
                 try:
                     keep_within_limit()
                 except OSError as error:
                     log.info("the cache could not be looked through: %s", error)
 
-    def write(self, write: Callable[[], None]) -> None:
+    def attempt(self, step: Callable[[], None]) -> None:
         try:
-            write()
+            step()
         except NotPortableError as error:
             log.info("a capture is not kept on disk: %s", error)
         except OSError as error:

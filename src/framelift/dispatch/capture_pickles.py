@@ -15,7 +15,7 @@ import sys
 import types
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.fx
@@ -223,7 +223,8 @@ PORTABLE_TYPES |= {types.EllipsisType, immutable_list, immutable_dict}
 NAMED_TYPES = (types.BuiltinFunctionType, type(torch._C._nn.linear), type)
 
 
-class Noted(Protocol):
+@dataclass(frozen=True)
+class Noted:
     """What a pickler has to know of a capture (`capture_serialization.Snapshot`)."""
 
     fn: types.FunctionType
@@ -235,7 +236,8 @@ class Noted(Protocol):
     """The objects that sources begin at, with what messages call them."""
     examples: dict[int, torch.Tensor]
 
-    def expected(self) -> dict[int, tuple[Guard, Any]]: ...
+    def expected(self) -> dict[int, tuple[Guard, Any]]:
+        return {id(guard): (guard, expected) for guard, expected in self.guards}
 
 
 class CapturePickler(pickle.Pickler):

@@ -20,14 +20,15 @@ from typing import Any
 import torch
 
 from framelift import _guards
+from framelift.core.weakly import Gone, there, weakly
 from framelift.dispatch import object_names as names
 from framelift.dispatch.capture import KEPT, Capture
-from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler
+from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler, Noted
 from framelift.dispatch.object_names import NotPortableError
 from framelift.dispatch.object_places import value_at
 from framelift.graph.builder import as_input
-from framelift.guards.guard import Guard
 from framelift.guards.kinds import Access, Check
+from framelift.guards.sources import Source
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class Header:
 
 
 class Snapshot:
-    """What is saved of a capture, noted in a fraction of the time that saving takes."""
+    """What is saved of a capture, noted in a fraction of the time that saving takes.
+
+    It keeps nothing of the program's alive, so it can be saved only while the program does."""
 
     def __init__(
         self,
@@ -53,19 +56,20 @@ class Snapshot:
     ) -> None:
         """`fn` is the function of the frame. With `compiled` it is saved for a process that has what a
         backend made of the graph, so the graph itself, and its symbols, need not be there."""
-        self.fn, self.code = fn, fn.__code__
+        self.fn, self.code, self.globals = weakly(fn), fn.__code__, fn.__globals__
         self.refusal = refusal(capture, OF_GRAPH if compiled else frozenset())
         self.state = capture.state.values()
         self.fields = {field.name: value for field, value in fields_of(capture, "saved")}
         if compiled:
             self.fields |= {"graph": None, "ops": [], "ended_by": capture.ended_by}
             self.fields["region"] = dataclasses.replace(capture.region, outputs=[])
-        self.guards = [(guard, guard.expected) for guard in capture.guards]
-        self.class_guards = [(guard, guard.cls, guard.found) for guard in capture.class_guards]
+        self.guards = [(guard, weakly(guard.expected)) for guard in capture.guards]
+        self.class_guards = [(it, weakly(it.cls), weakly(it.found)) for it in capture.class_guards]
         sources = list(capture.program.index)
         sources += [source.base for source in sources if source.access.is_root and source.base is not None]
-        self.keys = {id(source): source.key for source in sources}
-        self.constants = [source.key for source in sources if source.access is Access.CONST]
+        self.keys = {id(source): weak_key(source) for source in sources}
+        consts = (source.key for source in sources if source.access is Access.CONST)
+        self.constants = [(name, weakly(value)) for name, value in consts]
         self.examples: dict[int, torch.Tensor] = {}
         """id of the description of a tensor with sizes that vary -> what is to be known of one such."""
         for guard in capture.guards:
@@ -88,18 +92,55 @@ class Snapshot:
             raise NotPortableError("it is in a torch function mode")
         if not set(self.fields["input_sources"]) <= set(self.fields["region"].inputs):
             raise NotPortableError("inputs of the graph are made by the region")
-        codes = [self.code, *(expected for guard, expected in self.guards if guard.check is Check.CODE)]
-        is_hashed = self.fields["is_hashed"] or any(map(asks_for_hashes, codes))
+        noted = self.noted()
+        is_hashed = self.fields["is_hashed"] or any(map(asks_for_hashes, self.codes()))
         hashes = hash("one") if is_hashed else None
         out = io.BytesIO()
-        pickler = CapturePickler(out, self)
-        pickler.dump((versions(self.fn), self.state, hashes))
+        pickler = CapturePickler(out, noted)
+        pickler.dump((versions(noted.fn), self.state, hashes))
         pickler.dump(self.fields)
         pickler.dump(more)
         return out.getvalue(), pickler.modules
 
-    def expected(self) -> dict[int, tuple[Guard, Any]]:
-        return {id(guard): (guard, expected) for guard, expected in self.guards}
+    def codes(self) -> list[types.CodeType]:
+        """The frame's, and that of the functions that it relies on."""
+        found = (still_there(code) for guard, code in self.guards if guard.check is Check.CODE)
+        return [self.code, *found]
+
+    def noted(self) -> Noted:
+        """With the program's objects. Raises NotPortableError if one of them is gone."""
+        fn = there(self.fn)
+        if fn is Gone:  # it was made for the frame, so nothing can be the same
+            fn = types.FunctionType(self.code, self.globals, closure=tuple(map(empty, self.code.co_freevars)))
+        return Noted(
+            fn,
+            self.code,
+            [(guard, still_there(expected)) for guard, expected in self.guards],
+            [(guard, still_there(cls), still_there(found)) for guard, cls, found in self.class_guards],
+            {place: strong_key(key) for place, key in self.keys.items()},
+            [(name, still_there(value)) for name, value in self.constants],
+            self.examples,
+        )
+
+
+def empty(_variable: str) -> types.CellType:
+    return types.CellType()
+
+
+def weak_key(source: Source) -> Any:
+    key = source.key
+    return (key[0], weakly(key[1])) if source.access is Access.CONST else weakly(key)
+
+
+def strong_key(kept: Any) -> Any:
+    return tuple(map(still_there, kept)) if type(kept) is tuple else still_there(kept)
+
+
+def still_there(kept: Any) -> Any:
+    found = there(kept)
+    if found is Gone:
+        raise NotPortableError("the program has let go of what it is about")
+    return found
 
 
 OF_GRAPH = frozenset({"symbols", "symbol_sources", "ended_by"})

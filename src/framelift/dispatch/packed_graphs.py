@@ -12,7 +12,6 @@ import os
 import pickle
 import sys
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framelift.dispatch.capture import Capture
-from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler
+from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler, Noted
 from framelift.dispatch.examples import mode_for, sharing
 from framelift.dispatch.object_names import NotPortableError
 from framelift.graph.fakes import is_plain
@@ -63,22 +62,8 @@ class PackedGraph:
 
 NO_FRAME: Any = lambda: None
 """Stands for the function of a frame, of which a graph by itself knows nothing."""
-
-
-class GraphAlone:
-    """What a pickler is told of the capture: a graph has neither guards nor a frame."""
-
-    def __init__(self) -> None:
-        self.fn: Any = NO_FRAME
-        self.code: CodeType = NO_FRAME.__code__
-        self.guards: list[Any] = []
-        self.class_guards: list[Any] = []
-        self.keys: dict[int, Any] = {}
-        self.constants: list[Any] = []
-        self.examples: dict[int, torch.Tensor] = {}
-
-    def expected(self) -> dict[int, Any]:
-        return {}
+GRAPH_ALONE = Noted(NO_FRAME, NO_FRAME.__code__, [], [], {}, [], {})
+"""What a pickler is told of the capture: a graph has neither guards nor a frame."""
 
 
 def pack(capture: Capture, options: dict[str, Any]) -> bytes:
@@ -96,7 +81,7 @@ def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     except Exception as error:
         raise NotPortableError(f"options of torch's compilers can't be sent ({error})") from None
     out = io.BytesIO()
-    pickler = CapturePickler(out, GraphAlone())
+    pickler = CapturePickler(out, GRAPH_ALONE)
     pickler.dump(capture.graph)
     pickler.dump((list(map(described, inputs)), options, settings, torch.get_num_threads(), plain))
     return out.getvalue()
