@@ -116,8 +116,7 @@ class Compilation:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
         it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
-            with torch._C.DisableTorchFunction():  # the program's modes see what the program does
-                stored = extensions.store.find(self)
+            stored = extensions.store.find(self)
             if stored is not None:
                 self.was_loaded = self.record.was_loaded = True
                 return self.compile_captured(*stored)
@@ -295,8 +294,7 @@ class Compilation:
         self, capture: Capture, compiled: Callable[..., Any] | None, kept: KeptGraph | None
     ) -> CompiledEntry:
         capture.guard_sizes(self.state.dynamism)
-        with torch._C.DisableTorchFunction():
-            self.noted = extensions.store.note(self, capture, compiled, kept)
+        self.noted = extensions.store.note(self, capture, compiled, kept)
         capture.release()
         self.record.shape_guards = len(capture.program.shapes)
         seconds, name = self.record.backend_seconds, self.state.what
