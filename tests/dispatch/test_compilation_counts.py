@@ -102,7 +102,11 @@ def training(optimizer: str, scheduler: str, whole: bool, schedules: bool = Fals
     return step
 
 
-for _o, _s in [*((o, "exponential") for o in OPTIMIZERS), *(("AdamW", s) for s in SCHEDULERS)]:
+for _o, _s in [
+    *((o, "exponential") for o in OPTIMIZERS),
+    *((o, "one cycle") for o in OPTIMIZERS if o != "AdamW"),
+    *(("AdamW", s) for s in SCHEDULERS),
+]:
     LOOPS[f"{_o}, {_s}, the optimizer"] = functools.partial(training, _o, _s, False), 4
 LOOPS["AdamW, cosine, the whole step"] = functools.partial(training, "AdamW", "cosine", True), 6
 for _s in ("exponential", "cosine", "lambda"):  # the one cycle is compiled for each of its two phases

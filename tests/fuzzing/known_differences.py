@@ -43,11 +43,37 @@ def draws_by_decomposition(source: str, finding: Finding) -> bool:
     return check_program(source.replace(DECOMPOSED, WHOLE)).difference is None
 
 
+def is_rounded(source: str, rounding: float) -> bool:
+    """Whether nothing differs if numbers may be rounded this much."""
+    allowed = f"'rounding': {rounding}"
+    if "'rounding': True" in source:
+        source = source.replace("'rounding': True", allowed)
+    else:
+        source = source.replace("OPTIONS = {", f"OPTIONS = {{{allowed}, ", 1)
+    return check_program(source).difference is None
+
+
+def drifts(source: str, finding: Finding) -> bool:
+    """An update of Adam's kind takes the sign of a gradient that is nearly zero, and is as large as its rate."""
+    values = "values differ" in (finding.difference or "")
+    return values and "opt.step()" in source and is_rounded(source, 0.05)
+
+
+def computes_vectors(source: str, finding: Finding) -> bool:
+    """torch's functions for singular and eigenvalues compute vectors too, by another routine, for any tensor
+    of a compiler's."""
+    values = "values differ" in (finding.difference or "")
+    has_one = re.search(r"\b(svdvals|eigvals|eigvalsh|matrix_norm|matrix_rank)\(", source) is not None
+    return values and has_one and "'backend': 'aot" in source and is_rounded(source, 1e-4)
+
+
 KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "a graph does not give NumPy's warnings of a division by zero": misses_numpys_warning,
     "AOTAutograd calls torch's functions, which may warn, as it compiles": warns_as_it_is_compiled,
     "operators give copies with a history of their own, or slices of what they keep": is_of_operator,
     "a result that is differentiated up to a leaf that is gone is no view": has_lost_its_leaf,
+    "optimizers drift apart by what is rounded otherwise": drifts,
+    "AOTAutograd has singular and eigenvalues computed by another routine": computes_vectors,
     "Inductor's decompositions draw other numbers": draws_by_decomposition,
 }
 """Why a program may differ -> whether this is such a program: by its source and by what differs."""

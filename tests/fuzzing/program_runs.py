@@ -45,7 +45,8 @@ MODULE = "random_program"
 OWN_OPTIONS = ("calls", "steady", "interrupt", "rounding")
 """Options that are not `compile`'s: how many calls there are, whether the second half of them compiles
 nothing, after how many events a call is interrupted that comes before all others, and whether numbers may be
-rounded otherwise (torch's optimizers compute with tensors what they compute with floats eagerly)."""
+rounded otherwise (torch's optimizers compute with tensors what they compute with floats eagerly), perhaps by
+how much."""
 
 
 class Interrupt(BaseException):
@@ -218,8 +219,12 @@ class Everything(Sameness):
         backend = options.get("backend", "eager")
         super().__init__(exact=backend in EXACT and not options.get("rounding"))
         self.history = "exact" if backend == "eager" else "any"
+        rounding = options.get("rounding")
+        self.tolerance = (rounding, rounding) if type(rounding) is float else (1e-4, 1e-5)
 
     def same(self, a: Any, b: Any, at: str) -> None:
+        if type(a) in ATOMIC and type(a) is type(b) and a == b:
+            return  # most of what there is to compare
         if isinstance(b, types.FunctionType):
             b = vars(b).get("__wrapped__", b) if "_framelift_wrapper" in vars(b) else b
         if type(a) is not type(b):
@@ -229,7 +234,7 @@ class Everything(Sameness):
         if type(a) is type(b) is int and a > ADDRESS < b:
             return
         if isinstance(a, float) and isinstance(b, float) and not self.exact:
-            assert a == b or a != a or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6), (
+            assert a == b or a != a or math.isclose(a, b, rel_tol=self.tolerance[0], abs_tol=self.tolerance[1]), (
                 f"{at}: {b!r} instead of {a!r}"
             )
         elif type(a) is not type(b) and is_own(type(a)) and is_own(type(b)):
@@ -261,7 +266,7 @@ class Everything(Sameness):
             same = (
                 has_same_bits(a, b)
                 if self.exact or not numbers
-                else torch.allclose(a.to_dense(), b.to_dense(), 1e-4, 1e-5, equal_nan=True)
+                else torch.allclose(a.to_dense(), b.to_dense(), *self.tolerance, equal_nan=True)
             )
             assert same, f"{at}: values differ"
             if a.layout is torch.strided and a.untyped_storage().resizable():  # others are NumPy's
@@ -282,6 +287,7 @@ class Everything(Sameness):
         return not constant and super().paired(a, b, at)
 
 
+ATOMIC = (int, str, bool, type(None), bytes)
 ADDRESS = 1 << 40
 """Greater ints are addresses of objects."""
 

@@ -234,6 +234,20 @@ def test_item():
     assert reach(g.ACCESS_ITEM, 0)("text") is None
 
 
+def test_value_at():
+    ordered = collections.OrderedDict(a=1, b=2, c=3)
+    ordered.move_to_end("a")
+    assert [reach(g.ACCESS_VALUE_AT, n)(ordered) for n in range(4)] == [2, 3, 1, None]
+    assert [reach(g.ACCESS_VALUE_AT, n)({"a": 1}) for n in range(2)] == [1, None]
+
+    class Own(collections.OrderedDict):
+        def __iter__(self):
+            raise AssertionError("no Python is run")
+
+    assert reach(g.ACCESS_VALUE_AT, 0)(Own(a=1)) is None
+    assert reach(g.ACCESS_VALUE_AT, 0)([1]) is None
+
+
 def test_deque_item():
     class Deque(collections.deque):
         pass
@@ -457,7 +471,7 @@ def test_wrong_parents_never_crash(parent):
         "ASKED": (len, "a"),
     }
     kinds = [name for name in dir(g) if name.startswith("ACCESS_")]
-    assert len(kinds) == 30
+    assert len(kinds) == 31
     for name in kinds:
         reach(getattr(g, name), operands.get(name[7:], 0))(parent)
     operands = {

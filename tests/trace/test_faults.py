@@ -14,6 +14,7 @@ import torch
 
 import framelift
 from check import capture, check, reasons
+from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.regions import region
 from framelift.trace import faults, native_calls
@@ -209,6 +210,35 @@ def test_an_error_of_the_programs_is_no_fault(caplog: Any, fullgraph: bool) -> N
             with pytest.raises(RuntimeError):
                 compiled(torch.ones(2), lambda: torch.ones(2) @ torch.ones(3))
     assert not caplog.records
+
+
+def test_an_error_that_the_program_does_not_come_to(caplog: Any) -> None:
+    """Operators that fail on real data, which the program does something about, or not."""
+
+    def suppressing(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        with contextlib.suppress(IndexError):
+            x[i].sum()
+            raise ValueError("never raised")
+        return x + 1
+
+    def catching(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        try:
+            torch.normal(x, x - 5)
+            raise ValueError("never raised")
+        except RuntimeError:
+            return x + 1
+
+    def failing(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        x[i].sum()
+        raise ValueError("never raised")
+
+    framelift.reset()
+    x, beyond = torch.ones(3), torch.tensor([7])
+    for fn in (suppressing, catching):
+        assert torch.equal(framelift.compile(fn, backend="eager")(x, beyond), x + 1)
+    with pytest.raises(IndexError):
+        framelift.compile(failing, backend="eager")(x, beyond)
+    assert not caplog.records and breaks.FAULT.name not in framelift.counters["graph_break"]
 
 
 def test_an_error_of_what_makes_fakes_ends_the_trace() -> None:

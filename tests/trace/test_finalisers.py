@@ -307,3 +307,60 @@ def test_a_proxy_of_what_lives_on_behind_a_break() -> None:
     compiled = framelift.compile(program, backend="eager")
     found, expected = compiled(torch.ones(2), held), program(torch.ones(2), held)
     assert found[1] == expected[1] and torch.equal(found[0], expected[0])
+
+
+class Noted:
+    """Notes when it dies."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def __del__(self) -> None:
+        self.log.append(self.name)
+
+
+def deletes(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+    one = Noted("one", log)
+    unseen()
+    log.append("before")
+    del one
+    log.append("after")
+    return x + 1
+
+
+def rebinds(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+    one = Noted("one", log)
+    unseen()
+    one = Noted("two", log)
+    log.append(one.name)
+    return x + 1
+
+
+def goes_deeper(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+    one = Noted("outer", log)
+    x = deletes(x, log)
+    log.append("deeper")
+    del one
+    return x
+
+
+@framelift.disable
+def unseen() -> None:
+    """A break."""
+
+
+@pytest.mark.parametrize("inner", [deletes, rebinds, goes_deeper], ids=lambda inner: inner.__name__)
+def test_what_an_inner_frame_lets_go_of_behind_a_break(inner: Callable[..., Any]) -> None:
+    """Nothing that hands its variables on holds them."""
+
+    def fn(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+        y = inner(x, log)
+        log.append("outside")
+        return y
+
+    compiled = framelift.compile(fn, backend="eager")
+    for _ in range(3):
+        expected: list[str] = []
+        found: list[str] = []
+        assert torch.equal(compiled(torch.ones(2), found), fn(torch.ones(2), expected))
+        assert found == expected

@@ -142,6 +142,10 @@ NUMPY_LEAVES = {
 """Parts of NumPy -> why their functions are never interpreted. Others are: where torch has no function
 for one of NumPy's that is Python, what that calls in the end may be one that torch has."""
 
+IMPORTS = ("_frozen_importlib", "_frozen_importlib_external", "importlib")
+"""The import system. What a module does as it is imported is done once, and may need a module that is there only
+in part, as those may be that a capture needs: nothing below it is looked at."""
+
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 """The flags of code that is neither the body of a class nor that of a module."""
 
@@ -253,6 +257,8 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     if marks.get("_torchdynamo_disable"):
         return by_torchs_mark(marks), _frame.REFUSE
     name = module_name(fn)
+    if within(name, IMPORTS):
+        return _frame.SKIP_ALL, _frame.LEAF
     # what is no function has its variables in a namespace that whoever runs it looks into
     run = _frame.LOOK if is_user_code(name) and code.co_flags & FUNCTION else _frame.SKIP
     if gives_a_constant(fn):

@@ -183,7 +183,7 @@ class Compilation:
             self.record.failed_as = type(cause).__name__
             self.record.failed = f"the program raised {self.record.failed_as}"
             log.debug("%s raised while captured; it runs as plain Python", self.state.name, exc_info=cause)
-            self.escaped = faults.Escaped.of(cause, error.of_operator)
+            self.escaped = faults.Escaped.of(cause, error.of_operator, error.is_doubtful)
             del cause  # whose frames lead back to this one
             return None
         except UserError:  # of what the user has given to `compile`

@@ -69,10 +69,12 @@ from framelift.trace.world import TraceWorld
 class EscapedError(Exception):
     """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
 
-    def __init__(self, error: BaseException, of_operator: bool = False) -> None:
+    def __init__(self, error: BaseException, of_operator: bool = False, is_doubtful: bool = False) -> None:
         super().__init__(error)
         self.of_operator = of_operator
-        """Whether it is an error of an operator, which on fakes may be of another class."""
+        """Whether an operator may raise one of another class: on fakes it has, or on real data."""
+        self.is_doubtful = is_doubtful
+        """Whether an operator may fail for real, and the program do something about it, before it comes here."""
 
 
 class Ending(NamedTuple):
@@ -163,7 +165,10 @@ class Trace:
             if world.errors.is_users_interrupt(error):
                 raise
             if world.errors.broken is None:
-                raise EscapedError(error, id(error) in world.errors.operator_errors) from error
+                may_have_failed = bool(recorder.builder.failing.nodes)
+                of_operator = may_have_failed or id(error) in world.errors.operator_errors
+                handles = world.functions.handles_errors or bool(self.fn.__code__.co_exceptiontable)
+                raise EscapedError(error, of_operator, may_have_failed and handles) from error
             self.disturbed = True
         finally:
             _frame.set_interceptor(before)

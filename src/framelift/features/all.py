@@ -31,6 +31,7 @@ from framelift.rules import (
     functions,
     instances,
     iterators,
+    module_calls,
     natives,
     sequences,
     standard_library,
@@ -50,6 +51,7 @@ OPTIONAL = (
 
 FEATURES = (
     *(natives, builtins, classes, standard_library, torch_functions, torch_python, torch_state),
+    module_calls,
     *(data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),

@@ -4,7 +4,7 @@ tensors of a subclass are made.
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import FunctionType, GetSetDescriptorType, MethodWrapperType
 from typing import Any
 
 import torch
@@ -27,9 +27,14 @@ DISABLED: Any = torch._C.DisableTorchFunctionSubclass
 def serve_default(f: TraceFrame, cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     given = f.world.materialize.for_torch([cls, func, types, args, kwargs])
     subclasses, invoke = f.world.recorder.subclasses, f.world.calls.invoke
-    if given[1] in HANDLERS:  # `Tensor.backward`, for one
+    if given[1] in HANDLERS or is_getter(given[1]):  # `Tensor.backward`, for one
         given.append(lambda fn, args, kwargs: invoke(fn, *args, **kwargs))
     return subclasses.default_torch_function(*given)
+
+
+def is_getter(func: Any) -> bool:
+    """Whether it is by what torch asks for an attribute, of which a fake may have its own."""
+    return type(func) is MethodWrapperType and type(func.__self__) is GetSetDescriptorType
 
 
 @serve(torch.Tensor.as_subclass)

@@ -299,6 +299,19 @@ class HigherOrder:
             builder.numbers.bind(out, node)
         return out
 
+    def add_region(self, func: Any, given: Any, made: GraphBody, tensors: Any) -> None:
+        """Records a call of an operator that only calls its body, and gives what that gave when it was traced."""
+        builder, failing = self.builder, self.builder.failing
+        fails = failing.has(made.graph)
+        if fails:
+            failing.check(func)
+        pure = not made.draws and builder.impure.isdisjoint(made.graph.nodes)
+        node = builder.add_call(func, given, tuple(tensors), pure=pure)
+        if fails:
+            failing.add(node)
+        if made.draws:
+            failing.drawing.add(node)
+
     def argument(self, func: Any, value: Any, modules: dict[int, torch.fx.Node]) -> Any:
         if type(value) is tuple:
             return tuple([self.argument(func, item, modules) for item in value])

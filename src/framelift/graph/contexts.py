@@ -247,7 +247,7 @@ class ModeStandIn(TorchFunctionMode):
         self.ask = ask
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.ask(self.mode, func, args, kwargs)
+        return self.ask(self.mode, func, args, kwargs, bool(types))
 
 
 class FunctionModes:
@@ -282,6 +282,11 @@ class FunctionModes:
     def asks_program(self) -> bool:
         """Whether one of those is the program's, rather than a default device."""
         return self.active and any(type(mode) is ModeStandIn for mode in _get_current_function_mode_stack())
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether modes of the program's are there when the region writes."""
+        return bool(self.before or self.open)
 
     def read(self) -> None:
         """The modes around the call are checked before the trace begins."""

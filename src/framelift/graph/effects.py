@@ -84,11 +84,11 @@ class Mutations:
         entries = enumerate(self.builder.inputs.entries)
         return tuple([n for n, entry in entries if id(entry.stand_in) in self.changed])
 
-    def refuse_overlap(self) -> None:
+    def refuse_overlap(self, coming: int = 0) -> None:
         """Whether a NumPy array from outside shares memory with another input is not guarded: that does not
         matter as long as nobody writes there."""
         inputs = self.builder.inputs
-        if inputs.arrays and len(inputs.entries) > 1 and self.of_inputs:
+        if inputs.arrays and len(inputs.entries) + coming > 1 and self.of_inputs:
             raise Break(breaks.NUMPY, "an input changes, with which an array from outside may share memory")
 
 

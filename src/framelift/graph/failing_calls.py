@@ -133,11 +133,14 @@ class FailingCalls:
             if node in missing:
                 if not is_needed and (written is not None or node.users or memory_of(node)):
                     found.append(node)
+                elif has_body(node):  # of which compilers keep as much as what is used depends on
+                    found += [part for part in node.users if part not in needed]
                 is_needed = True
             if is_needed:
-                used = node.all_input_nodes
-                if name_of(node) in METADATA_ONLY:
-                    used = used[1:]
+                used = looked_at(node)
+                if node.target is torch.autograd.grad:
+                    # gradients depend on what was kept for them, not on what is differentiated
+                    found += [each for each in differentiated_by(node) if each not in needed]
                 needed.update(used)
                 if follows_memory:
                     live.update(where for each in used for where in memory_of(each))
@@ -165,8 +168,42 @@ class FailingCalls:
 
 LIKE = ("zeros", "ones", "empty", "full", "rand", "randn", "randint")
 NEW = ("zeros", "ones", "empty", "full", "tensor", "empty_strided")
-METADATA_ONLY = frozenset({f"{name}_like" for name in LIKE} | {f"new_{name}" for name in NEW})
-"""Functions that use only the metadata of their first argument."""
+AS_ANOTHER = ("expand_as", "view_as", "reshape_as", "type_as", "resize_as_", "to")
+FILLED = ("zero_", "fill_", "copy_", "uniform_", "normal_", "exponential_", "random_", "bernoulli_", "cauchy_")
+FILLED += ("geometric_", "log_normal_", "set_")
+NOT_LOOKED_AT = {
+    **dict.fromkeys([f"{name}_like" for name in LIKE] + [f"new_{name}" for name in NEW], 0),
+    **dict.fromkeys(AS_ANOTHER, 1),
+    **dict.fromkeys(FILLED, 0),
+}
+"""Function -> the place of the argument of which only the metadata or the memory is used, not the data."""
+
+ONE_BY_ONE = ("broadcast_tensors", "meshgrid")
+"""Functions of several tensors that give as many, each with the data of one."""
+
+
+def looked_at(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes whose data decides what a call gives."""
+    if node.target is operator.getitem and name_of(given := node.args[0]) in ONE_BY_ONE:  # type: ignore[arg-type]
+        return [given.all_input_nodes[node.args[1]]]  # type: ignore[union-attr, index, list-item]
+    left_out = NOT_LOOKED_AT.get(name_of(node))
+    if left_out is None and "out" not in node.kwargs:
+        return node.all_input_nodes
+    found: list[torch.fx.Node] = []
+    args = [value for n, value in enumerate(node.args) if n != left_out]
+    kwargs = {name: value for name, value in node.kwargs.items() if name != "out"}
+    torch.fx.map_arg((args, kwargs), found.append)
+    return found
+
+
+def differentiated_by(node: torch.fx.Node) -> list[torch.fx.Node]:
+    found: list[torch.fx.Node] = []
+    torch.fx.map_arg(node.args[0], found.append)
+    return found
+
+
+def has_body(node: torch.fx.Node) -> bool:
+    return any(each.op == "get_attr" for each in node.all_input_nodes)
 
 
 def name_of(node: torch.fx.Node) -> str:

@@ -111,7 +111,7 @@ def prepare_torch() -> None:
     """Before the first trace: torch's symbolic shapes are imported, which most operators ask something of."""
     _frame.pause_collector()  # which would look at all of sympy's and torch's objects, and find nothing
     try:
-        with importing_for_torch():
+        with torch._C.DisableTorchFunction(), importing_for_torch():
             importlib.import_module("torch.fx.experimental.symbolic_shapes")
     finally:
         _frame.resume_collector()

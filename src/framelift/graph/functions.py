@@ -121,6 +121,10 @@ REFUSED = {
     torch.resize_as_: (breaks.TENSOR_MEMORY, "torch.resize_as_ with a memory format"),
 }
 """Torch functions that are not recorded -> why."""
+REFUSED |= {
+    vars(torch._C.TensorBase)[name].__get__: (breaks.TENSOR_STATE, f"Tensor.{name}")
+    for name in ("grad", "_grad")
+}
 if hasattr(Tensor, "const_data_ptr"):  # not before torch 2.12
     REFUSED[vars(torch._C.TensorBase)["const_data_ptr"]] = breaks.IDENTITY, "Tensor.const_data_ptr"
 

@@ -179,6 +179,7 @@ class Recorder(TorchFunctionMode):
                 raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {cls.__name__}")
             if tensor.layout not in LAYOUTS:
                 raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
+            self.mutations.refuse_overlap(coming=1)
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
                 fake = self.fake_input(tensor, node, dims, parts)
@@ -190,7 +191,6 @@ class Recorder(TorchFunctionMode):
         builder.kept.append(fake)
         self.subclasses.set_class(fake, cls)
         self.inputs.add_tensor(node, tensor, fake)
-        self.mutations.refuse_overlap()
         return fake
 
     def fake_input(
@@ -207,6 +207,10 @@ class Recorder(TorchFunctionMode):
         if is_wrapper_class(type(tensor)):
             return self.wrappers.face_of(self.fakes.of(tensor))
         plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)
+        if plain.is_leaf is not tensor.is_leaf:  # since it is an alias
+            with torch.no_grad():
+                plain = as_plain(tensor)
+            plain.requires_grad_()
         if not dims:
             return self.fakes.of(plain)
         symbols = self.builder.symbolise()

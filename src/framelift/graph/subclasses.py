@@ -68,8 +68,13 @@ def as_one_of(tensor: torch.Tensor, cls: Any, attributes: dict[str, Any]) -> tor
     """What a graph has computed, as the program knows it."""
     if cls is torch.nn.Parameter:
         return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
-    with torch._C.DisableTorchFunctionSubclass():
-        made = tensor.as_subclass(cls) if cls is not torch.Tensor else tensor
+    with torch._C.DisableTorchFunction():
+        if cls is torch.Tensor:
+            made = tensor
+        elif tensor.is_leaf:  # so is what the program has made
+            made = tensor.detach().as_subclass(cls).requires_grad_(tensor.requires_grad)
+        else:
+            made = tensor.as_subclass(cls)
     made.__dict__.update(attributes)
     return made
 
@@ -122,6 +127,9 @@ class Subclasses:
 
     def set_attribute(self, fake: FakeTensor, name: str, value: Any) -> None:
         self.attributes.setdefault(id(fake), {})[name] = value
+
+    def delete_attribute(self, fake: FakeTensor, name: str) -> None:
+        del self.attributes[id(fake)][name]
 
     # ---- calls that a class answers
 

@@ -140,6 +140,7 @@ class Access(enum.Enum):
     KEY = AccessRow("{b}[{k}]", exists="{w} in {b}", keep=weakly)
     ITEM = AccessRow("{b}[{k}]", exists="len({b}) > {k}")
     DEQUE_ITEM = AccessRow("{b}[{k}]", exists="len({b}) > {k}")
+    VALUE_AT = AccessRow("list({b}.values())[{k}]", exists="len({b}) > {k}")
     SLOT = AccessRow("{b}.{k.__name__}", keep=MemberName)
     CELL = AccessRow("{k[1]}", operand_at=0)
     CELL_OBJECT = AccessRow("{b}.__closure__[{k}]")

@@ -77,6 +77,26 @@ PyObject* access_deque_item(Operand& operand, Walk& walk, PyObject* parent) {
   return walk.keep(type->tp_as_sequence->sq_item(parent, operand.number));
 }
 
+// The order of an OrderedDict is its own, which its iterator knows.
+PyObject* access_value_at(Operand& operand, Walk&, PyObject* parent) {
+  if (!PyODict_CheckExact(parent) && !PyDict_CheckExact(parent)) {
+    return nullptr;
+  }
+  PyRef keys = PyRef::steal(PyObject_GetIter(parent));
+  PyRef key;
+  for (Py_ssize_t n = 0; keys && n <= operand.number; n++) {
+    key = PyRef::steal(PyIter_Next(keys.get()));
+    if (!key) {
+      break;
+    }
+  }
+  PyObject* value = key ? PyDict_GetItemWithError(parent, key.get()) : nullptr;
+  if (value == nullptr) {
+    PyErr_Clear();
+  }
+  return value;
+}
+
 bool has_member(Operand& operand, PyObject* object) {
   auto* owner = reinterpret_cast<PyTypeObject*>(operand.object.get());
   return owner != nullptr && PyObject_TypeCheck(object, owner);
@@ -281,6 +301,7 @@ const AccessKind ACCESSES[] = {
     {"KEY", access_key, OperandKind::KEY, false, Lasts::WITH_KEYS},
     {"ITEM", access_item, OperandKind::INDEX, false},
     {"DEQUE_ITEM", access_deque_item, OperandKind::INDEX, true},
+    {"VALUE_AT", access_value_at, OperandKind::INDEX, false},
     {"SLOT", access_slot, OperandKind::MEMBER, false},
     {"CELL", access_cell, OperandKind::INDEX, false},
     {"CELL_OBJECT", access_cell_object, OperandKind::INDEX, false},

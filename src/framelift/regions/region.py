@@ -44,6 +44,7 @@ from framelift.graph.contexts import (
 )
 from framelift.graph.effects import set_memory
 from framelift.graph.functions import describe
+from framelift.graph.subclasses import overrides
 from framelift.graph.torch_flags import TorchState, autocast_nesting, leave_autocast, set_flags
 from framelift.guards.hashing import is_hashed_with_effects
 from framelift.guards.sources import Source
@@ -213,15 +214,22 @@ def write(
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(as_inference)}({target})")
             if id(output) in recorder.histories.ended:
-                body.append(f"{target} = {r.constant(recorder.histories.ended[id(output)])}({target})")
+                ended = r.constant(recorder.histories.ended[id(output)])
+                body.append(f"{target} = {r.constant(asking_nobody)}({ended}, {target})")
             elif id(output) in recorder.histories.retained:
-                body.append(f"{target}.retain_grad()")
+                body.append(f"{r.constant(asking_nobody)}({target}.retain_grad)")
     elif recorder.modes.kept < len(recorder.modes.before):
         modes = f"{r.constant(put_modes_aside)}()[:{recorder.modes.kept}]"
         body.append(f"{r.constant(put_modes_back)}({modes})")
     leaves = recorder.histories.leaf_inputs
-    body[:0] = [f"{name}.requires_grad_()" for found, name in flagged if id(found.fake) in leaves]
-    body += [f"{name}.requires_grad_(False)" for found, name in flagged if not found.requires_grad]
+    body[:0] = [
+        f"{r.constant(asking_nobody)}({name}.requires_grad_)" for found, name in flagged if id(found.fake) in leaves
+    ]
+    body += [
+        f"{r.constant(asking_nobody)}({name}.requires_grad_, False)"
+        for found, name in flagged
+        if not found.requires_grad
+    ]
     body = [*first, *left, *r.reads(), *r.draws(late=False), *body, *r.draws(late=True)]
     if r.lines and r.lines[-1].startswith(f"{returned} = "):
         returned = r.lines.pop().removeprefix(f"{returned} = ")
@@ -373,7 +381,11 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
         elif name == "set_" and issubclass(cls, torch.Tensor):
             statements.append(f"{r.constant(set_memory)}({target}, {r.value(value)})")
         elif is_plain_attribute(cls, name) or issubclass(cls, torch.Tensor):
-            statements.append(f"{target}.{name} = {r.value(value)}")
+            if issubclass(cls, torch.Tensor) and (overrides(cls) or r.world.recorder.modes.may_ask):
+                given = f"{r.constant(setattr)}, {target}, {name!r}, {r.value(value)}"
+                statements.append(f"{r.constant(asking_nobody)}({given})")
+            else:
+                statements.append(f"{target}.{name} = {r.value(value)}")
             if id(value) in r.world.recorder.reassignments.rewritten:
                 statements.append(f"{r.constant(increment_version)}({target})")
         elif slot is not None:
@@ -382,6 +394,12 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
             held = dictionary_of(target, cls, r)
             statements.append(f"{held}[{r.expression(name)}] = {r.value(value)}")
     return statements
+
+
+def asking_nobody(function: Any, *args: Any) -> Any:
+    """What the class of a tensor, and modes, had to say of it they have said while the program was traced."""
+    with torch._C.DisableTorchFunction():
+        return function(*args)
 
 
 def slot_of(cls: type, name: str) -> Any:

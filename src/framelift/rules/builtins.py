@@ -217,12 +217,23 @@ def name_of_slot(f: TraceFrame, member: Any, obj: Any) -> str:
     return member.__name__
 
 
+@serve(types.GetSetDescriptorType.__set__)
+def serve_getset_set(f: TraceFrame, descriptor: Any, instance: Any, value: Any, /) -> Any:
+    descriptor, obj = opened(descriptor), opened(instance)
+    if type(obj) is FakeTensor and descriptor.__objclass__ is torch._C.TensorBase:
+        f.world.tensors.store(obj, descriptor.__name__, value)
+        return None
+    return f.world.calls.native(f, type(descriptor).__set__, [descriptor, obj, value], None)
+
+
 @serve(types.GetSetDescriptorType.__get__, types.MemberDescriptorType.__get__)
 def serve_descriptor_get(f: TraceFrame, descriptor: Any, instance: Any, owner: Any = None, /) -> Any:
     """The attribute as `object.__getattribute__` finds it, if it would find it by this descriptor."""
     descriptor, obj = opened(descriptor), opened(instance)
     if obj is not None and not isinstance(obj, descriptor.__objclass__):
         return _frame.native(descriptor.__get__, obj)  # which raises
+    if type(obj) is FakeTensor and descriptor.__objclass__ is torch._C.TensorBase:
+        return f.world.attributes.load(obj, descriptor.__name__)
     if f.world.classes.attribute(type(obj), descriptor.__name__) is not descriptor:
         return f.world.calls.native(f, type(descriptor).__get__, [descriptor, obj, owner], None)
     if isinstance(obj, type):

@@ -26,8 +26,9 @@ from framelift.trace.world import TraceWorld
 
 
 def wrap_function(world: TraceWorld, value: Any, source: Source) -> Any:
-    """One that was made by a function, and is had from there, is made anew for each call."""
-    if source.root.access is not Access.ARG or not is_made_anew(value):
+    """One that was made by a function, and is had from there, is made anew for each call. So is a hook."""
+    is_had_from_caller = source.root.access is Access.ARG or source.access is Access.VALUE_AT
+    if not is_had_from_caller or not is_made_anew(value):
         return wrap_by_identity(world, value, source)
     world.guards.add(source, Check.CODE, value.__code__)
     if not policy.is_compiled(value):

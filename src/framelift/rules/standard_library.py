@@ -235,6 +235,17 @@ def serve_cached_property(f: TraceFrame, prop: Any, /, instance: Any, owner: Any
     return own
 
 
+@serve(typing.cast)
+def serve_cast(f: TraceFrame, /, typ: Any, val: Any) -> Any:
+    """Nothing looks at what is given back, numbers that vary among it."""
+    return val
+
+
+@serve(typing.assert_type)
+def serve_assert_type(f: TraceFrame, val: Any, typ: Any, /) -> Any:
+    return val
+
+
 @serve(logging.Logger.isEnabledFor)
 def serve_is_enabled_for(f: TraceFrame, logger: Any, /, level: Any) -> Any:
     """Without the cache that loggers have: what the answer depends on is guarded."""

@@ -187,35 +187,6 @@ def serve_module_getattr(f: TraceFrame, module: Any, /, name: Any) -> Any:
     return interpreted(f, torch.nn.Module.__getattr__, [module, name], None)
 
 
-HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
-GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
-
-
-@serve(torch.nn.Module._wrapped_call_impl)
-def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """`module(...)` without hooks is `module.forward(...)`; with hooks torch's own code is interpreted."""
-    module, world = opened(called), f.world
-    view = world.attributes.views.get(id(module))
-    if view is not None:
-        initialise_before(f, module, list(args), kwargs)
-    by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, [called, *args], kwargs)
-    if view is None or not world.identity.same(world.attributes.load(module, "_compiled_call_impl"), None):
-        return by_torch()
-    scope = torch.nn.modules.module.__dict__
-    own_call = world.attributes.own(view, module, "_call_impl")
-    by_class = world.classes.attribute(type(module), "_call_impl")
-    if own_call is not DELETED or by_class is not torch.nn.Module._call_impl:
-        return by_torch()
-    for name in HOOKS:
-        if world.operators.truth(world.attributes.own(view, module, name)):
-            return by_torch()
-    for name in GLOBAL_HOOKS:
-        hooks = world.scopes.names(scope).get(name, MISSING)
-        if world.operators.truth(world.scopes.load(scope, name) if hooks is MISSING else hooks):
-            return by_torch()
-    return world.replays.call(f, module, world.attributes.load(module, "forward"), list(args), kwargs)
-
-
 # ---- copies
 
 

@@ -95,6 +95,8 @@ class AttributeWrites(Part):
         view = world.attributes.views.get(id(obj))
         if type(obj) in ABSTRACT:
             return world.abstract(obj).delete_attribute(obj, name)
+        if type(obj) is FakeTensor:
+            return world.tensors.delete(obj, name)
         if view is None and not self.is_fixed(obj):
             native(delattr, obj, name)
             return

@@ -97,22 +97,24 @@ class Escaped:
     kind: type[BaseException]
     text: str
     of_operator: bool
-    """Whether it is an operator's: on fakes some have errors of other classes."""
+    """Whether an operator may raise one of another class: on fakes it has, or on real data."""
+    is_doubtful: bool
+    """Whether the program may not have come to it, for an operator that failed on real data."""
     stack: list[Place]
 
     @classmethod
-    def of(cls, error: BaseException, of_operator: bool) -> Escaped | None:
+    def of(cls, error: BaseException, of_operator: bool, is_doubtful: bool) -> Escaped | None:
         """None: it tells nothing about the program."""
         if not isinstance(error, Exception) or isinstance(error, DELIBERATE):
             return None
         texts = [arg for arg in error.args if type(arg) is str]  # the text of others is for them to say
         text = f"{type(error).__name__}: {texts[0]}" if texts else type(error).__name__
-        return cls(type(error), text, of_operator, places_in(error.__traceback__))
+        return cls(type(error), text, of_operator, is_doubtful, places_in(error.__traceback__))
 
     def differs_from(self, plain: BaseException | None) -> bool:
         """Whether the plain run, which raised this or nothing, did something else."""
         if plain is None:
-            return True
+            return not self.is_doubtful
         if not isinstance(plain, Exception) or isinstance(plain, DELIBERATE) or self.of_operator:
             return False
         return type(plain) is not self.kind

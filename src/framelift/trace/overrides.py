@@ -32,10 +32,14 @@ class Overrides(Part):
             refuse(breaks.TORCH_STATE, f"the torch function mode {type(mode).__qualname__}")
         return handler
 
-    def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        """Calls the `__torch_function__` of a mode."""
+    def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any, names_class: bool) -> Any:
+        """Calls the `__torch_function__` of a mode. `names_class`: whether torch tells it the class of the first
+        tensor, as it does for attributes and methods without arguments, though nobody asks that."""
         handler = self.check_mode(mode)
-        classes = tuple(self.world.recorder.subclasses.overloaded(args, kwargs or {}))
+        subclasses = self.world.recorder.subclasses
+        classes = tuple(subclasses.overloaded(args, kwargs or {}))
+        if names_class and not classes:
+            classes = (subclasses.class_of(args[0]),)
         given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
         return self.world.materialize.for_torch(self.world.calls.invoke(handler, *given))
 

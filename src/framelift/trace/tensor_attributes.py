@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from types import FunctionType, UnionType
+from types import FunctionType, GetSetDescriptorType, UnionType
 from typing import Any
 
 import torch
@@ -39,12 +39,21 @@ UNGUARDED_OF_INPUTS |= {"retains_grad", "_post_accumulate_grad_hooks"}
 
 OF_THE_REAL_ONE = {
     **dict.fromkeys(("grad_fn", "_version", "_cdata", "_backward_hooks", "output_nr"), breaks.TENSOR_STATE),
+    "_python_dispatch": breaks.TENSOR_STATE,
     **dict.fromkeys(("__dict__", "__getstate__", "__reduce__", "__sizeof__", "__dir__"), breaks.TENSOR_STATE),
     "__hash__": breaks.IDENTITY,
     "tolist": breaks.DATA_DEPENDENT_VALUE,
 }
 """Attributes of which a fake has its own -> why they are not told."""
 
+
+OF_C = frozenset({"_cdata", "_python_dispatch", "_has_symbolic_sizes_strides", "__weakref__", "__dict__"})
+GETTERS: dict[str, Any] = {
+    name: getter
+    for name, getter in vars(torch._C.TensorBase).items()
+    if type(getter) is GetSetDescriptorType and name not in OF_C
+}
+"""Attributes that torch asks modes and classes of tensors for -> what gets them."""
 
 OF_SIZES = frozenset({"shape", "ndim", "layout", "is_nested", "nbytes"})
 """Metadata that the face of a nested tensor does not have."""
@@ -58,8 +67,9 @@ class TensorAttributes(Part):
             own = self.subclass_attribute(fake, cls, name)
             if own is not MISSING:
                 return own
-        if name in METADATA and self.world.recorder.modes.active:
-            return native(getattr, fake, name)  # torch asks these
+        getter = GETTERS.get(name)
+        if getter is not None and self.is_asked_for(fake):
+            return native(getter.__get__, fake)  # the getter of the class of fakes asks nobody
         if name in METADATA:
             self.world.recorder.inputs.note_fact(name, fake)
             with torch._C.DisableTorchFunction():
@@ -75,9 +85,9 @@ class TensorAttributes(Part):
         if found is MISSING or name in UNGUARDED_OF_INPUTS or name in OF_THE_REAL_ONE:
             self.world.recorder.builder.tape.spoil(name)
         if found is not MISSING:
-            if name == "grad_fn" and self.attribute(fake, "is_leaf"):
+            if name == "grad_fn" and self.is_leaf(fake):
                 return None
-            if name == "retains_grad" and self.attribute(fake, "is_leaf"):
+            if name == "retains_grad" and self.is_leaf(fake):
                 return False
             if at is not None and name in UNGUARDED_OF_INPUTS:
                 return self.input_attribute(fake, at, name)
@@ -85,8 +95,10 @@ class TensorAttributes(Part):
                 return self.world.recorder.subclasses.attributes_of(fake).get(name)
             if name == "retains_grad":
                 return id(fake) in self.world.recorder.histories.retained
-            if name == "output_nr" and self.attribute(fake, "is_leaf"):
+            if name == "output_nr" and self.is_leaf(fake):
                 return 0
+            if name == "_base" and overrides(self.world.recorder.subclasses.class_of(fake)):
+                refuse(breaks.TENSOR_STATE, "Tensor._base of a result that its class has made another view of")
             if name in OF_THE_REAL_ONE:
                 refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
             return native(getattr, fake, name)
@@ -97,6 +109,18 @@ class TensorAttributes(Part):
             return self.wrapper_attribute(fake, name)
         text = f"'{self.world.recorder.subclasses.class_of(fake).__name__}' object has no attribute '{name}'"
         raise AttributeError(text, name=name, obj=fake)
+
+    def is_asked_for(self, fake: Any) -> bool:
+        """Whether torch asks a mode, or the class of the tensor, what an attribute is."""
+        modes, subclasses = self.world.recorder.modes, self.world.recorder.subclasses
+        if subclasses.are_there and subclasses.overloaded((fake,), {}):
+            return True
+        return modes.asks_program
+
+    def is_leaf(self, fake: Any) -> bool:
+        self.world.recorder.inputs.note_fact("is_leaf", fake)
+        with torch._C.DisableTorchFunction():
+            return bool(fake.is_leaf)
 
     def own(self, fake: Any, name: str) -> Any:
         """What the program has set on a tensor; MISSING if nothing."""
@@ -128,7 +152,7 @@ class TensorAttributes(Part):
 
     def is_bare(self, fake: Any) -> bool:
         """Whether all that there is to a tensor is its data."""
-        if self.world.recorder.subclasses.class_of(fake) is not Tensor or not self.attribute(fake, "is_leaf"):
+        if self.world.recorder.subclasses.class_of(fake) is not Tensor or not self.is_leaf(fake):
             return False
         plain = not fake.requires_grad and fake.layout is torch.strided and not fake.is_inference()
         return plain and opened(self.attribute(fake, "grad")) is None and self.has_no_attributes(fake)
@@ -153,8 +177,6 @@ class TensorAttributes(Part):
             return part
         found = world.classes.attribute(cls, name)
         if found is self.world.classes.attribute(torch.Tensor, name):
-            if name in METADATA and overrides(cls):
-                return native(getattr, fake, name)  # torch asks the class
             return MISSING
         if not world.classes.describes(type(found), "__set__"):
             own = self.own(fake, name)
@@ -185,6 +207,9 @@ class TensorAttributes(Part):
     def store(self, fake: Any, name: str, value: Any) -> None:
         found = self.world.classes.attribute(torch.Tensor, name)
         recorder = self.world.recorder
+        if found is GETTERS.get(name, MISSING) is not MISSING and self.is_asked_for(fake):
+            native(found.__set__, fake, opened(value))
+            return
         if id(fake) in recorder.wrappers.behind and found is MISSING:
             refuse(breaks.TENSOR_STATE, f"attribute {name!r} set on a tensor that wraps others")
         if name == "requires_grad" and type(opened(value)) is bool:
@@ -209,6 +234,24 @@ class TensorAttributes(Part):
             recorder.subclasses.set_attribute(fake, name, value)
         else:
             self.view(at).write(name, value)
+
+    @acts_for_program
+    def delete(self, fake: Any, name: str) -> None:
+        """Of an attribute that the program has set."""
+        recorder, classes = self.world.recorder, self.world.classes
+        cls = recorder.subclasses.class_of(fake)
+        found = classes.attribute(cls, name)
+        if found is not MISSING and classes.describes(type(found), "__delete__"):
+            refuse(breaks.EFFECT, f"deletion of Tensor.{name}")
+        if id(fake) in recorder.wrappers.behind:
+            refuse(breaks.TENSOR_STATE, f"attribute {name!r} deleted from a tensor that wraps others")
+        if self.own(fake, name) is MISSING:
+            raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=fake)
+        at = recorder.inputs.index_of.get(id(fake))
+        if at is None:
+            recorder.subclasses.delete_attribute(fake, name)
+        else:
+            self.view(at).write(name, DELETED)
 
     def set_data(self, fake: Any, other: Any) -> Any:
         """`Tensor.set_`."""

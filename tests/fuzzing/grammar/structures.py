@@ -119,7 +119,7 @@ EXPRESSIONS = {
         "{<I>, <I>}",
         "dataclasses.astuple(data)",
         "cond(<T>.sum() > 0, lambda x: {'a': x + 1}, lambda x: {'a': x - 1}, (<T>,))",
-        "cond(<T>.sum() > 0, lambda x: (x, x * 2), lambda x: (x, x * 3), (<T>,))",
+        "cond(<T>.sum() > 0, lambda x: (x.clone(), x * 2), lambda x: (x + 1, x * 3), (<T>,))",
         "while_loop(lambda d: d['i'] < 3, step, ({'i': torch.tensor(0), 'x': <T>},))",
         "while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5), (torch.tensor(0), <T>))",
         "while_loop(lambda a: a[0] < 2, lambda a: ((a[0] + 1, a[1] - 1),), ((torch.tensor(0), <T>),))",

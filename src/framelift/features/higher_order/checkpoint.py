@@ -52,7 +52,20 @@ def checkpointed(body: Any, *operands: Any) -> Any:
 
 @form_of(checkpointed)
 def write_checkpointed(call: Call) -> Any:
+    """Where nothing is differentiated the function is only called. AOTAutograd refuses to compute again what
+    draws numbers, in a graph that has no graph for gradients beside it."""
+    if not call.differentiated or not is_differentiated(call.module.graph):
+        return call.inline(call.args[1:])
     return call.operator(tag_activation_checkpoint, tuple(call.args), use_reentrant=False)
+
+
+def is_differentiated(graph: torch.fx.Graph) -> bool:
+    """Whether gradients go through what the graph gives, or are asked for within."""
+    results: list[torch.fx.Node] = []
+    torch.fx.map_arg(graph.output_node().args[0], results.append)
+    if any(getattr(node.meta.get("example_value"), "requires_grad", False) for node in results):
+        return True
+    return any(node.target is torch.autograd.grad for node in graph.nodes)
 
 
 @serve(checkpoints.checkpoint)
@@ -148,12 +161,12 @@ def add_call(world: TraceWorld, found: Traced, context: Any) -> None:
     module = made.module()
     if context is not checkpoints.noop_context_fn:
         module.meta[CONTEXT] = context
-    pure = recorder.builder.impure.isdisjoint(made.graph.nodes)
-    if not pure:  # AOTAutograd sees to that only between a graph and its backward graph
+    if not recorder.builder.impure.isdisjoint(made.graph.nodes):
+        # AOTAutograd sees to that only between a graph and its backward graph
         why = f"gradients through {WHAT}, which draws random numbers"
         recorder.histories.refuse_gradients(breaks.RANDOM, why)
     given = (recorder.builder.body.add_module("wrap_body", module), *made.outer_nodes)
-    recorder.builder.add_call(checkpointed, given, tuple(found.tensors), pure=pure)
+    recorder.higher_order.add_region(checkpointed, given, made, found.tensors)
 
 
 class Traced(NamedTuple):

@@ -55,7 +55,7 @@ def invoke(recorder: Recorder, region: Traced, grad: bool) -> None:
         what, names = (grad, *signature(made.graph, made.modules)), builder.region_names
         name = names.setdefault(what, f"subgraph_{len(names)}")
     given = (builder.body.share_module(name, made), name, *made.outer_nodes)
-    builder.add_call(invoked, given, tuple(region.tensors))
+    recorder.higher_order.add_region(invoked, given, made, region.tensors)
 
 
 def signature(graph: torch.fx.Graph, modules: dict[str, Any]) -> tuple[Any, ...]:

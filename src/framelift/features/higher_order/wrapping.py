@@ -41,18 +41,10 @@ def recorded_as(world: TraceWorld, operator: Any, *settings: Any) -> Any:
     """What adds the operator to the graph, for a region: its settings, the body, and what that uses."""
 
     def record(region: Traced, grad: bool) -> None:
-        builder, made = world.recorder.builder, region.body
-        fails = builder.failing.has(made.graph)
-        if fails:
-            builder.failing.check(operator)
-        body = builder.body.add_module("wrap_body", made.module())
+        recorder, made = world.recorder, region.body
+        body = recorder.builder.body.add_module("wrap_body", made.module())
         given = (*settings, body, *made.outer_nodes)
-        pure = not made.draws and builder.impure.isdisjoint(made.graph.nodes)
-        node = builder.add_call(operator, given, tuple(region.tensors), pure=pure)
-        if fails:
-            builder.failing.add(node)
-        if made.draws:
-            builder.failing.drawing.add(node)
+        recorder.higher_order.add_region(operator, given, made, region.tensors)
 
     return record
 
