@@ -65,6 +65,13 @@ class Dim(NamedTuple):
     """Sizes with the same one are equal."""
     apart: bool = False
     """Whether it is a symbol of its own though another size happens to be the same."""
+    history: tuple[Any, ...] = ()
+    """The sizes that it had before. Those that are the same now, but were not then, are not the same symbol."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether more is known of it than its range and its history."""
+        return self[3:-1] != PLAIN_DIM[3:-1]
 
     def constraint(self) -> Any:
         if self.unbacked:
@@ -171,7 +178,9 @@ class Symbols:
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
         create = self.env.create_symbolic_sizes_strides_storage_offset
+        self.env.histories = {n: dim.history for n, dim in dims.items() if dim.history}
         sizes, strides, _ = create(tensor, At(len(self.inputs)), symbolic_context=context)
+        self.env.histories = {}
         self.env.pending_fresh_unbacked_symbols.clear()  # it is known what they are
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
         for kind, numbers in (("size", sizes), ("stride", strides)):
@@ -179,7 +188,7 @@ class Symbols:
                 self.note_read(number, Read(len(self.inputs), kind, dim))
         self.inputs.append(made)
         for n, marked in dims.items():
-            if marked[3:] != PLAIN_DIM[3:] and type(sizes[n]) is torch.SymInt:
+            if marked.is_marked and type(sizes[n]) is torch.SymInt:
                 self.apply_mark(marked, sizes[n])
         return made
 
@@ -286,7 +295,7 @@ class Symbols:
         environment, which can be pickled, and in which it may ask for the floats that come as tensors."""
         env: Any = self.env
         self.places = env.places
-        del env.places, env.where
+        del env.places, env.where, env.histories, env.with_history
         env.__class__ = symbolic_shapes.ShapeEnv
         if self.asks_data or self.has_floats:
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)

@@ -87,16 +87,23 @@ class Dynamism:
         if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
         if self.mode and not found and may_vary(source, tensor):
-            found = dict.fromkeys(range(tensor.dim()), Dim())
+            histories = self.histories(source, tensor)
+            found = {n: Dim(history=histories.get(n, ())) for n in range(tensor.dim())}
         elif self.seen and not found:
             shape = tensor.shape
-            for sizes in self.seen.get(str(source), ()):
-                if type(sizes) is tuple and len(sizes) == len(shape):
-                    found |= {n: Dim() for n, size in enumerate(sizes) if size is None or size != shape[n]}
+            for n, history in self.histories(source, tensor).items():
+                if any(size != shape[n] for size in history):
+                    found[n] = Dim(history=history)
         text = str(source) if self.fixed else ""
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+    def histories(self, source: Source, tensor: torch.Tensor) -> dict[int, tuple[Any, ...]]:
+        """What sizes each dimension had in earlier captures, if there were any."""
+        seen = self.seen.get(str(source), ())
+        shapes = [sizes for sizes in seen if type(sizes) is tuple and len(sizes) == tensor.dim()]
+        return dict(enumerate(zip(*shapes, strict=True)))
 
 
 def named_dims(source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
