@@ -56,3 +56,84 @@ def test_what_a_break_hands_over_is_known_to_differ() -> None:
     for arguments in calls:
         alike(fn(*arguments), compiled(*arguments))
     assert [len(report.entries) for report in framelift.entries(compiled)] == [2, 2]
+
+
+# ---- what only the data decides, behind a break
+
+
+def part_entries(fn: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> list[int]:
+    """How many entries each part of a function has that breaks."""
+    compiled = framelift.compile(fn, backend="eager")
+    for arguments in calls:
+        alike(fn(*arguments), compiled(*arguments))
+    return [len(report.entries) for report in framelift.entries(compiled)]
+
+
+def with_positives(*counts: int) -> list[tuple[torch.Tensor]]:
+    return [(torch.tensor([1.0] * count + [-1.0] * (9 - count)),) for count in counts]
+
+
+DECIDED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "mask": lambda x: x[x > 0] * 2,
+    "nonzero": lambda x: (x > 0).nonzero() + 1,
+    "where": lambda x: torch.where(x > 0)[0] + 1,
+    "through a call": lambda x: positive(x) * 2,
+    "number": lambda x: x.new_ones((x > 0).sum().item() + 1),
+    "list": lambda x: [part.sum() for part in x.split(counted_positives(x).tolist())],
+    "float": lambda x: x * x.sum().item(),
+}
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    found = x[x > 0]
+    return found + 1
+
+
+def counted_positives(x: torch.Tensor) -> torch.Tensor:
+    return torch.bincount((x > 0).long(), minlength=2)
+
+
+@pytest.mark.parametrize("fn", DECIDED.values(), ids=DECIDED.keys())
+def test_what_data_decides_varies_from_the_first_capture_on(fn: Callable[..., Any]) -> None:
+    assert part_entries(fn, with_positives(3, 5, 4, 7)) == [1] * len(part_entries(fn, with_positives(3)))
+
+
+def test_with_dynamic_false_what_data_decides_is_a_constant() -> None:
+    fn = lambda x: x[x > 0] * 2
+    compiled = framelift.compile(fn, backend="eager", dynamic=False)
+    for (x,) in with_positives(3, 5, 4, 3):
+        alike(fn(x), compiled(x))
+    assert [len(report.entries) for report in framelift.entries(compiled)] == [1, 3]
+
+
+# ---- which of some numbers is the largest
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_longest_of_some_lengths_is_an_expression(backend: str) -> None:
+    def padded(first, second, third):
+        sequences = [first, second, third]
+        lengths = [len(sequence) for sequence in sequences]
+        longest, shortest = max(lengths), min(lengths)
+        out = first.new_zeros(len(sequences), longest, 4)
+        for n, sequence in enumerate(sequences):
+            out[n, : lengths[n]] = sequence
+        return out, out[:, :shortest].sum(1), longest, shortest
+
+    sizes = [(3, 4, 5), (7, 6, 8), (9, 5, 4), (4, 8, 6), (5, 5, 9), (6, 7, 6), (2, 9, 2)]
+    calls = [tuple(torch.randn(n, 4) for n in lengths) for lengths in sizes]
+    assert counted(padded, calls, backend=backend) == 2
+
+
+def test_a_bound_that_is_always_the_larger_one_is_known() -> None:
+    fn = lambda x: x.new_ones(max(x.shape[0], 1) + min(x.shape[0], -1))
+    assert counted(fn, [(torch.ones(n),) for n in (4, 6, 9)]) == 2
+
+
+def test_lists_of_sizes_that_are_summed_up_hold_symbols() -> None:
+    def fn(x):
+        sides = [(0, 0)] * x.dim()
+        sides[0] = (0, -x.shape[0] % 4)
+        return torch.nn.functional.pad(x, sum(sides[::-1], ())), sum([[x.shape[0]], [2]], [])
+
+    assert counted(fn, [(torch.ones(n, 3),) for n in (5, 6, 7, 9, 14)]) == 2

@@ -250,8 +250,8 @@ def of_sequence(fn: Any, first: int) -> Callable[[list[Any]], Any]:
 
 
 def extreme(compare: Any, symbolic: Any) -> Callable[[list[Any]], Any]:
-    """The least or the largest of some numbers. Of integers of which it is not known which one that is, it is
-    an expression; so a program that takes the longest of some lengths does not depend on which one that is."""
+    """The least or the largest of some numbers. Where it is not known which one of some integers that is, it
+    is an expression; so a program that takes the longest of some lengths does not depend on which it is."""
 
     def apply(args: list[Any]) -> Any:
         if len(args) == 1 and type(args[0]) in SEQUENCES:

@@ -66,7 +66,7 @@ class Dim(NamedTuple):
     apart: bool = False
     """Whether it is a symbol of its own though another size happens to be the same."""
     history: tuple[Any, ...] = ()
-    """The sizes that it had before. Those that are the same now, but were not then, are not the same symbol."""
+    """The sizes that it had before. Those that are the same now, but were not then, are not one symbol."""
 
     @property
     def is_marked(self) -> bool:

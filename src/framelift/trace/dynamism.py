@@ -46,6 +46,8 @@ class Dynamism:
         """Sources, and pairs of source and dimension, of which a definite value is needed."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
+        self.steps_on_data: set[Any] = set()
+        """The instructions where captures ended since what they give is decided by the data."""
         self.suspects: set[Any] = set()
         """Those of which it was once."""
 
