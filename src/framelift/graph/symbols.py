@@ -421,7 +421,9 @@ class Symbols:
             parts = {
                 name: self.stand_in(mode, part, getattr(given, name)) for name, part in entry.parts.items()
             }
-            return made_of(mode, given, parts, entry.sizes)
+            made = made_of(mode, given, parts, entry.sizes, entry.strides)
+            takes_gradients = entry.strides and given.requires_grad and not made.requires_grad
+            return made.requires_grad_() if takes_gradients else made
         if type(entry.real) is float:
             fake: Any = mode.from_tensor(given, static_shapes=True)
             if knows_floats or entry.symbol.node.expr.is_number:
@@ -447,11 +449,17 @@ class Symbols:
             return fake
 
 
-def made_of(mode: FakeTensorMode, tensor: Any, parts: dict[str, Any], sizes: tuple[Any, ...]) -> Any:
+def made_of(
+    mode: FakeTensorMode,
+    tensor: Any,
+    parts: dict[str, Any],
+    sizes: tuple[Any, ...],
+    strides: tuple[Any, ...] = (),
+) -> Any:
     """A tensor of the same class around other parts."""
     with mode, torch._C.DisableTorchFunction():
         _, context = tensor.__tensor_flatten__()
-        return type(tensor).__tensor_unflatten__(parts, context, sizes, tensor.stride())
+        return type(tensor).__tensor_unflatten__(parts, context, sizes, strides or tensor.stride())
 
 
 def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[Fact]]:
