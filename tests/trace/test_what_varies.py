@@ -137,3 +137,23 @@ def test_lists_of_sizes_that_are_summed_up_hold_symbols() -> None:
         return torch.nn.functional.pad(x, sum(sides[::-1], ())), sum([[x.shape[0]], [2]], [])
 
     assert counted(fn, [(torch.ones(n, 3),) for n in (5, 6, 7, 9, 14)]) == 2
+
+
+# ---- definite values
+
+
+def test_a_branch_for_one_value_is_no_sign_that_a_definite_one_is_needed() -> None:
+    def fn(x, n):
+        return x + 1 if n == 0 else x * n
+
+    calls = [(torch.ones(size), n) for size, n in ((3, 7), (4, 0), (5, 8), (6, 0), (7, 0))]
+    calls += [(torch.ones(size), n) for size, n in ((8, 9), (9, 10), (10, 11), (11, 12))]
+    assert counted(fn, calls) == 3
+
+
+def test_what_needs_a_definite_value_each_time_is_a_constant_at_once() -> None:
+    compiled = framelift.compile(lambda x, n: x + len(range(n)), backend="eager")
+    for n in (3, 4, 5, 6, 7):
+        compiled(torch.ones(n), n)
+    dynamism = compiled._framelift_context.state_of(compiled.__wrapped__.__code__).dynamism
+    assert dynamism.fixed == {"n"}

@@ -205,10 +205,8 @@ class Recorder(TorchFunctionMode):
             self.wrappers.values[id(parts["_values"])] = id(face)
             return face
         if parts is not None:
-            made = wrapped_sizes.fake_of(self.builder, node, tensor, dims or {}, parts)
-            face = self.wrappers.face_of(made)
             self.wrappers.asked_for_sizes.update(map(id, parts.values()))
-            return face
+            return self.wrappers.face_of(wrapped_sizes.fake_of(self.builder, node, tensor, dims or {}, parts))
         if is_wrapper_class(type(tensor)):
             return self.wrappers.face_of(self.fakes.of(tensor))
         plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)

@@ -2,7 +2,7 @@
 
 What was captured before says what the sizes were then (`Dynamism.learn`); a dimension, or a number, that
 is another one now is taken for a symbol. If the program turns out to need one definite value all the same,
-that is remembered, and from the second time on the next capture takes it for a constant at once. Once may
+that is remembered, and once it was another value the next capture takes it for a constant at once. Once may
 be for the sake of another size that was not known to vary: the cache of a model grows with its mask.
 """
 
@@ -48,8 +48,8 @@ class Dynamism:
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.steps_on_data: set[Any] = set()
         """The instructions where captures ended since what they give is decided by the data."""
-        self.suspects: set[Any] = set()
-        """Those of which it was once."""
+        self.suspects: dict[Any, str] = {}
+        """Those of which it was once, and which."""
 
     def learn(self, captures: Iterable[dict[str, Any]]) -> None:
         """Takes in what earlier captures rely on, each as `relied_on` says it."""
@@ -63,9 +63,11 @@ class Dynamism:
         """Whether a number that has not been looked at yet may turn out to be a symbol."""
         return self.mode is not False and bool(self.mode or self.seen)
 
-    def was_definite(self, one: Any) -> None:
-        """The program needed a definite value of what was a symbol."""
-        (self.fixed if one in self.suspects else self.suspects).add(one)
+    def was_definite(self, one: Any, value: str) -> None:
+        """The program needed a definite value of what was a symbol. The same value twice is a branch for that
+        one (`if n == 0`), and no sign that it needs one each time."""
+        if self.suspects.setdefault(one, value) != value:
+            self.fixed.add(one)
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
