@@ -1,16 +1,20 @@
 """Measures how often architectures compile when sizes vary, `make_sizes.py [name ...]`.
 
 Each is called with twenty random sets of sizes, compiled by Framelift and by `torch.compile`. With names only
-those are measured again; of the others the page keeps what `build/sizes.json` says.
+those are measured again; of the others the page keeps what `build/sizes.json` says. `torch.compile` takes
+hours for all of them: `--system framelift` measures one column, `--more-than 3` measures those that Framelift
+compiles more often than that, and `--missing` goes on where it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import json
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ import make_models  # which sets up where modules are found, so it comes first
 import torch
 import transformers
 from zoo import ARCHITECTURES
+from zoo.architecture import Architecture
 from zoo.sizes import measure_sizes
 
 KEPT = make_models.ROOT / "build" / "sizes.json"
@@ -38,25 +43,41 @@ def compiled(of: Row, system: str) -> int:
 
 
 def line(name: str, of: Row) -> str:
-    if not is_measured(of):
+    if not any(system in of for system in SYSTEMS):
         return f"| {name} | **{of.get('failed', 'not measured')}** | | | | |"
-    counts = [f"{compiled(of, system)} / {of[system]['graphs']}" for system in SYSTEMS]
-    right = "yes" if not of["framelift"]["wrong"] else f"**no**: {of['framelift']['wrong'][0][:80]}"
     sizes = ", ".join(map(str, of["sizes"])) or "none"
-    return f"| {name} | {sizes} | {of['calls']} | {' | '.join(counts)} | {right} |"
+    return f"| {name} | {sizes} | {of['calls']} | {' | '.join(count(of, s) for s in SYSTEMS)} | {right(of)} |"
+
+
+def count(of: Row, system: str) -> str:
+    return f"{compiled(of, system)} / {of[system]['graphs']}" if system in of else "not measured"
+
+
+def right(of: Row) -> str:
+    if SYSTEMS[0] not in of:
+        return "not measured"
+    wrong = of[SYSTEMS[0]]["wrong"]
+    return "yes" if not wrong else f"**no**: {wrong[0][:80]}"
 
 
 def totals(rows: dict[str, Row]) -> Iterator[str]:
-    known = [of for of in rows.values() if is_measured(of)]
+    own = [of for of in rows.values() if SYSTEMS[0] in of]
+    both = [of for of in own if is_measured(of)]
     fewer, same, more = (
-        sum(sign == (own > torchs) - (own < torchs) for own, torchs in counts(known)) for sign in (-1, 0, 1)
+        sum(sign == (own > torchs) - (own < torchs) for own, torchs in counts(both)) for sign in (-1, 0, 1)
     )
-    own, torchs = (sum(compiled(of, system) for of in known) for system in SYSTEMS)
-    right = sum(not of["framelift"]["wrong"] for of in known)
-    yield f"{len(known)} architectures of {len(ARCHITECTURES)} were measured."
-    yield f"Calls at which something was compiled: {own} with Framelift, {torchs} with `torch.compile`;"
+    yield f"{len(own)} architectures of {len(ARCHITECTURES)} were measured, {len(both)} with both compilers."
+    yield f"At how many calls Framelift compiled something, and in how many architectures: {often(own)};"
+    yield f"results are eager's at every size in {sum(not of[SYSTEMS[0]]['wrong'] for of in own)}."
+    own_calls, torchs_calls = (sum(compiled(of, system) for of in both) for system in SYSTEMS)
+    yield f"Where both were measured: {own_calls} calls with Framelift, {torchs_calls} with `torch.compile`;"
     yield f"fewer in {fewer} architectures, as many in {same}, more in {more}."
-    yield f"Results are eager's at every size in {right}."
+
+
+def often(rows: list[Row]) -> str:
+    """How many architectures compile at how many calls."""
+    found = Counter(compiled(of, SYSTEMS[0]) for of in rows)
+    return ", ".join(f"{calls} (in {found[calls]})" for calls in sorted(found))
 
 
 def counts(rows: list[Row]) -> Iterator[tuple[int, int]]:
@@ -72,18 +93,36 @@ def section(rows: dict[str, Row]) -> str:
     return "\n".join([BEGIN, "", *totals(rows), versions, "", *table, "", END])
 
 
+def chosen(rows: dict[str, Row], options: argparse.Namespace) -> Iterator[Architecture]:
+    """The architectures to measure, by what is known so far."""
+    for architecture in [] if options.show else ARCHITECTURES.values():
+        of = rows.get(architecture.name, {})
+        if options.names and architecture.name not in options.names:
+            continue
+        if options.missing and ("failed" in of or all(system in of for system in options.system)):
+            continue
+        if options.more_than is None or (SYSTEMS[0] in of and compiled(of, SYSTEMS[0]) > options.more_than):
+            yield architecture
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="architectures, as the page names them")
     parser.add_argument("--show", action="store_true", help="measure nothing, write what is known")
+    parser.add_argument("--system", action="append", choices=SYSTEMS, help="measure this column only")
+    parser.add_argument("--missing", action="store_true", help="leave out what was measured, or failed")
+    parser.add_argument("--more-than", type=int, metavar="N", help="what Framelift compiles more often")
     options = parser.parse_args()
+    options.system = tuple(options.system or SYSTEMS)
     transformers.logging.set_verbosity_error()
     rows: dict[str, Row] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    for architecture in [] if options.show else ARCHITECTURES.values():
-        if options.names and architecture.name not in options.names:
-            continue
+    measure = functools.partial(measure_sizes, systems=options.system)
+    for architecture in chosen(rows, options):
         begun = time.monotonic()
-        rows[architecture.name] = of = make_models.measured(architecture, measure_sizes, SECONDS)
+        found = make_models.measured(architecture, measure, SECONDS)
+        before = rows.get(architecture.name, {})
+        before.pop("failed", None)
+        rows[architecture.name] = of = before | found
         print(f"{line(architecture.name, of)} {time.monotonic() - begun:.1f} s", flush=True)
         if options.names:
             print("\n".join([*of.get("entries", ()), *of.get("faults", ())]))

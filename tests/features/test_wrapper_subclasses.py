@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 import framelift
 from check import capture, entries, reasons
+from sameness import alike
 
 aten = torch.ops.aten
 
@@ -286,3 +287,73 @@ def test_a_tensor_that_wraps_others_gets_no_other_class() -> None:
     expected = fn(*given)
     assert isinstance(expected, str)
     assert framelift.compile(fn, backend="eager")(*given) == expected
+
+
+# ---- sizes that vary
+
+VARYING: dict[str, Callable[[Any, Any], Any]] = {
+    "operators": lambda x, y: x * 2 + x.shape[0],
+    "views": lambda x, y: (x.view(-1, 2) + y.view(-1, 2)).sum(0),
+    "what is inside": lambda x, y: (x.a * 2 + y, x * 3),
+    "written, and what is inside": lambda x, y: (x.mul_(2), x.a + 1)[1],
+    "what is inside, written": lambda x, y: (x.a.add_(1), x * 2)[1],
+    "its size for another": lambda x, y: y + torch.arange(x.shape[0])[:, None],
+    "put together": lambda x, y: torch.cat([x, x]).sum(0),
+    "given back": lambda x, y: (x, x.t(), x.shape),
+    "a branch": lambda x, y: x * 2 if x.shape[0] > 100 else x + y.shape[0],
+}
+
+
+def plain(value: Any) -> Any:
+    """With what is inside in the place of wrappers."""
+    return pytree.tree_map_only(
+        (TwoTensor, Scaled),
+        lambda x: (type(x), x.shape, *(getattr(x, name) for name in x.__tensor_flatten__()[0])),
+        value,
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("fn", VARYING.values(), ids=VARYING.keys())
+def test_sizes_of_wrappers_vary(fn: Callable[..., Any], dynamic: bool | None, backend: str) -> None:
+    compiled = framelift.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True)
+    for n in (5, 6, 9, 12, 3, 20):
+        x, y = two(n, 4), torch.randn(n, 4)
+        same = TwoTensor(x.a.clone(), x.b.clone())
+        alike(plain(fn(x, y)), plain(compiled(same, y)))
+        alike(plain(x), plain(same))
+    assert entries(compiled) == (1 if dynamic else 2)
+
+
+def test_gradients_of_wrappers_whose_sizes_vary() -> None:
+    fn = lambda x, y: x * y * x.shape[0]
+    compiled = framelift.compile(fn, backend="aot_eager")
+    for n in (5, 6, 9):
+        a, b = torch.randn(n, 4), torch.randn(n, 4)
+        found = []
+        for call in (fn, compiled):
+            x, y = TwoTensor(a.clone(), b.clone()).requires_grad_(), torch.ones(4).requires_grad_()
+            call(x, y).sum().backward(TwoTensor(torch.tensor(1.0), torch.tensor(2.0)))
+            found.append(plain([x.grad, y.grad]))
+        alike(*found)
+    assert entries(compiled) == 2
+
+
+def test_one_tensor_twice_in_a_wrapper() -> None:
+    fn = lambda x: x * x.shape[0]
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (5, 6, 9):
+        inner = torch.randn(n, 4)
+        alike(plain(fn(TwoTensor(inner, inner))), plain(compiled(TwoTensor(inner, inner))))
+
+
+def test_a_wrapper_that_says_more() -> None:
+    fn = lambda x: x.scaled() + x.shape[0]
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (5, 6, 9, 12):
+        x = scaled(n)
+        alike(fn(x), compiled(x))
+    assert entries(compiled) == 2
+    alike(compiled(Scaled(x.inner, 4.0)), fn(Scaled(x.inner, 4.0)))
+    assert entries(compiled) == 3

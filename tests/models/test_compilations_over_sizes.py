@@ -6,13 +6,12 @@ their own, so they are not drawn here, unless a model is about them. Results are
 
 from __future__ import annotations
 
-import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from over_sizes import Models
 from torch import nn
 from torch.nn import functional as F
 
@@ -20,50 +19,8 @@ import framelift
 from check import entries
 from sameness import alike
 
-CALLS = 20
-Make = Callable[[Callable[[int, int], int]], tuple[Any, ...]]
-MODELS: dict[str, tuple[Callable[[], Callable[..., Any]], Make, int]] = {}
-
-
-def model(make: Make, calls: int = 2) -> Callable[[Any], Any]:
-    """A class of modules, or a function that makes what is compiled. `make` draws the arguments of a call;
-    `calls` is at how many something may be compiled."""
-
-    def register(build: Any) -> Any:
-        MODELS[build.__name__] = build, make, calls
-        return build
-
-    return register
-
-
-def compilations(name: str) -> tuple[list[int], Any]:
-    """The calls at which something is compiled."""
-    build, make, _ = MODELS[name]
-    torch.manual_seed(0)
-    fn = build()
-    graphs = 0
-
-    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        nonlocal graphs
-        graphs += 1
-        return graph.forward
-
-    compiled = framelift.compile(fn, backend=backend)
-    source = random.Random(name)
-    at = []
-    with framelift.config.patch(recompile_limit=CALLS), torch.no_grad():
-        for call in range(CALLS):
-            numbers = itertools.count()
-            # the first calls differ in each size: what has not changed yet can't be known to vary
-            draw = lambda least, most: (
-                source.randint(least, most) if call > 1 else least + call + next(numbers) % (most - least)
-            )
-            arguments = make(draw)
-            before = graphs
-            alike(fn(*arguments), compiled(*arguments))
-            if graphs > before:
-                at.append(call)
-    return at, compiled
+MODELS = Models()
+model = MODELS.add
 
 
 # ---- graph networks: batches of nodes and edges, of which no two are of one size
@@ -286,8 +243,7 @@ def part_and_whole() -> Any:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_few_compilations_over_random_sizes(name: str) -> None:
-    at, compiled = compilations(name)
-    assert len(at) <= MODELS[name][2], f"compiled at calls {at}\n{framelift.entries(compiled)}"
+    MODELS.check(name)
 
 
 # ---- tensors of numbers that vary

@@ -356,6 +356,8 @@ class Break(BaseException):
     """Whether the program is about to look at the gradients of a tensor of the graph."""
     of_differentiated_operator: bool = field(default=False, repr=False)
     """Whether it is about an operator that is given functions, and may be differentiated."""
+    gives_data: tuple[str, int, int] | None = field(default=None, repr=False)
+    """The instruction at which it is, by function, line and number, if that gives what the data decides."""
     found_at: str = field(default="", repr=False)
     """Where in Framelift, with `config.verbose`."""
 

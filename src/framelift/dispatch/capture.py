@@ -56,8 +56,8 @@ class SizeFacts:
     sources: list[Source]
     reads: list[Read]
     facts: list[tuple[Fact, list[Step]]]
-    definite: list[Read]
-    """What there is only one value for."""
+    definite: list[tuple[Read, str]]
+    """What there is only one value for, and that."""
 
 
 @dataclass
@@ -130,14 +130,13 @@ class Capture:
             except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
                 raise ConstraintViolationError(f"{self.fn_name}: {why}\n{REMEDY}") from None
-            found = (definite(fact, reads) for fact in facts)
-            known = [read for read in found if read is not None]
+            known = [found for fact in facts if (found := definite(fact, reads)) is not None]
             self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols), known)
             self.guard_known_sizes()
         if self.sizes is not None:
-            for read in self.sizes.definite:
+            for read, value in self.sizes.definite:
                 source = str(self.sizes.sources[read.input])
-                dynamism.was_definite(source if read.kind == "number" else (source, read.dim))
+                dynamism.was_definite(source if read.kind == "number" else (source, read.dim), value)
 
     def guard_known_sizes(self) -> None:
         if self.sizes is not None:

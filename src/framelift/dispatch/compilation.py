@@ -33,6 +33,7 @@ from framelift.core.errors import (
     UserError,
 )
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
+from framelift.dispatch import data_results
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import (
@@ -200,6 +201,9 @@ class Compilation:
         if state.resumed is not None:
             state.dynamism.handed_over = handed_over = self.whole_state().dynamism.handed_over
             known += [handed_over] if handed_over else []
+            steps = self.whole_state().dynamism.steps_on_data
+            given = data_results.results(self.fn.__code__, self.arguments, steps) if steps else None
+            known += [given] if given else []
         if state.first_seen:
             known = [state.first_seen, *known]
         if mode is None and not config.assume_static_by_default:
@@ -321,6 +325,8 @@ class Compilation:
         for observer in extensions.observers:
             observer.report_entry(self.record, capture)
         if capture.ended_by is not None:
+            if capture.ended_by.gives_data is not None:
+                self.whole_state().dynamism.steps_on_data.add(capture.ended_by.gives_data)
             self.note_break(capture.ended_by)
         counters["frames"]["ok"] += 1
         if capture.region.has_graph:

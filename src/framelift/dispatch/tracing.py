@@ -37,6 +37,7 @@ from framelift.core.breaks import (
     Place,
 )
 from framelift.core.sentinels import MISSING
+from framelift.dispatch import data_results
 from framelift.dispatch.capture import Capture, Storages
 from framelift.features.numpy.arrays import Arrays
 from framelift.features.warning_filters import ALWAYS, Warned
@@ -290,6 +291,8 @@ class Trace:
         fn = self.fn
         try:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
+            if stopping is not None and self.ended_by is not None:
+                data_results.note_step(self.ended_by, stopping.standings[-1].point)
             if stopping is not None and self.recorder.builder.symbols is not None:
                 self.world.inputs.note_handed_over(stopping.variables())
             if self.ended_by is not None and self.ended_by.watches_gradients:

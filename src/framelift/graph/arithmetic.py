@@ -249,9 +249,9 @@ def of_sequence(fn: Any, first: int) -> Callable[[list[Any]], Any]:
     return apply
 
 
-def extreme(compare: Any, of_data: Any) -> Callable[[list[Any]], Any]:
-    """The least or the largest of some numbers: it is one of them, unless only the data decides which; then
-    `of_data` is asked."""
+def extreme(compare: Any, symbolic: Any) -> Callable[[list[Any]], Any]:
+    """The least or the largest of some numbers. Where it is not known which one of some integers that is, it
+    is an expression; so a program that takes the longest of some lengths does not depend on which it is."""
 
     def apply(args: list[Any]) -> Any:
         if len(args) == 1 and type(args[0]) in SEQUENCES:
@@ -262,8 +262,8 @@ def extreme(compare: Any, of_data: Any) -> Callable[[list[Any]], Any]:
             return NotImplemented
         best = args[0]
         for item in args[1:]:
-            if is_decided_by_data(best, item):
-                best = of_data(best, item)
+            if are_integers(best, item) and not is_known(compare, item, best):
+                best = symbolic(best, item)
             elif settled(compute(compare, (item, best))):
                 best = item
         return best
@@ -271,12 +271,20 @@ def extreme(compare: Any, of_data: Any) -> Callable[[list[Any]], Any]:
     return apply
 
 
-def is_decided_by_data(*numbers: Any) -> bool:
-    """Whether one of two integers is known to no one before the graph runs. (Of floats, one may be a NaN,
-    which is what Python gives only where it comes first, and torch does not keep the order.)"""
-    if not all(type(number) in (int, SymInt) for number in numbers):
-        return False
-    return any(type(number) is SymInt and not number.node.has_hint() for number in numbers)
+def are_integers(*numbers: Any) -> bool:
+    """Of floats, one may be a NaN, which is what Python gives only where it comes first, and torch does not
+    keep the order."""
+    return all(type(number) in (int, SymInt) for number in numbers)
+
+
+def is_known(compare: Any, left: Any, right: Any) -> bool:
+    """Whether a comparison comes out the same whatever its symbols are."""
+    with torch._C.DisableTorchFunction():
+        condition = compare(left, right)
+    if type(condition) is not SymBool:
+        return True
+    env: Any = condition.node.shape_env
+    return env is not None and env._maybe_evaluate_static(condition.node.expr) is not None
 
 
 def has_symbols(items: Iterable[Any]) -> bool:

@@ -29,7 +29,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
-from framelift.graph import known_data, nested, op_memory
+from framelift.graph import known_data, nested, op_memory, wrapped_sizes
 from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.contexts import Contexts, FunctionModes
@@ -200,10 +200,13 @@ class Recorder(TorchFunctionMode):
         dims: dict[int, Dim] | None,
         parts: dict[str, FakeTensor] | None,
     ) -> FakeTensor:
-        if parts is not None:
+        if parts is not None and type(tensor) is nested.NestedTensor:
             face = self.wrappers.face_of(nested.fake_of(self.builder, node, tensor, parts))
             self.wrappers.values[id(parts["_values"])] = id(face)
             return face
+        if parts is not None:
+            self.wrappers.asked_for_sizes.update(map(id, parts.values()))
+            return self.wrappers.face_of(wrapped_sizes.fake_of(self.builder, node, tensor, dims or {}, parts))
         if is_wrapper_class(type(tensor)):
             return self.wrappers.face_of(self.fakes.of(tensor))
         plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)

@@ -23,6 +23,24 @@ class Environment(ShapeEnv):
         self.keeps_conditions = False
         """Whether a comparison of sizes stays a symbol until the program asks how it came out."""
         self.places: dict[Any, Place | None] = {}
+        self.histories: dict[int, Any] = {}
+        """Dimension of the tensor that symbols are made for -> the sizes that it had before."""
+        self.with_history: dict[Any, dict[Any, Any]] = {}
+        """The same for history -> size -> the symbol, as in `val_to_var`."""
+
+    def create_symbol(self, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        """Sizes that happen to be the same are one symbol only if they were the same before."""
+        is_size = self.histories and source.prop.name == "SIZE"
+        history = self.histories.get(source.idx) if is_size else None
+        if history is None:
+            return super().create_symbol(val, source, *args, **kwargs)
+        everywhere = self.val_to_var
+        self.val_to_var = self.with_history.setdefault(history, {})
+        try:
+            return super().create_symbol(val, source, *args, **kwargs)
+        finally:
+            everywhere.update({size: s for size, s in self.val_to_var.items() if size not in everywhere})
+            self.val_to_var = everywhere
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
         return self.noting(super().evaluate_expr, args, kwargs)

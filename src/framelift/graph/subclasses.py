@@ -260,6 +260,9 @@ class Wrappers:
         """Inputs that nested tensors have their lengths of."""
         self.values: dict[int, int] = {}
         """id of the values of a nested tensor that comes in -> id of its face."""
+        self.asked_for_sizes: set[int] = set()
+        """ids of tensors that wrappers hold and that are inputs for their sizes only: the program has not
+        looked at them, and gets those of the wrapper."""
         self.asked: set[int] = set()
         """Those of them that the program has."""
 
@@ -318,7 +321,8 @@ class Wrappers:
         builder = self.builder
         with torch._C.DisableTorchFunction():
             found: FakeTensor = self.with_faces(getattr(self.behind[id(face)], name))
-        if builder.node_of(found) is None:
+        if builder.node_of(found) is None or id(found) in self.asked_for_sizes:
+            self.asked_for_sizes.discard(id(found))
             node = builder.body.add_node("call_function", getattr, (builder.node_of(face), name))
             builder.name_outputs(found, node)
         return found

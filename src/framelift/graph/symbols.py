@@ -65,6 +65,13 @@ class Dim(NamedTuple):
     """Sizes with the same one are equal."""
     apart: bool = False
     """Whether it is a symbol of its own though another size happens to be the same."""
+    history: tuple[Any, ...] = ()
+    """The sizes that it had before. Those that are the same now, but were not then, are not one symbol."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether more is known of it than its range and its history."""
+        return self[3:-1] != PLAIN_DIM[3:-1]
 
     def constraint(self) -> Any:
         if self.unbacked:
@@ -171,7 +178,9 @@ class Symbols:
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
         create = self.env.create_symbolic_sizes_strides_storage_offset
+        self.env.histories = {n: dim.history for n, dim in dims.items() if dim.history}
         sizes, strides, _ = create(tensor, At(len(self.inputs)), symbolic_context=context)
+        self.env.histories = {}
         self.env.pending_fresh_unbacked_symbols.clear()  # it is known what they are
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
         for kind, numbers in (("size", sizes), ("stride", strides)):
@@ -179,7 +188,7 @@ class Symbols:
                 self.note_read(number, Read(len(self.inputs), kind, dim))
         self.inputs.append(made)
         for n, marked in dims.items():
-            if marked[3:] != PLAIN_DIM[3:] and type(sizes[n]) is torch.SymInt:
+            if marked.is_marked and type(sizes[n]) is torch.SymInt:
                 self.apply_mark(marked, sizes[n])
         return made
 
@@ -286,7 +295,7 @@ class Symbols:
         environment, which can be pickled, and in which it may ask for the floats that come as tensors."""
         env: Any = self.env
         self.places = env.places
-        del env.places, env.where
+        del env.places, env.where, env.histories, env.with_history
         env.__class__ = symbolic_shapes.ShapeEnv
         if self.asks_data or self.has_floats:
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
@@ -412,7 +421,9 @@ class Symbols:
             parts = {
                 name: self.stand_in(mode, part, getattr(given, name)) for name, part in entry.parts.items()
             }
-            return made_of(mode, given, parts, entry.sizes)
+            made = made_of(mode, given, parts, entry.sizes, entry.strides)
+            takes_gradients = entry.strides and given.requires_grad and not made.requires_grad
+            return made.requires_grad_() if takes_gradients else made
         if type(entry.real) is float:
             fake: Any = mode.from_tensor(given, static_shapes=True)
             if knows_floats or entry.symbol.node.expr.is_number:
@@ -438,11 +449,17 @@ class Symbols:
             return fake
 
 
-def made_of(mode: FakeTensorMode, tensor: Any, parts: dict[str, Any], sizes: tuple[Any, ...]) -> Any:
+def made_of(
+    mode: FakeTensorMode,
+    tensor: Any,
+    parts: dict[str, Any],
+    sizes: tuple[Any, ...],
+    strides: tuple[Any, ...] = (),
+) -> Any:
     """A tensor of the same class around other parts."""
     with mode, torch._C.DisableTorchFunction():
         _, context = tensor.__tensor_flatten__()
-        return type(tensor).__tensor_unflatten__(parts, context, sizes, tensor.stride())
+        return type(tensor).__tensor_unflatten__(parts, context, sizes, strides or tensor.stride())
 
 
 def renumbered(reads: list[Read], facts: list[Fact]) -> tuple[list[Read], list[Fact]]:

@@ -97,6 +97,8 @@ def drain(world: TraceWorld, args: list[Any], at: int = 0) -> list[Any] | None:
 
 
 SEQUENCES = (list, tuple, torch.Size, deque)
+CONCATENATED: list[set[type]] = [{tuple}, {list}]
+"""What `sum` joins: it only moves what they hold."""
 SUMS_AS_WRITTEN = sys.version_info < (3, 12)
 """Whether `sum` adds floats one by one, and does not care for what is lost by rounding."""
 
@@ -112,6 +114,8 @@ def folds(fn: Any, first: int) -> Handler:
             return MISSING
         start = [opened(x) for x in (*args[1:], *kwargs.values())] or [first]
         numbers = [*start, *items]
+        if called is sum and len(start) == 1 and {type(x) for x in numbers} in CONCATENATED:
+            return functools.reduce(functools.partial(world.operators.apply, fn), numbers)
         if len(start) > 1 or not all(type(x) in NUMBERS for x in numbers) or not has_symbols(numbers):
             return MISSING
         floats = any(type(x) in (float, torch.SymFloat) for x in numbers)

@@ -9,7 +9,7 @@ import torch
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import refuse
-from framelift.graph import op_memory
+from framelift.graph import op_memory, wrapped_sizes
 from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Dim
 from framelift.guards.kinds import Access, Check
@@ -43,6 +43,9 @@ def wrap_plain(world: TraceWorld, value: Any, source: Source, dims: dict[int, Di
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
+        dims = world.inputs.dims_of(source, value)
+        if dims and (of_parts := dims_of_parts(world, value, source, dims)):
+            return wrap_varying(world, value, source, dims, of_parts)
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.add_tensor(value, source)
     parts = fix_parts(world, value, face)
@@ -53,6 +56,37 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
                 world.inputs.load(inner, place)
             else:
                 world.guards.add(place, Check.TENSOR, _guards.TensorSpec(inner))
+    return face
+
+
+def dims_of_parts(
+    world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim]
+) -> dict[str, dict[int, Dim]] | None:
+    """Which dimensions of the tensors inside vary, if the wrapper's are among these."""
+    with torch._C.DisableTorchFunction():
+        parts = {name: getattr(value, name) for name in value.__tensor_flatten__()[0]}
+        ids = set(map(id, parts.values()))
+        if len(ids) < len(parts) or not ids.isdisjoint(world.inputs.known):
+            return None
+        found = {name: world.inputs.dims_of(source.child(Access.ATTR, name), parts[name]) for name in parts}
+        if world.inputs.dynamism.mode:
+            found = {name: dict.fromkeys(range(parts[name].dim()), Dim()) | found[name] for name in parts}
+        return found if wrapped_sizes.are_those_of_parts(value, dims, parts, found) else None
+
+
+def wrap_varying(
+    world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim], of_parts: dict[str, dict[int, Dim]]
+) -> Any:
+    """A tensor around others of which sizes are symbols: these come in like any other tensors."""
+    with torch._C.DisableTorchFunction():
+        parts = {
+            name: wrap_plain(world, getattr(value, name), source.child(Access.ATTR, name), found)
+            for name, found in of_parts.items()
+        }
+        face = world.inputs.add_tensor(value, source, dims, parts=parts)
+        free = [n for n, size in enumerate(face.shape) if type(size) in SYMBOLIC]
+        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
+    fix_parts(world, value, face)
     return face
 
 

@@ -2,7 +2,7 @@
 
 What was captured before says what the sizes were then (`Dynamism.learn`); a dimension, or a number, that
 is another one now is taken for a symbol. If the program turns out to need one definite value all the same,
-that is remembered, and from the second time on the next capture takes it for a constant at once. Once may
+that is remembered, and once it was another value the next capture takes it for a constant at once. Once may
 be for the sake of another size that was not known to vary: the cache of a model grows with its mask.
 """
 
@@ -46,8 +46,10 @@ class Dynamism:
         """Sources, and pairs of source and dimension, of which a definite value is needed."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
-        self.suspects: set[Any] = set()
-        """Those of which it was once."""
+        self.steps_on_data: set[Any] = set()
+        """The instructions where captures ended since what they give is decided by the data."""
+        self.suspects: dict[Any, str] = {}
+        """Those of which it was once, and which."""
 
     def learn(self, captures: Iterable[dict[str, Any]]) -> None:
         """Takes in what earlier captures rely on, each as `relied_on` says it."""
@@ -61,9 +63,11 @@ class Dynamism:
         """Whether a number that has not been looked at yet may turn out to be a symbol."""
         return self.mode is not False and bool(self.mode or self.seen)
 
-    def was_definite(self, one: Any) -> None:
-        """The program needed a definite value of what was a symbol."""
-        (self.fixed if one in self.suspects else self.suspects).add(one)
+    def was_definite(self, one: Any, value: str) -> None:
+        """The program needed a definite value of what was a symbol. The same value twice is a branch for that
+        one (`if n == 0`), and no sign that it needs one each time."""
+        if self.suspects.setdefault(one, value) != value:
+            self.fixed.add(one)
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
@@ -87,16 +91,23 @@ class Dynamism:
         if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
         if self.mode and not found and may_vary(source, tensor):
-            found = dict.fromkeys(range(tensor.dim()), Dim())
+            histories = self.histories(source, tensor)
+            found = {n: Dim(history=histories.get(n, ())) for n in range(tensor.dim())}
         elif self.seen and not found:
             shape = tensor.shape
-            for sizes in self.seen.get(str(source), ()):
-                if type(sizes) is tuple and len(sizes) == len(shape):
-                    found |= {n: Dim() for n, size in enumerate(sizes) if size is None or size != shape[n]}
+            for n, history in self.histories(source, tensor).items():
+                if any(size != shape[n] for size in history):
+                    found[n] = Dim(history=history)
         text = str(source) if self.fixed else ""
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+    def histories(self, source: Source, tensor: torch.Tensor) -> dict[int, tuple[Any, ...]]:
+        """What sizes each dimension had in earlier captures, if there were any."""
+        seen = self.seen.get(str(source), ())
+        shapes = [sizes for sizes in seen if type(sizes) is tuple and len(sizes) == tensor.dim()]
+        return dict(enumerate(zip(*shapes, strict=True)))
 
 
 def named_dims(source: Source, tensor: torch.Tensor) -> dict[int, Dim]:

@@ -157,7 +157,7 @@ class Inputs(Part):
             elif type(value) is FakeTensor:
                 sizes: Any = value.shape
                 if any(type(size) is not int for size in sizes):
-                    handed_over[name] = tuple([size if type(size) is int else None for size in sizes])
+                    handed_over[name] = tuple([s if type(s) is int else str(s.node.expr) for s in sizes])
             elif type(value) is Pending and type(value.value) is torch.Tensor:
                 dims = self.dims_of(value.source, value.value)
                 if dims:

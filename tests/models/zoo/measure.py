@@ -79,12 +79,16 @@ class Near(Outputs):
 
     def tensors(self, a: torch.Tensor, b: torch.Tensor, at: str) -> None:
         if a.is_floating_point() and a.shape == b.shape and torch.allclose(a, b, rtol=1e-5, atol=1e-6):
-            b = (
-                torch.empty_strided(b.shape, b.stride(), dtype=b.dtype)
-                .copy_(a)
-                .requires_grad_(b.requires_grad)
-            )
+            b = laid_out_like(b).copy_(a).requires_grad_(b.requires_grad)
         super().tensors(a, b, at)
+
+
+def laid_out_like(tensor: torch.Tensor) -> torch.Tensor:
+    """A part of a larger memory, if that is what it is like."""
+    if not tensor.storage_offset():
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    memory = torch.empty(tensor.untyped_storage().nbytes() // tensor.element_size(), dtype=tensor.dtype)
+    return memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 MARKS = ("_dynamo_static_input_type", "_dynamo_unspec_dim")

@@ -1,0 +1,67 @@
+"""Programs that are called with many random sizes: at how many calls something is compiled.
+
+Results are eager's at every size.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import framelift
+from sameness import alike
+
+CALLS = 20
+Make = Callable[[Callable[[int, int], int]], tuple[Any, ...]]
+
+
+class Models(dict[str, tuple[Callable[[], Callable[..., Any]], Make, int]]):
+    """Name -> what makes it, what draws its arguments, and at how many calls something may be compiled."""
+
+    def add(self, make: Make, calls: int = 2) -> Callable[[Any], Any]:
+        """A class of modules, or a function that makes what is compiled."""
+
+        def register(build: Any) -> Any:
+            self[build.__name__] = build, make, calls
+            return build
+
+        return register
+
+    def check(self, name: str) -> None:
+        at, compiled = compilations(name, *self[name][:2])
+        assert len(at) <= self[name][2], f"compiled at calls {at}\n{framelift.entries(compiled)}"
+
+
+def compilations(name: str, build: Callable[[], Any], make: Make) -> tuple[list[int], Any]:
+    """The calls at which something is compiled."""
+    torch.manual_seed(0)
+    fn = build()
+    graphs = 0
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    compiled = framelift.compile(fn, backend=backend)
+    source = random.Random(name)
+    at = []
+    with framelift.config.patch(recompile_limit=CALLS), torch.no_grad():
+        for call in range(CALLS):
+            numbers = itertools.count()
+            # the first calls differ in each size: what has not changed yet can't be known to vary
+            draw = lambda least, most: (
+                source.randint(least, most) if call > 1 else least + call + next(numbers) % (most - least)
+            )
+            arguments = make(draw)
+            given, before = copy.deepcopy(arguments), graphs
+            alike(fn(*arguments), compiled(*given))
+            alike(arguments, given)
+            if graphs > before:
+                at.append(call)
+    return at, compiled
