@@ -201,3 +201,22 @@ def test_counters_go_on_counting_when_they_are_reset() -> None:
             counters.clear()
             torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
             assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_torch_compile_imported_by_name_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    torchs = BEFORE[torch, "compile"]
+    compiled = torchs(lambda x: x * 2, backend="eager", fullgraph=True, dynamic=True)
+    assert torch.equal(compiled(X), X * 2)
+    assert len(framelift.entries(compiled)) == 1 and compiled._framelift_context.fullgraph
+    given: list[Any] = []
+
+    def backend(graph: Any, inputs: Any, **settings: Any) -> Any:
+        given.append(settings)
+        return graph.forward
+
+    torchs(lambda x: x * 3, backend=backend, options={"level": 1})(X)
+    assert given == [{"options": {"level": 1}}]
+    options = torchs(lambda x: x * 4, options={"max_autotune": True})._framelift_context.options
+    assert options == {"max_autotune": True}
+    with pytest.raises(framelift.exc.UserError, match="shapes_spec is not offered"):
+        torchs(lambda x: x, backend="eager", shapes_spec={"x": None})
