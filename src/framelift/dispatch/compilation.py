@@ -322,6 +322,8 @@ class Compilation:
             observer.report_entry(self.record, capture)
         if capture.ended_by is not None:
             self.note_break(capture.ended_by)
+        while capture.visits:
+            capture.visits.pop().tell()
         counters["frames"]["ok"] += 1
         if capture.region.has_graph:
             counters["stats"]["unique_graphs"] += 1
