@@ -225,11 +225,15 @@ def test_what_was_captured_stays_as_it_was():
 
 
 VMAP_IN_BODIES: dict[str, Callable[..., Any]] = {
-    "cond": lambda x: torch.cond(x.sum() > 9, lambda y: vmap(torch.sin)(y), lambda y: vmap(torch.cos)(y), (x,)),
+    "cond": lambda x: torch.cond(
+        x.sum() > 9, lambda y: vmap(torch.sin)(y), lambda y: vmap(torch.cos)(y), (x,)
+    ),
     "checkpoint": lambda x: checkpoint(lambda y: vmap(torch.sin)(y) * 2, x, use_reentrant=False),
     "vmap in vmap": lambda x: checkpoint(lambda y: vmap(vmap(torch.sin))(y), x, use_reentrant=False),
     "cond in vmap": lambda x: vmap(
-        lambda row: torch.cond(row.sum() > 0, lambda y: vmap(torch.sin)(y), lambda y: vmap(torch.cos)(y), (row,))
+        lambda row: torch.cond(
+            row.sum() > 0, lambda y: vmap(torch.sin)(y), lambda y: vmap(torch.cos)(y), (row,)
+        )
     )(x),
     "nested region": lambda x: doubled_sines(x) + doubled_sines(x),
 }
