@@ -298,3 +298,18 @@ def test_stages_of_a_pipeline_are_recognised(installed: None) -> None:
 
     with pytest.raises(RuntimeError, match="not supported with stage modules that have used torch.compile"):
         schedules._check_torch_compile_compatibility([Stage()], "zero bubble")  # type: ignore[list-item]
+
+
+def test_what_notebooks_offer_for_completion(compile: Any) -> None:
+    class Named(Net):
+        @property
+        def first(self) -> nn.Module:
+            return self.layers[0]
+
+        def step(self, x: torch.Tensor) -> torch.Tensor:
+            return self(x).sum()
+
+    model = Named()
+    compiled = compile(model, backend="eager")
+    assert {*dir(model), "_orig_mod"} <= set(dir(compiled))
+    assert all(hasattr(compiled, name) == hasattr(model, name) for name in dir(model))

@@ -113,6 +113,7 @@ NAMESPACE = {
     "__setattr__": set_attribute,
     "dynamo_ctx": property(compile_alike),
     "_framelift_context": property(lambda self: self._framelift_call[1]),
+    "__dir__": lambda self: [*dir(self._orig_mod), "_orig_mod", "dynamo_ctx"],
     "__reduce_ex__": lambda self, protocol: (restored, (self._orig_mod, self._framelift_call[1].settings)),
     "__deepcopy__": lambda self, memo: copied(self, copy.deepcopy(self._orig_mod, memo)),
     "__copy__": lambda self: copied(self, copy.copy(self._orig_mod)),

@@ -46,6 +46,8 @@ REPLACED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "assume_constant_result": (capture_control.assume_constant_result, BOTH),
     "disable": (capture_control.disable, (*BOTH, DECORATORS)),
     "disallow_in_graph": (capture_control.disallow_in_graph, (DYNAMO, DECORATORS)),
+    "disable_nested_graph_breaks": (capture_control.as_it_is, (DYNAMO, DECORATORS)),
+    "dont_skip_tracing": (capture_control.as_it_is, (DYNAMO, DECORATORS)),
     "error_on_graph_break": (capture_control.error_on_graph_break, (DYNAMO, DECORATORS)),
     "explain": (explain.explain, (DYNAMO, EVAL_FRAME)),
     "export": (torch_entrances.export_graph, (DYNAMO, EVAL_FRAME)),

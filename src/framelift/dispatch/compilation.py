@@ -413,7 +413,8 @@ class Compilation:
         where = f" {found.stack[0]}" if found.stack else ""
         why = "fullgraph=True" if self.context.fullgraph else "error_on_graph_break"
         text = f"the function can't be captured whole ({why}).{where}\n{found.describe()}"
-        raise ERRORS.get(found.reason, Unsupported)(text)
+        other = errors.UncapturedHigherOrderOpError if found.body_of else Unsupported
+        raise ERRORS.get(found.reason, other)(text)
 
     def is_called_by_useless_frame(self) -> bool:
         """Whether a function runs it that was looked at whole and has nothing to capture: nothing is lost."""
