@@ -33,6 +33,7 @@ from framelift.core.errors import (
     UserError,
 )
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
+from framelift.core.tracers import counts_lines
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import (
@@ -116,7 +117,8 @@ class Compilation:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
         it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
-            stored = extensions.store.find(self)
+            # a tool that counts lines learns of them from the capture
+            stored = None if counts_lines() else extensions.store.find(self)
             if stored is not None:
                 self.was_loaded = self.record.was_loaded = True
                 return self.compile_captured(*stored)
