@@ -62,9 +62,9 @@ NOTES: dict[str, str] = {
     # torch._dynamo
     "allow_c_slot": "not offered: what a class of C's compares and hashes by is in `rules/`",
     "bytecode_debugger": "not offered: `comptime.breakpoint` stops where a function is captured",
-    "disable_nested_graph_breaks": "not offered: breaks in called functions end the graph there",
-    "dont_skip_tracing": "not offered: Framelift looks into all of the program's code",
-    "export": "not offered; `torch.export.export` takes compiled functions",
+    "disable_nested_graph_breaks": "changes nothing: all frames that a break leaves go on as one",
+    "dont_skip_tracing": "changes nothing: Framelift looks into all of the program's code",
+    "export": "`framelift.export_graph`, which takes the same but for `constraints`",
     "is_dynamo_disable_recursive": "torch's own, which knows the marks of torch's `disable`",
     "list_backends": "the same, but that all are listed unless `exclude_tags` says otherwise",
     "lookup_backend": "torch's own; its backends are known to Framelift by name",

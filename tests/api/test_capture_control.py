@@ -273,6 +273,34 @@ def test_code_that_runs_while_capturing(capsys):
     assert not capsys.readouterr().out
 
 
+def test_what_is_called_where_nothing_is_captured():
+    calls = []
+
+    def fn(x):
+        framelift.comptime(lambda ctx: calls.append("captured"), lambda: calls.append("plain"))
+        return x + 1
+
+    fn(torch.ones(2))
+    compiled = capture(fn)
+    compiled(torch.ones(2)), compiled(torch.ones(2))
+    assert calls == ["plain", "captured"]
+
+
+def test_the_graph_and_the_instructions_as_source(capsys):
+    def fn(x):
+        y = x.sin()
+        framelift.comptime.print_graph()
+        framelift.comptime.print_disas()
+        return y + 1
+
+    capture(fn)(torch.ones(2))
+    printed = capsys.readouterr().out
+    assert printed.lstrip().startswith("def forward(self") and '"f32[2]" = l_x_.sin()' in printed
+    assert "in fn, code: y = x.sin()" in printed
+    (here,) = [line for line in printed.splitlines() if "-->" in line]
+    assert here.split("-->")[1].split()[1].startswith(("CALL", "PRECALL"))
+
+
 def test_all_that_can_be_printed_while_capturing(capsys):
     def inner(x, n):
         framelift.comptime.print_bt()
@@ -288,7 +316,7 @@ def test_all_that_can_be_printed_while_capturing(capsys):
     printed = capsys.readouterr().out
     assert 0 < printed.index("<locals>.fn\n") < printed.index("<locals>.inner\n")
     assert "x = FakeTensor(" in printed and "n = <n>" in printed, "it has not been looked at"
-    assert "x is TensorSpec(" in printed and "call_method[target=sin]" in printed
+    assert "x is TensorSpec(" in printed and "l_x_.sin()" in printed
     assert "- FakeTensor(" in printed and "- <n>" in printed
     assert why_not(compiled) is None
     compiled(torch.ones(2), 3), fn(torch.ones(2), 3)

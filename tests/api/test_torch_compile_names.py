@@ -116,8 +116,9 @@ def test_guards_can_be_thinned() -> None:
     assert torch.equal(compiled(X, 3), X * 2) and recompiles(compiled) == 0, "as was asked for"
     assert torch.equal(compiled(X.double(), 3), X.double() * 3) and recompiles(compiled) == 1
     (about_n,) = [guard for guard in seen if guard.name == "n" and guard.value == 2]
-    assert (about_n.guard_type, about_n.text, about_n.is_global) == ("EQUALS_MATCH", "n == 2", False)
-    assert about_n.derived_guard_types == ("EQUAL",) and about_n.orig_guard.source.name == "n"
+    assert (about_n.guard_type, about_n.text, about_n.is_global) == ("CONSTANT_MATCH", "n == 2", False)
+    assert about_n.has_value and about_n.derived_guard_types == ("EQUALS_MATCH", "EQUAL")
+    assert about_n.orig_guard.source.name == "n"
 
 
 def test_a_guard_that_leads_to_another_stays() -> None:
@@ -350,3 +351,22 @@ def test_an_option_can_be_patched_for_a_function_and_a_typo_is_told() -> None:
     assert limit() == 2 and framelift.config.recompile_limit == 8
     with pytest.raises(framelift.exc.UserError, match="did you mean 'recompile_limit'"):
         framelift.config.recompile_limits = 3
+
+
+def test_guards_have_torchs_names() -> None:
+    found: dict[str, tuple[str, str]] = {}
+
+    def keeps(guards: list[Any]) -> list[bool]:
+        found.update({guard.name: (guard.guard_type, guard.derived_guard_types[0]) for guard in guards})
+        return [True] * len(guards)
+
+    def fn(x: Any, n: Any, flag: Any, nothing: Any, kind: Any, text: Any) -> Any:
+        if flag and nothing is None and text == "a":
+            x = x * n
+        return x + 1 if kind is int else x
+
+    framelift.compile(fn, backend="eager", guard_filter_fn=keeps)(X, 2, True, None, int, "a")
+    constant = "CONSTANT_MATCH"
+    assert found["n"] == found["text"] == (constant, "EQUALS_MATCH")
+    assert found["flag"] == (constant, "BOOL_MATCH") and found["nothing"] == (constant, "NONE_MATCH")
+    assert found["x"] == ("TENSOR_MATCH", "TENSOR_MATCH") and found["kind"] == ("ID_MATCH", "ID_MATCH")

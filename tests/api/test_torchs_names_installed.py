@@ -201,3 +201,64 @@ def test_counters_go_on_counting_when_they_are_reset() -> None:
             counters.clear()
             torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
             assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_torch_compile_imported_by_name_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    torchs = BEFORE[torch, "compile"]
+    compiled = torchs(lambda x: x * 2, backend="eager", fullgraph=True, dynamic=True)
+    assert torch.equal(compiled(X), X * 2)
+    assert len(framelift.entries(compiled)) == 1 and compiled._framelift_context.fullgraph
+    given: list[Any] = []
+
+    def backend(graph: Any, inputs: Any, **settings: Any) -> Any:
+        given.append(settings)
+        return graph.forward
+
+    torchs(lambda x: x * 3, backend=backend, options={"level": 1})(X)
+    assert given == [{"options": {"level": 1}}]
+    options = torchs(lambda x: x * 4, options={"max_autotune": True})._framelift_context.options
+    assert options == {"max_autotune": True}
+    with pytest.raises(framelift.exc.UserError, match="shapes_spec is not offered"):
+        torchs(lambda x: x, backend="eager", shapes_spec={"x": None})
+
+
+@pytest.mark.parametrize("name", ["dont_skip_tracing", "disable_nested_graph_breaks"])
+def test_what_framelift_need_not_be_told(name: str) -> None:
+    asked = getattr(torch._dynamo, name)
+
+    @asked
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        with asked():
+            y = asked(inner)(x)
+        return y * 2
+
+    assert torch.equal(torch.compile(fn, backend="eager", fullgraph=True)(X), (X + 1) * 2)
+
+
+def test_what_stops_in_a_function_of_an_operator() -> None:
+    def printing(x: torch.Tensor) -> torch.Tensor:
+        print("not here")
+        return x + 1
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 9, printing, torch.cos, (x,))
+
+    def torn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 9, lambda y: (y, y), torch.cos, (x,))
+
+    for wrong in (fn, torn):
+        with pytest.raises(
+            torchs_exc.UncapturedHigherOrderOpError, match="Higher Order Operator: torch.cond"
+        ):
+            torch.compile(wrong, backend="eager", fullgraph=True)(X)
+
+
+def test_the_last_reason_is_told_when_a_limit_is_reached(caplog: pytest.LogCaptureFixture) -> None:
+    compiled = torch.compile(lambda x, n: x * n, backend="eager", dynamic=False, recompile_limit=2)
+    for n in range(4):
+        compiled(X, n)
+    assert caplog.text.count("has reached recompile_limit") == 1
+    assert "last reason: n == 1, found 2" in caplog.text and 'TORCH_LOGS="recompiles"' in caplog.text

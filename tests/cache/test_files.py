@@ -9,6 +9,7 @@ import gc
 import json
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -349,3 +350,24 @@ def with_constant_result(x: torch.Tensor) -> torch.Tensor:
 def test_what_relies_on_a_function_that_ran_as_it_is_is_not_kept() -> None:
     outcome(with_constant_result, torch.ones(3))
     assert not files.cached_files()
+
+
+def test_a_tool_that_counts_lines_sees_those_of_what_is_kept() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    framelift.compile(fn, backend="eager")(torch.ones(3))
+    framelift.reset()
+    seen = set()
+
+    def trace(frame: Any, what: str, arg: Any) -> Any:
+        if frame.f_code.co_filename == __file__ and what == "line":
+            seen.add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        framelift.compile(fn, backend="eager")(torch.ones(3))
+    finally:
+        sys.settrace(None)
+    assert fn.__code__.co_firstlineno + 1 in seen

@@ -51,7 +51,7 @@ def test_past_the_limit_a_function_runs_as_plain_python_and_says_so_once(
     assert message.splitlines() == [
         f"scaled ({__file__}:{scaled.__code__.co_firstlineno}) has reached recompile_limit (8 entries); "
         "it runs as plain Python where none of them fits",
-        "  guard failed: n == 7, found 8",
+        "  last reason: n == 7, found 8",
         "  guard failed: n == 6, found 7",
         "  guard failed: n == 5, found 6",
         "  guard failed: n == 4, found 5",
@@ -59,6 +59,7 @@ def test_past_the_limit_a_function_runs_as_plain_python_and_says_so_once(
         "  and 3 more",
         "  Why so often (integer, 8 times): An int that keeps changing was compiled in as a constant.",
         "  What to do: Compile with dynamic=True, or pass `n` as a tensor.",
+        '  To log all reasons, use TORCH_LOGS="recompiles"',
     ]
     (found,) = framelift.entries(compiled)
     assert found.skipped is not None and len(found.recompiles) == 7  # and no more, however often it is called

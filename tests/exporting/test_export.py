@@ -352,3 +352,22 @@ def test_wrong_input_gets_a_sentence(name: str) -> None:
     call, said = WRONG[name]
     with pytest.raises(UserError, match=said):
         call()
+
+
+def test_what_a_program_prints_is_left_out_unless_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    class Printing(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x + 1
+            print("the result", y.shape, [y])
+            return y
+
+    with pytest.raises(framelift.exc.Unsupported, match="run-time effect: print"):
+        framelift.export(Printing(), (FOUR,))
+    program = framelift.export(Printing(), (FOUR,), strict=False)
+    assert torch.equal(program.module()(FOUR), FOUR + 1)
+    with framelift.install():
+        installed = torch.export.export(Printing(), (FOUR,), strict=True)
+    assert torch.equal(installed.module()(FOUR), FOUR + 1) and not capsys.readouterr().out
+    compiled = framelift.compile(Printing(), backend="eager")
+    compiled(FOUR)
+    assert "the result" in capsys.readouterr().out, "exports have no part in it"

@@ -222,3 +222,52 @@ def test_what_raises_in_a_transform_leaves_no_level_open(transform):
 def test_what_was_captured_stays_as_it_was():
     found = framelift.explain(PROGRAMS["vmap"])(given(False))
     assert [name for name, _ in found.graphs[0].named_children()] == ["mapped_0"]
+
+
+VMAP_IN_BODIES: dict[str, Callable[..., Any]] = {
+    "cond": lambda x: torch.cond(
+        x.sum() > 9, lambda y: vmap(torch.sin)(y), lambda y: vmap(torch.cos)(y), (x,)
+    ),
+    "checkpoint": lambda x: checkpoint(lambda y: vmap(torch.sin)(y) * 2, x, use_reentrant=False),
+    "vmap in vmap": lambda x: checkpoint(lambda y: vmap(vmap(torch.sin))(y), x, use_reentrant=False),
+    "cond in vmap": lambda x: vmap(
+        lambda row: torch.cond(
+            row.sum() > 0, lambda y: vmap(torch.sin)(y), lambda y: vmap(torch.cos)(y), (row,)
+        )
+    )(x),
+    "nested region": lambda x: doubled_sines(x) + doubled_sines(x),
+}
+
+
+@torch.compiler.nested_compile_region
+def doubled_sines(x):
+    return vmap(torch.sin)(x) * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", VMAP_IN_BODIES.values(), ids=VMAP_IN_BODIES)
+def test_vmap_in_bodies_of_operators(fn, backend):
+    """Bodies are in torch's words too, and give what the program gives, gradients as well."""
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    x = torch.linspace(-2, 2, 12).reshape(4, 3)
+    one, other, third = (x.clone().requires_grad_() for _ in range(3))
+    expected = fn(one)
+    expected.sum().backward()
+    for given, backend in ((other, backend), (third, keep)):
+        found = framelift.compile(fn, backend=backend, fullgraph=True)(given)
+        found.sum().backward()
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(given.grad, one.grad)
+    targets = [
+        node.target
+        for module in graphs[0].modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+        if node.op == "call_function"
+    ]
+    assert not [each for each in targets if getattr(each, "__module__", "").startswith("framelift")]

@@ -115,6 +115,26 @@ def test_a_number_is_named() -> None:
 def test_parameters_may_vary_with_all_else(static: bool) -> None:
     compiled = framelift.compile(lambda w: w * 2, backend="eager", dynamic=True)
     with framelift.config.patch(force_parameter_static_shapes=static):
-        for size in (4, 5):
+        for size in (4, 5, 6):
             compiled(torch.nn.Parameter(torch.ones(size)))
-    assert captures(compiled) == 1 + static
+    assert captures(compiled) == (3 if static else 1)
+    marked = torch.nn.Parameter(torch.ones(4))
+    framelift.mark_dynamic(marked, 0)
+    compiled = framelift.compile(lambda w: w * 2, backend="eager")
+    compiled(marked), compiled(torch.nn.Parameter(torch.ones(5)))
+    assert captures(compiled) == 1, "what the program marks is marked"
+
+
+@pytest.mark.parametrize("mark", [framelift.mark_dynamic, decorators.mark_dynamic])
+def test_a_mark_that_does_not_hold(mark: Any) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] == 2 else x
+
+    x = torch.ones(2, 3)
+    mark(x, 0)
+    with pytest.raises(framelift.exc.ConstraintViolationError, match="marked dynamic") as raised:
+        framelift.compile(fn, backend="eager")(x)
+    assert "Constraints violated (L['x'].size()[0])!" in str(raised.value)
+    framelift.reset()
+    with framelift.config.patch(allow_ignore_mark_dynamic=True):
+        assert torch.equal(framelift.compile(fn, backend="eager")(x), x + 1)

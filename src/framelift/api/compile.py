@@ -117,7 +117,8 @@ def default_backend() -> str | Backend:
 
 def context_of(**settings: Any) -> Context:
     """The context of a block in which everything is compiled (`optimize`)."""
-    context = make_context(settings.get("fullgraph", False), settings["backend"], None, None)
+    asked = settings.get("mode"), settings.get("options")
+    context = make_context(settings.get("fullgraph", False), settings["backend"], *asked)
     context.settings = settings
     for name in ("dynamic", "recompile_limit", "isolate_recompiles", "guard_fail_fn", "guard_filter_fn"):
         setattr(context, name, settings.get(name))

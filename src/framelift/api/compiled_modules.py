@@ -95,11 +95,25 @@ def compile_alike(self: Any) -> Callable[[Any], Any]:
     return lambda fn: restored(fn, self._framelift_call[1].settings)
 
 
+def load_from_state_dict(self: Any, state: dict[str, Any], prefix: str, *args: Any) -> None:
+    """Part of `load_state_dict`, of this module and those in it. In a file that was written of a module that
+    `torch.compile` gave, names have `_orig_mod` where it was; they are the module's own."""
+    wrapped = f"{prefix}_orig_mod."
+    if "_orig_mod" not in self._modules:
+        for name in [name for name in state if name.startswith(wrapped)]:
+            own = prefix + name[len(wrapped) :]
+            if own not in state:
+                state[own] = state.pop(name)
+    self._framelift_kind._load_from_state_dict(self, state, prefix, *args)
+
+
 NAMESPACE = {
+    "_load_from_state_dict": load_from_state_dict,
     "__call__": call_compiled,
     "__setattr__": set_attribute,
     "dynamo_ctx": property(compile_alike),
     "_framelift_context": property(lambda self: self._framelift_call[1]),
+    "__dir__": lambda self: [*dir(self._orig_mod), "_orig_mod", "dynamo_ctx"],
     "__reduce_ex__": lambda self, protocol: (restored, (self._orig_mod, self._framelift_call[1].settings)),
     "__deepcopy__": lambda self, memo: copied(self, copy.deepcopy(self._orig_mod, memo)),
     "__copy__": lambda self: copied(self, copy.copy(self._orig_mod)),

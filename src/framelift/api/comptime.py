@@ -25,6 +25,8 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.errors import ComptimeError
 from framelift.core.sentinels import MISSING, UNSET
+from framelift.graph.body import graph_module
+from framelift.graph.origins import describe_nodes
 from framelift.graph.symbols import PYTHON_TYPES, settled
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
@@ -165,9 +167,11 @@ class ComptimeContext:
         print(repr(val) if isinstance(val, ComptimeVar) else as_text(val), file=file)
 
     def print_graph(self, *, verbose: bool = True, file: TextIO | None = None) -> None:
-        """The graph; with `verbose=False` as the source of a function."""
-        graph = self.graph()
-        print(graph if verbose else graph.python_code("self", verbose=False).src, file=file)
+        """The graph as the source of a function; `verbose` with where each line comes from."""
+        shown = torch.fx.Graph()
+        shown.graph_copy(self.graph(), {})
+        describe_nodes(graph_module(shown, self._world.recorder.builder.body.modules))
+        print(shown.python_code("self", verbose=verbose).src, file=file)
 
     def print_guards(self, *, file: TextIO | None = None) -> None:
         print("\n".join(self.guards()), file=file)
@@ -186,7 +190,8 @@ class ComptimeContext:
     def print_disas(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         """The instructions of the frame's function, and the line that it stands at."""
         frame = self.frame_at(stacklevel)
-        dis.dis(frame.code.code, file=file)
+        at = frame.code.instructions[frame.ip].offset
+        dis.disassemble(frame.code.code, at, file=file)
         print(f"at line {frame.line}", file=file)
 
     def assert_static(self, val: ComptimeVar) -> None:
@@ -223,9 +228,10 @@ def shown(value: Any) -> Any:
     return f"<{value.source}>" if value.opened is MISSING else value.opened
 
 
-def comptime(fn: Callable[[ComptimeContext], Any]) -> None:
-    """Calls the function while the calling one is captured, and not at all when it runs. What it raises is
-    an error (`ComptimeError`): nothing of it is the program's."""
+def comptime(fn: Callable[[ComptimeContext], Any], fallback_fn: Callable[[], Any] = lambda: None) -> None:
+    """Calls the function while the calling one is captured, and not when it runs. What it raises is an error
+    (`ComptimeError`): nothing of it is the program's. Where nothing is captured, `fallback_fn` is called."""
+    fallback_fn()
 
 
 def call(f: TraceFrame, fn: Any) -> None:
@@ -261,7 +267,7 @@ def real(world: Any, value: Any) -> Any:
     return value if shadow is None else shadow.outside
 
 
-serve(comptime)(lambda f, /, fn: call(f, opened(fn)))
+serve(comptime)(lambda f, /, fn, fallback_fn=None: call(f, opened(fn)))
 
 
 def short_form(name: str, does: Callable[..., Any], gives: Callable[..., Any] = lambda *args: None) -> Any:

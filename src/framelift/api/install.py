@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import importlib
 import logging
 import sys
@@ -45,6 +46,8 @@ REPLACED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "assume_constant_result": (capture_control.assume_constant_result, BOTH),
     "disable": (capture_control.disable, (*BOTH, DECORATORS)),
     "disallow_in_graph": (capture_control.disallow_in_graph, (DYNAMO, DECORATORS)),
+    "disable_nested_graph_breaks": (capture_control.as_it_is, (DYNAMO, DECORATORS)),
+    "dont_skip_tracing": (capture_control.as_it_is, (DYNAMO, DECORATORS)),
     "error_on_graph_break": (capture_control.error_on_graph_break, (DYNAMO, DECORATORS)),
     "explain": (explain.explain, (DYNAMO, EVAL_FRAME)),
     "export": (torch_entrances.export_graph, (DYNAMO, EVAL_FRAME)),
@@ -53,7 +56,7 @@ REPLACED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "is_compiling": (capture_control.is_compiling, (DYNAMO,)),
     "mark_static_address": (marks.mark_static_address, (DYNAMO, DECORATORS)),
     "nonstrict_trace": (nonstrict.nonstrict_trace, (DYNAMO, DECORATORS)),
-    "optimize": (optimize.optimize, (DYNAMO, EVAL_FRAME)),
+    "optimize": (optimize.as_torch_calls_it, (DYNAMO, EVAL_FRAME)),
     "optimize_assert": (optimize.optimize_assert, (DYNAMO, EVAL_FRAME)),
     "run": (stance.run, (DYNAMO, DECORATORS)),
     "set_stance": (stance.set_stance, (*BOTH, DECORATORS)),
@@ -126,11 +129,7 @@ def install(*, backend: str | None = None) -> Installed:
     def installed(model: Any = None, **settings: Any) -> Any:
         if backend is not None:
             settings |= {"backend": backend, "mode": None, "options": None}
-        if settings.pop("shapes_spec", None) is not None:
-            raise UserError(
-                "shapes_spec is not offered: mark_dynamic and config.dynamic_sources say it of tensors"
-            )
-        return compile(model, **settings)
+        return compile(model, **optimize.without_shapes_spec(settings))
 
     installed.__name__ = installed.__qualname__ = "compile"
     installed.__doc__ = compile.__doc__
@@ -177,6 +176,10 @@ def replace_names() -> contextlib.ExitStack:
             stack.enter_context(replaced_in(module, name, ours))
     exporter = torch_entrances.program_exporter(torch.export.export)
     stack.enter_context(replaced_in(torch.export, "export", exporter))
+    if torch.distributed.is_available():
+        checkpoints = importlib.import_module("torch.distributed.checkpoint.state_dict")
+        walk = walking_names(checkpoints._get_fqns)
+        stack.enter_context(replaced_in(checkpoints, "_get_fqns", walk))
     stack.enter_context(errors_of_torch())
     stack.enter_context(options_of_torch())
     stack.enter_context(observing(TorchsCallbacks()))
@@ -188,8 +191,12 @@ def replace_names() -> contextlib.ExitStack:
 def imported_before(name: str, torchs: Any) -> list[ModuleType]:
     """The modules of others that have a name of torch's: `from torch._dynamo import OptimizedModule`."""
     found = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
-    found = [module for module in found if module.__name__.partition(".")[0] not in ("torch", "framelift")]
-    return [module for module in found if vars(module).get(name) is torchs]
+    return [module for module in found if vars(module).get(name) is torchs and is_clients(module.__name__)]
+
+
+def is_clients(module: str) -> bool:
+    """Whether it uses a compiler. What is distributed over ranks does, of all that is torch's."""
+    return module.partition(".")[0] not in ("torch", "framelift") or module.startswith("torch.distributed.")
 
 
 @contextlib.contextmanager
@@ -216,8 +223,27 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return backends.list_backends(exclude_tags)
 
 
-LOOK_FOR_PREFIX = ("torch.distributed.checkpoint.state_dict",)
-"""Who expects `_orig_mod` in the names of parameters of a compiled module. Here they are the module's own."""
+class Asked(threading.local):
+    """What a thread is in the middle of asking of modules."""
+
+    names = False
+
+
+_asked = Asked()
+
+
+def walking_names(torchs: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's way along the dotted name of a parameter, which expects `_orig_mod` in it after a module that
+    is compiled. Framelift's have the names of the modules they are made of: here they are any module."""
+
+    def walk(*args: Any, **kwargs: Any) -> Any:
+        before, _asked.names = _asked.names, True
+        try:
+            return torchs(*args, **kwargs)
+        finally:
+            _asked.names = before
+
+    return functools.wraps(torchs)(walk)
 
 
 def known_to_both(torchs: Any) -> type:
@@ -225,10 +251,7 @@ def known_to_both(torchs: Any) -> type:
 
     class Known(type(OptimizedModule)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:
-            if type.__instancecheck__(torchs, value):
-                return True
-            asking = sys._getframe(1).f_globals.get("__name__")
-            return is_compiled_module(value) and asking not in LOOK_FOR_PREFIX
+            return type.__instancecheck__(torchs, value) or (is_compiled_module(value) and not _asked.names)
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return torchs(*args, **kwargs)

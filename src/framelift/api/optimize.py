@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from framelift import _frame
 from framelift.api.compile import compile, context_of
 from framelift.core.config import config
@@ -57,6 +59,8 @@ def optimize(
     dynamic: bool | None = None,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Any:
     """A decorator that compiles with these options; `nopython` is what `compile` calls `fullgraph`.
 
@@ -72,6 +76,7 @@ def optimize(
         return lambda fn: fn
     settings: dict[str, Any] = {"fullgraph": nopython, "dynamic": dynamic, "recompile_limit": recompile_limit}
     settings |= {"guard_fail_fn": guard_fail_fn, "guard_filter_fn": guard_filter_fn}
+    settings |= {"mode": mode, "options": options}
     made: Any = OptimizeContext(backend, **settings, isolate_recompiles=isolate_recompiles)
     if error_on_graph_break is None:
         return made
@@ -83,3 +88,22 @@ def optimize(
 def optimize_assert(backend: str | Backend, **settings: Any) -> Any:
     """`optimize` with `nopython=True`."""
     return optimize(backend, **{**settings, "nopython": True})
+
+
+def without_shapes_spec(settings: dict[str, Any]) -> dict[str, Any]:
+    if settings.pop("shapes_spec", None) is not None:
+        raise UserError(
+            "shapes_spec is not offered: mark_dynamic and config.dynamic_sources say it of tensors"
+        )
+    return settings
+
+
+def as_torch_calls_it(backend: Any = "inductor", **settings: Any) -> Any:
+    """`torch._dynamo.optimize`, which a `torch.compile` that was imported by name before calls as well."""
+    settings = without_shapes_spec(settings)
+    settings.pop("package", None)
+    if type(backend) is torch._TorchCompileInductorWrapper:
+        return optimize("inductor", options=backend.config or None, **settings)
+    if type(backend) is torch._TorchCompileWrapper:
+        return optimize(backend.compiler_fn, **backend.kwargs, **settings)
+    return optimize(backend, **settings)

@@ -352,6 +352,8 @@ class Break(BaseException):
     """Whether the program wants no break here (`error_on_graph_break`)."""
     operator: str = field(default="", repr=False)
     """The operator that takes no such function, and raises an error when it is called plainly, too."""
+    body_of: str = field(default="", repr=False)
+    """The operator that was given the function in which it came up, if it was given one."""
     watches_gradients: bool = field(default=False, repr=False)
     """Whether the program is about to look at the gradients of a tensor of the graph."""
     of_differentiated_operator: bool = field(default=False, repr=False)
@@ -385,6 +387,8 @@ class Break(BaseException):
         lines = [self.one_line, f"  Explanation: {self.reason.explanation}", f"  Hint: {self.reason.hint}"]
         if self.operator:
             lines[1:] = [f"  Higher Order Operator: {self.operator}", *OF_OPERATORS]
+        elif self.body_of:
+            lines.append(f"  Higher Order Operator: {self.body_of}")
         if self.stack:
             lines.append("  from user code:")
             for place in self.stack:

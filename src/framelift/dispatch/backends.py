@@ -27,6 +27,7 @@ from framelift._guards import separate_histories
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
+from framelift.core.tracers import is_quit
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.data_checks import with_checks
@@ -142,6 +143,8 @@ def run_backend(
     try:
         compiled = run_repeatedly(backend, name, graph, inputs, given, options)
     except Exception as error:
+        if is_quit(error):
+            raise
         raise BackendCompilerFailed(name, error) from error
     if not callable(compiled):
         wrong = TypeError(f"it must return a callable, not {type(compiled).__name__}")
@@ -229,7 +232,10 @@ def run_in_context(
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
             with TorchState(), TransformLevels(), CompilerState(), importing_for_torch():
-                compiled = exposed(backend, graph, examples, **options)
+                called = (
+                    backend if comes_with_framelift(backend) else functools.partial(_frame.shown, backend)
+                )
+                compiled = exposed(called, graph, examples, **options)
         finally:
             varying = context.varying
             context.end()

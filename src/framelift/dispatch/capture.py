@@ -23,6 +23,7 @@ from framelift.guards.guard import ClassGuard, Guard
 from framelift.guards.program import GuardProgram, Step, build, checkable, definite, let_go, violations
 from framelift.guards.sources import Source
 from framelift.interpreter.machine import NOWHERE, Position
+from framelift.interpreter.visits import Visits
 from framelift.regions.region import Region
 from framelift.trace.dynamism import Dynamism
 
@@ -105,6 +106,8 @@ class Capture:
     inlined_calls: int = field(default=0, metadata=SAVED)
     lines: set[tuple[str, int]] | None = field(default=None, metadata=SAVED)
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
+    visits: list[Visits] = field(default_factory=list, metadata=LOCAL)
+    """The same for a tool that counts lines, frame by frame."""
     input_names: dict[str, str] = field(default_factory=dict, metadata=SAVED)
     """What the program calls the graph's inputs, if `explain` asked: `l_x_` is `x`."""
     seconds: float = field(default=0.0, metadata=LOCAL)

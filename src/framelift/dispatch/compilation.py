@@ -33,6 +33,7 @@ from framelift.core.errors import (
     UserError,
 )
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
+from framelift.core.tracers import counts_lines
 from framelift.dispatch import data_results
 from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
@@ -117,7 +118,8 @@ class Compilation:
         """What the hook runs in the frame's place. None: the frame as it is; False: that, and nothing below
         it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
-            stored = extensions.store.find(self)
+            # a tool that counts lines learns of them from the capture
+            stored = None if counts_lines() else extensions.store.find(self)
             if stored is not None:
                 self.was_loaded = self.record.was_loaded = True
                 return self.compile_captured(*stored)
@@ -328,6 +330,8 @@ class Compilation:
             if capture.ended_by.gives_data is not None:
                 self.whole_state().dynamism.steps_on_data.add(capture.ended_by.gives_data)
             self.note_break(capture.ended_by)
+        while capture.visits:
+            capture.visits.pop().tell()
         counters["frames"]["ok"] += 1
         if capture.region.has_graph:
             counters["stats"]["unique_graphs"] += 1
@@ -417,7 +421,8 @@ class Compilation:
         where = f" {found.stack[0]}" if found.stack else ""
         why = "fullgraph=True" if self.context.fullgraph else "error_on_graph_break"
         text = f"the function can't be captured whole ({why}).{where}\n{found.describe()}"
-        raise ERRORS.get(found.reason, Unsupported)(text)
+        other = errors.UncapturedHigherOrderOpError if found.body_of else Unsupported
+        raise ERRORS.get(found.reason, other)(text)
 
     def is_called_by_useless_frame(self) -> bool:
         """Whether a function runs it that was looked at whole and has nothing to capture: nothing is lost."""

@@ -15,7 +15,7 @@ import torch
 from torch.fx import _symbolic_trace
 
 from framelift import _frame, _guards
-from framelift.core import policy, stance
+from framelift.core import policy, stance, tracers
 from framelift.core.config import config
 from framelift.core.errors import BackendCompilerFailed, ComptimeError
 from framelift.core.records import compile_records, counters
@@ -144,5 +144,6 @@ def compile_frame(
 
 
 _frame.set_callbacks(policy.decide, on_cache_miss)
+_frame.set_debuggers(tracers.is_debugger, (policy.OWN_FILES, "<framelift "))
 _frame.set_dispatch(_guards.dispatch)
 _frame.set_torch_state(_guards.torch_state)

@@ -103,7 +103,7 @@ def stop_recompiling(context: Context, state: CodeState, which: str, fn: Any, ar
     if context.fullgraph:
         raise FailOnRecompileLimitHit(f"Hard failure due to fullgraph=True: {text}\n{told}")
     state.skipped = f"{text}; it runs as plain Python where none of them fits\n{told}"
-    log.warning("%s", state.skipped)
+    log.warning('%s\n  To log all reasons, use TORCH_LOGS="recompiles"', state.skipped)
 
 
 def reasons_so_far(state: CodeState, found: Recompilation) -> list[str]:
@@ -111,6 +111,7 @@ def reasons_so_far(state: CodeState, found: Recompilation) -> list[str]:
     latest = [again.reason for again in (found, *reversed(state.recompiles))]
     reasons = list(dict.fromkeys(str(reason) for reason in latest if reason is not None))
     lines = [f"guard failed: {reason}" for reason in reasons[:REASONS_SHOWN]]
+    lines[:1] = [f"last reason: {reason}" for reason in reasons[:1]]
     if len(reasons) > REASONS_SHOWN:
         lines.append(f"and {len(reasons) - REASONS_SHOWN} more")
     advice = suggestion(causes_so_far(state, found))

@@ -43,6 +43,7 @@ from framelift.dispatch.tracing import Ending, Trace
 from framelift.features.all import know_imported
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import GuardFilter
+from framelift.interpreter.machine import watched
 from framelift.trace.dynamism import Dynamism
 
 RESTART_LIMIT = 8
@@ -182,7 +183,8 @@ class CaptureRuns:
         """In front of what makes the value that can't be made again: there it is made for real."""
         problem.stack = []
         with TorchState() as switches, self.trace(switches, None, True) as trace:
-            trace.machine.watch = finder(trace, kind, problem)
+            find = finder(trace, kind, problem)
+            trace.machine.watch = lambda frame, ops: watched(ops, find)
             trace.run()
             return Ending(trace.machine.stopped_at, problem) if trace.ended_by is problem else None
 

@@ -24,7 +24,7 @@ import torch
 import framelift.features.all  # noqa: F401 (registers what traces serve)
 from framelift import _frame, _guards
 from framelift.bytecode.resume import origin_of, stands_in_loop
-from framelift.core import policy
+from framelift.core import policy, tracers
 from framelift.core.breaks import (
     DISABLED,
     EFFECT,
@@ -58,6 +58,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine, Position, decoded
 from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
+from framelift.interpreter.visits import Visits
 from framelift.regions.region import Region, Stopping, generate
 from framelift.trace.dynamism import Dynamism
 from framelift.trace.errors import OPERATING
@@ -112,6 +113,7 @@ class Trace:
             world.inputs.dynamism = dynamism
         self.machine = world.machine = TracingMachine(world)
         self.machine.limit = _frame.recursion_left()
+        self.visits = self.machine.watch = Visits() if tracers.counts_lines() else None
         if end is not None:
             self.machine.stop_at, self.machine.stop_with = end
         world.frame.function, world.frame.globals = fn, fn.__globals__
@@ -282,6 +284,7 @@ class Trace:
             is_hashed=self.world.set_order.is_hashed,
             inlined_calls=self.world.functions.inlined_calls,
             lines=self.lines,
+            visits=[] if self.visits is None else [self.visits],
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},
         )
         capture.build_program()

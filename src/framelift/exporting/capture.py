@@ -89,13 +89,15 @@ class CapturedProgram:
     symbol_sources: list[Source] = field(default_factory=list)
 
 
-def capture_program(call: Call, dynamism: DeclaredDynamism) -> CapturedProgram:
+def capture_program(call: Call, dynamism: DeclaredDynamism, strict: bool = True) -> CapturedProgram:
     """Captures a program as one graph. Raises Unsupported where that can't be done, saying where and why, and
-    what the program itself raises."""
+    what the program itself raises. Unless it is `strict`, what the program prints is left out."""
+    left_out = frozenset() if strict else frozenset({print})
+    options = {**FROM_DATA, "ignore_logging_functions": config.ignore_logging_functions | left_out}
     fn = frame_of(call.target)
     try:
         real = call.stand_ins.in_module(call.root)
-        with flags_lock, exporting(), config.patch(**FROM_DATA), real, unset_fake_temporarily():
+        with flags_lock, exporting(), config.patch(**options), real, unset_fake_temporarily():
             return run(call, fn, dynamism)
     except Break as found:
         found.let_go()

@@ -93,7 +93,7 @@ def export_graph(
         spec, dynamism = declared(call, dynamic_shapes)
         if spec is None and not assume_static_by_default:
             dynamism = all_dynamic(call)
-        program = capture_program(call, dynamism)
+        program = capture_program(call, dynamism, strict)
         check_effects(call, program, strict)
         if spec is not None:
             check_shapes(call, program, spec)

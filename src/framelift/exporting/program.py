@@ -34,9 +34,9 @@ def export(
     `dynamic_shapes` says which sizes may vary, in any form that `torch.export.export` takes: all others are
     what they are in the arguments. A program that can't be captured whole is an error that says where and
     why, and so is one that changes something outside that no artifact has, such as a counter or a list; with
-    `strict=False` such changes are left out, with a warning. Buffers that are assigned or changed in place
-    are part of the artifact. `preserve_module_call_signature` names submodules whose calls keep their own
-    arguments and results when the artifact is unflattened.
+    `strict=False` such changes are left out, with a warning, and so is what it prints. Buffers that are
+    assigned or changed in place are part of the artifact. `preserve_module_call_signature` names submodules
+    whose calls keep their own arguments and results when the artifact is unflattened.
 
     >>> import torch, framelift
     >>> from torch.export import Dim
@@ -49,7 +49,7 @@ def export(
     spec, dynamism = declared(call, dynamic_shapes)
     calls = ModuleCalls(call, tuple(preserve_module_call_signature))
     with calls.marked():
-        program = capture_program(call, dynamism)
+        program = capture_program(call, dynamism, strict)
     check_effects(call, program, strict)
     module = program_module(call, program)
     call.stand_ins.give_back(module)

@@ -33,18 +33,18 @@ FORMS: dict[Any, Callable[[Call], Sequence[Any]]] = {}
 """Function of Framelift's -> what writes a call of it; that gives the nodes of its results."""
 
 
-TRANSFORMS: set[Any] = set()
-"""Those whose form begins and ends a level of torch's transforms. In a body of an operator, which torch
-traces anew for each level, it gives other results: the function of Framelift's is left there."""
+DIFFERENTIATING: set[Any] = set()
+"""Those whose form begins and ends a level of differentiation. In a body of an operator, which torch
+differentiates itself, it gives other results: the function of Framelift's is left there."""
 
 
-def form_of(function: Any, is_transform: bool = False) -> Any:
+def form_of(function: Any, differentiates: bool = False) -> Any:
     """Registers what writes the calls of a function in torch's words."""
 
     def register(write: Callable[[Call], Sequence[Any]]) -> Callable[[Call], Sequence[Any]]:
         FORMS[function] = write
-        if is_transform:
-            TRANSFORMS.add(function)
+        if differentiates:
+            DIFFERENTIATING.add(function)
         return write
 
     return register
@@ -66,7 +66,7 @@ class Writer:
 
     def __init__(self, for_compiler: bool, around: Writer | None = None) -> None:
         self.for_compiler = for_compiler
-        self.left_alone = TRANSFORMS if around is not None else ()
+        self.left_alone = DIFFERENTIATING if around is not None else ()
         self.graph = torch.fx.Graph()
         self.modules: dict[str, Any] = {}
         self.names: dict[int, str] = {}

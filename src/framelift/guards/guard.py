@@ -151,9 +151,9 @@ class GuardFilterEntry:
     value: Any
     """What is found there; where that is not kept, what is expected."""
     guard_type: str
-    """The kind of fact, by torch's name: `TENSOR_MATCH`, `TYPE_MATCH`, `EQUALS_MATCH`, `ID_MATCH`..."""
+    """The kind of fact, by torch's name: `TENSOR_MATCH`, `TYPE_MATCH`, `CONSTANT_MATCH`, `ID_MATCH`..."""
     derived_guard_types: tuple[str, ...]
-    """By Framelift's own name: `TENSOR`, `TYPE`, `EQUAL`, `IS`..."""
+    """How it is checked: torch's name (`EQUALS_MATCH`, `BOOL_MATCH`...) and Framelift's (`EQUAL`, `IS`)."""
     is_global: bool
     orig_guard: FilteredGuard
     text: str
@@ -176,6 +176,17 @@ TORCHS_NAMES = {
     Check.NOT_SAME_AS: "NO_TENSOR_ALIASING",
 }
 """What torch calls a kind of guard; others go by their own name."""
+NAMES_OF_CONSTANTS = {bool: "BOOL_MATCH", type(None): "NONE_MATCH"}
+"""What torch calls the check of one; those of other classes are compared."""
+
+
+def torchs_names(guard: Guard) -> tuple[str, str]:
+    """What torch calls a guard, and the way in which it is checked."""
+    kind = type(there(guard.expected))
+    if guard.check in (Check.EQUAL, Check.IS) and (kind in CONSTANTS or kind is type(None)):
+        return "CONSTANT_MATCH", NAMES_OF_CONSTANTS.get(kind, "EQUALS_MATCH")
+    name = TORCHS_NAMES.get(guard.check, guard.check.name)
+    return name, name
 
 
 GuardFilter = Callable[[list[GuardFilterEntry]], Sequence[bool]]
@@ -209,12 +220,13 @@ def filter_entry(guard: Guard, values: Callable[[Source], Any]) -> GuardFilterEn
     modules = [type(found) for found in map(values, path) if isinstance(found, torch.nn.Module)]
     torchs = bool(modules) and all(kind.__module__.startswith("torch.nn.") for kind in modules)
     name, found = str(guard.source), values(guard.source)
+    kind, checked = torchs_names(guard)
     return GuardFilterEntry(
         name,
-        found is not MISSING,
+        found is not MISSING or kind == "CONSTANT_MATCH",
         there(guard.expected) if found is MISSING else found,
-        TORCHS_NAMES.get(guard.check, guard.check.name),
-        (guard.check.name,),
+        kind,
+        (checked, guard.check.name),
         is_global,
         FilteredGuard(name, FilteredSource(name, bool(modules), torchs)),
         str(guard),

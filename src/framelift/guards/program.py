@@ -28,6 +28,7 @@ from framelift.guards import failures
 from framelift.guards.failures import Failure, NamedRead
 from framelift.guards.guard import ClassGuard, Guard, relied_on
 from framelift.guards.kinds import Access, Check
+from framelift.guards.source_texts import SourceTexts
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name
 
@@ -248,16 +249,17 @@ def definite(fact: Fact, reads: list[Read]) -> tuple[Read, str] | None:
 
 def violations(symbols: Symbols, sources: list[Source]) -> str:
     """Which marked dimensions may not be all that they are marked to be, and what in the program says so."""
-    lines = []
+    lines, violated, texts = [], [], SourceTexts()
     for n, entry in enumerate(symbols.inputs):
         for dim, constraint in enumerate(entry.context.constraint_sizes if entry.context else ()):
             if constraint is None:
                 continue
             needs = symbols.needs(entry, dim)
             if needs:
+                violated.append(f"{texts.of(sources[n])}.size()[{dim}]")
                 lines.append(f"{sources[n]}.shape[{dim}] is marked dynamic{allowed(constraint)}, but:")
                 lines += [f"  the program needs {text}{origin(place)}" for text, place in needs]
-    return "\n".join(lines)
+    return f"Constraints violated ({', '.join(violated)})!\n" + "\n".join(lines) if lines else ""
 
 
 def origin(place: Place | None) -> str:

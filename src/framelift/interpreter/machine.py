@@ -58,15 +58,17 @@ class Position(NamedTuple):
 NOWHERE = Position(-1, 0)
 
 E = TypeVar("E", bound=BaseException)
-Watch = Callable[[Any], None]
 Ops = list[tuple[Any, Any]]
+Watch = Callable[[Frame[Any], Ops], Ops]
 
 
 def end_run(frame: Frame, error: BaseException) -> None:
     raise error
 
 
-def watched(ops: Ops, watch: Watch) -> Ops:
+def watched(ops: Ops, watch: Callable[[Any], None]) -> Ops:
+    """Instructions that show what they leave on top of the stack."""
+
     def then_look(frame: Frame, instruction: tuple[Any, Any]) -> Any:
         handler, argument = instruction
         signal = handler(frame, argument)
@@ -95,7 +97,7 @@ class Machine(Generic[W]):
         """In front of which instruction of the outermost run it ends, by raising `stop_with`."""
         self.stop_with: BaseException | None = None
         self.watch: Watch | None = None
-        """Shown what each instruction leaves on top of the stack."""
+        """Gives the instructions that are run in place of those of a frame."""
         self.stopped: Frame[W] | None = None
         """The innermost frame of the outermost run when that ended, and where it stood."""
         self.stopped_at = NOWHERE
@@ -146,8 +148,8 @@ class Machine(Generic[W]):
                 stretch += 1
                 ops = frame.code.ops
                 if watch is not None:
-                    ops = watched(ops, watch)
-                elif stretch == stop:
+                    ops = watch(frame, ops)
+                if stretch == stop:
                     ops = self.stopping(ops)
                 ip = frame.ip
                 try:

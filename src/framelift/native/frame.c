@@ -196,6 +196,7 @@ typedef struct {
     int room;              /* how many frames beyond the program's limit ours may use now */
     int importing;         /* imports in progress that were begun while something is compiled */
     int handling;          /* handlers of signals that run while something is compiled: calls run as they are */
+    Py_tracefunc tracer;   /* what sys.settrace() was given, while that is told of nothing */
     int pauses;            /* how often the thread has asked that no garbage be collected */
     bool stepped;          /* a step is done, and signals wait until it is known what goes on */
     bool resuming;         /* that function goes on behind a stop: what it stops at comes back to go_on() */
@@ -220,6 +221,7 @@ static PyObject *run_frame_untouched(PyThreadState *ts, Frame *frame, Thread *th
 
 #include "constructors.h"
 #include "interrupts.h"
+#include "tracers.h"
 
 /* ---- What is kept with a code object ---- */
 
@@ -465,7 +467,11 @@ static PyObject *call_with_room(Thread *thread, PyObject *callable, PyObject *co
     ts->recursion_left += ROOM;
     thread->room += ROOM;
     bool holds = hold_signals();
+    bool hidden = hide_frames(ts);
     PyObject *result = call_out(thread, callable, args, nargs);
+    if (hidden) {
+        show_frames(ts);
+    }
     if (holds) {
         let_signals_through();
     }
@@ -1095,7 +1101,12 @@ static PyObject *frame_call_in(PyObject *module, PyObject *const *args, Py_ssize
     PyObject *outer = thread->context;
     thread->context = Py_IsNone(context) ? NULL : context;
     enter_hook();
+    PyThreadState *ts = PyThreadState_Get();
+    bool passes = pass_over(ts, thread);
     PyObject *result = call_in_mode(RUN, args + 1, nargs - 1, kwnames);
+    if (passes) {
+        pass_over_no_more(ts, thread);
+    }
     leave_hook();
     thread->context = outer;
     Py_XDECREF(other);
@@ -1411,6 +1422,11 @@ static PyMethodDef methods[] = {
     {"set_callbacks", FASTCALL(frame_set_callbacks),
      "set_callbacks(decide, missed, /)\n--\n\n"
      "Set what decides about a code object and what is called when no entry of a LOOK frame holds."},
+    {"set_debuggers", FASTCALL(frame_set_debuggers),
+     "set_debuggers(callback, own_files, /)\n--\n\n"
+     "Set what says whether what sys.settrace() was given is a debugger, and what it is to pass over."},
+    {"shown", FASTCALL_KEYWORDS(frame_shown),
+     "shown(fn, /, *args, **kwargs)\n--\n\nCall a function of the program's, which debuggers can step through."},
     {"set_dispatch", frame_set_dispatch, METH_O,
      "set_dispatch(capsule, /)\n--\n\nSet the C function that tries the entries of a code object."},
     {"set_eager", frame_set_eager, METH_O,

@@ -18,6 +18,7 @@ from framelift import _frame
 from framelift.core.errors import FrameliftError
 from framelift.core.interrupts import raised_by_handler
 from framelift.core.records import counters
+from framelift.core.tracers import is_quit
 from framelift.graph.contexts import leave_statements
 from framelift.regions.rebuild import Rebuild
 from framelift.trace.type_rules import rule_of_type
@@ -103,7 +104,7 @@ def run_again(error: BaseException, name: str, handles: bool, checks: bool, *exi
     if raised_by_handler(error) and not is_watched():
         return _frame.again(error)  # type: ignore[arg-type]
     is_seen = is_watched() and not checks
-    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_seen:
+    if not isinstance(error, Exception) or isinstance(error, FINAL) or is_quit(error) or is_seen:
         leave_statements(error, *exits)
         raise error
     told = name, type(error).__name__, str(error)

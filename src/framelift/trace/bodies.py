@@ -105,6 +105,8 @@ def breaks_named(what: str) -> Iterator[None]:
         yield
     except Break as found:
         found.context = f"{found.context}, in {what}" if found.context else f"in {what}"
+        _, of, operator = what.rpartition(" of ")
+        found.body_of = found.body_of or (operator if of else "")
         raise
 
 
@@ -331,7 +333,8 @@ def refuse_aliases(found: Traced) -> None:
 
 
 def disagree(found: Traced, problem: str) -> Break:
-    return Break(breaks.BODIES, f"{found.name}: {problem}")
+    _, of, operator = found.name.rpartition(" of ")
+    return Break(breaks.BODIES, f"{found.name}: {problem}", body_of=operator if of else "")
 
 
 def agree(one: Traced, leaves: list[Any], other: str, spec: pytree.TreeSpec | None = None) -> None:

@@ -93,7 +93,7 @@ class Dynamism:
         if self.mode and not found and may_vary(source, tensor):
             histories = self.histories(source, tensor)
             found = {n: Dim(history=histories.get(n, ())) for n in range(tensor.dim())}
-        elif self.seen and not found:
+        elif self.seen and not found and not is_static_parameter(tensor):
             shape = tensor.shape
             for n, history in self.histories(source, tensor).items():
                 if any(size != shape[n] for size in history):
@@ -122,8 +122,13 @@ def named_dims(source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
 def may_vary(source: Source, tensor: torch.Tensor) -> bool:
     """Whether sizes of a tensor are symbols where all are."""
     if isinstance(tensor, torch.nn.Parameter):
-        return not config.force_parameter_static_shapes
+        return not is_static_parameter(tensor)
     return not config.force_nn_module_property_static_shapes or is_passed(source)
+
+
+def is_static_parameter(tensor: torch.Tensor) -> bool:
+    """Whether it is one whose sizes are no symbols unless the program marks them."""
+    return config.force_parameter_static_shapes and isinstance(tensor, torch.nn.Parameter)
 
 
 def is_named(source: Source, names: str) -> bool:
@@ -159,7 +164,7 @@ def marks(tensor: torch.Tensor) -> dict[int, Dim | None]:
     for dim in held.get("_dynamo_dynamic_indices", ()):
         found[dim] = Dim(demanded=not config.allow_ignore_mark_dynamic)
     for asked in held.get("_dynamo_dynamic_range", ()):
-        found[asked.dim] = Dim(True, asked.min, asked.max)
+        found[asked.dim] = Dim(not config.allow_ignore_mark_dynamic, asked.min, asked.max)
     bounds, shape_ids = held.get("_dynamo_unbacked_bounds", {}), held.get("_dynamo_shape_ids", {})
     for name in ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices"):
         for dim in held.get(name, ()):

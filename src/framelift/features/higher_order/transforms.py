@@ -103,7 +103,7 @@ def settings_around() -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-@form_of(apply, is_transform=True)
+@form_of(apply, differentiates=True)
 def write_apply(call: Call) -> Any:
     return call.inline(call.values)
 
@@ -152,7 +152,7 @@ class GradientLevel:
             self.call.add(autograd._saved_tensors_hooks_enable)
 
 
-@form_of(gradients, is_transform=True)
+@form_of(gradients, differentiates=True)
 def write_gradients(call: Call) -> Any:
     level = GradientLevel(call)
     count = len(level.primals)
@@ -164,7 +164,7 @@ def write_gradients(call: Call) -> Any:
     return results
 
 
-@form_of(pull_back, is_transform=True)
+@form_of(pull_back, differentiates=True)
 def write_pull_back(call: Call) -> Any:
     """The gradients are computed where the level has ended, as torch's function does it."""
     level, (count, outputs) = GradientLevel(call), counts(call)
@@ -176,7 +176,7 @@ def write_pull_back(call: Call) -> Any:
     return [call.add(operator.getitem, (grads, n), result=n) for n in range(count)]
 
 
-@form_of(push_forward, is_transform=True)
+@form_of(push_forward, differentiates=True)
 def write_push_forward(call: Call) -> Any:
     """Nested ones share the dual level that the outermost begins. torch's functions for users begin it: what
     unpacks results that may have no tangent asks them for the level."""

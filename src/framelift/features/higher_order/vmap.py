@@ -40,7 +40,7 @@ def mapped(
     return torch.vmap(body, in_dims, out_dims, **settings)(*values)  # type: ignore[arg-type]
 
 
-@form_of(mapped, is_transform=True)
+@form_of(mapped)
 def write_mapped(call: Call) -> list[Any]:
     settings: dict[str, Any] = {**DEFAULTS, **call.settings}
     in_dims, out_dims, randomness, chunk = (settings[name] for name in SETTINGS)
