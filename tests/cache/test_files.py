@@ -290,3 +290,13 @@ def with_constant_result(x: torch.Tensor) -> torch.Tensor:
 def test_what_relies_on_a_function_that_ran_as_it_is_is_not_kept() -> None:
     outcome(with_constant_result, torch.ones(3))
     assert not files.cached_files()
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    return x.sin().values() / 2
+
+
+def test_graphs_for_nested_tensors_are_not_kept() -> None:
+    """Their sizes have names in the process that made them."""
+    nested = torch.nested.nested_tensor_from_jagged(torch.ones(5, 2), torch.tensor([0, 2, 5]))
+    assert [outcome(halved, nested) for _ in range(2)] == ["miss", "miss"]

@@ -6,6 +6,7 @@ metadata how it is kept then.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,7 +130,7 @@ class Capture:
                 reads, facts = self.symbols.facts()
             except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
-                raise ConstraintViolationError(f"{self.fn_name}: {why}\n{REMEDY}") from None
+                raise as_torchs(ConstraintViolationError)(f"{self.fn_name}: {why}\n{REMEDY}") from None
             found = (definite(fact, reads) for fact in facts)
             known = [read for read in found if read is not None]
             self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols), known)
@@ -152,3 +153,11 @@ class Capture:
         if self.graph is not None:
             (forget_origins if self.lines is None else describe_nodes)(self.graph)
         self.symbols = None
+
+
+@functools.cache
+def as_torchs(error: type[ConstraintViolationError]) -> type[ConstraintViolationError]:
+    """The same error for programs that catch torch's, whose class is imported with symbols only."""
+    both = (error, symbolic_shapes.ConstraintViolationError)
+    names = {"__module__": error.__module__, "__doc__": error.__doc__}
+    return type(error.__name__, both, names | {"__reduce__": lambda self: (error, self.args)})

@@ -498,7 +498,7 @@ class Recorder(TorchFunctionMode):
         """What a function gives; `ask` is called with it and its arguments in its place."""
         # with symbols torch's decompositions in Python come first: some kernels of C's ask what a size is
         has_symbols = self.builder.symbols is not None
-        if has_symbols and func in known_data.ASKING:  # of which operators would make a number to be found out
+        if has_symbols and func in known_data.ASKING:  # before a number is made that only the data decides
             known = known_data.answer(self, func, args, kwargs)
             if known is not None:
                 return known[0]

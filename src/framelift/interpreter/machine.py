@@ -77,6 +77,15 @@ def watched(ops: Ops, watch: Watch) -> Ops:
     return [(then_look, instruction) for instruction in ops]
 
 
+def followed(ops: Ops, look: Watch) -> Ops:
+    def look_first(frame: Frame, instruction: tuple[Any, Any]) -> Any:
+        look(frame)
+        handler, argument = instruction
+        return handler(frame, argument)
+
+    return [(look_first, instruction) for instruction in ops]
+
+
 class Machine(Generic[W]):
     """Runs frames over one world. `machine.call(fn, *args)` interprets a function from the start."""
 
@@ -96,6 +105,8 @@ class Machine(Generic[W]):
         self.stop_with: BaseException | None = None
         self.watch: Watch | None = None
         """Shown what each instruction leaves on top of the stack."""
+        self.look: Watch | None = None
+        """Shown the frame in front of each instruction, if nothing is watched."""
         self.stopped: Frame[W] | None = None
         """The innermost frame of the outermost run when that ended, and where it stood."""
         self.stopped_at = NOWHERE
@@ -129,7 +140,7 @@ class Machine(Generic[W]):
         handled = sys.exception()
         reraised = False
         stretch, stop = 0, self.stop_at.stretch if outer is None else NOWHERE.stretch
-        watch = self.watch
+        watch, look = self.watch, self.look
         try:
             if self.depth > self.limit:
                 raise RecursionError("maximum recursion depth exceeded")
@@ -149,6 +160,8 @@ class Machine(Generic[W]):
                     ops = watched(ops, watch)
                 elif stretch == stop:
                     ops = self.stopping(ops)
+                elif look is not None:
+                    ops = followed(ops, look)
                 ip = frame.ip
                 try:
                     while True:
