@@ -29,6 +29,7 @@ from framelift.core.breaks import Place, refuse
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import PerCode
+from framelift.graph.functions import describe
 from framelift.graph.known_data import number_of
 from framelift.graph.subclasses import REFLECTED
 from framelift.graph.symbols import data_dependence
@@ -514,6 +515,17 @@ def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dic
     return world.calls.invoke(target, *args, **kwargs)
 
 
+CALL_SCRIPTED: Any = torch.jit.ScriptFunction.__call__
+"""Tools put a function of their own in its place, which calls it."""
+
+
+def call_unbound(world: TraceWorld, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method that torch's C++ defines, as its class has it."""
+    if method is CALL_SCRIPTED and args and isinstance(opened(args[0]), torch.jit.ScriptFunction):
+        return call_scripted(world, opened(args[0]), args[1:], kwargs)
+    refuse(breaks.UNKNOWN_NATIVE, describe(method))
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -545,6 +557,7 @@ BY_TYPE.update(
         weakref.KeyedRef: call_reference,
         typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
         torch.jit.ScriptFunction: call_scripted,
+        type(CALL_SCRIPTED): call_unbound,
     }
 )
 
