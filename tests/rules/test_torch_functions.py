@@ -189,3 +189,13 @@ def test_the_older_questions_about_autocast_are_answered_though_they_warn() -> N
         with torch.autocast("cpu", dtype=kind, enabled=kind is not None):
             compare(run(fn, (x,), {}), run(compiled, (x,), {}))
     assert not reasons(compiled)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_shape_as_a_tensor(dynamic: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch._shape_as_tensor(x) * 2
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=dynamic)
+    for shape in [(3, 4), (5, 6), ()]:
+        assert torch.equal(compiled(torch.ones(shape)), fn(torch.ones(shape)))

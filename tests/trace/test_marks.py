@@ -130,3 +130,14 @@ def test_parameters_may_vary_with_all_else(static: bool) -> None:
         for size in (4, 5):
             compiled(torch.nn.Parameter(torch.ones(size)))
     assert captures(compiled) == 1 + static
+
+
+def test_a_size_is_fixed_in_captured_code() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        framelift.mark_static(x, -1)
+        return x.sin() + y.sum()
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=True)
+    for rows, columns, others, count in [(3, 4, 5, 1), (6, 4, 7, 1), (3, 5, 6, 2), (8, 5, 4, 2)]:
+        x, y = torch.ones(rows, columns), torch.ones(others)
+        assert torch.equal(compiled(x, y), fn(x, y)) and captures(compiled) == count

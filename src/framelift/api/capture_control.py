@@ -192,10 +192,10 @@ def real(world: Any, fn: Any, value: Any) -> Any:
     """A value for a function that runs while capturing. A tensor from outside is not guarded for it: the
     program says that the result does not depend on it."""
     inputs, cls = world.inputs, type(value)
-    if cls is Pending and value.opened is MISSING and isinstance(value.value, torch.Tensor):
-        if id(value.value) not in inputs.known:
-            with torch._C.DisableTorchFunction(), unset_fake_temporarily():
-                return value.value if isinstance(value.value, torch.nn.Parameter) else value.value.detach()
+    unopened = cls is Pending and value.opened is MISSING and id(value.value) not in inputs.known
+    if unopened and isinstance(value.value, torch.Tensor):
+        with torch._C.DisableTorchFunction(), unset_fake_temporarily():
+            return value.value if isinstance(value.value, torch.nn.Parameter) else value.value.detach()
     if cls in (list, tuple) and id(value) not in world.containers.shadows:
         return cls([real(world, fn, item) for item in value])
     if cls is dict and id(value) not in world.containers.shadows:

@@ -81,8 +81,9 @@ def call_plainly(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def compiled_forward(forward: types.FunctionType) -> Callable[..., Any]:
-    """What `compiled.forward(x)` does: the call is compiled, as torch does it. Where the program has put something
-    in the place of `forward`, which calls what was there, that is the module's: the compiled call comes to it."""
+    """What `compiled.forward(x)` does: the call is compiled, as torch does it. Where the program has put
+    something in the place of `forward`, which calls what was there, that is the module's: the compiled call
+    comes to it."""
     fx = symbolic_trace
 
     def call_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -93,7 +94,8 @@ def compiled_forward(forward: types.FunctionType) -> Callable[..., Any]:
 
     _frame.set_decision(call_forward.__code__, _frame.SKIP, _frame.REFUSE)
     # TorchScript compiles the text of `forward`, whose names it looks up there
-    made = types.FunctionType(call_forward.__code__, forward.__globals__, None, None, call_forward.__closure__)
+    code, cells = call_forward.__code__, call_forward.__closure__
+    made = types.FunctionType(code, forward.__globals__, forward.__name__, None, cells)
     functools.update_wrapper(made, forward)
     vars(made)["_framelift_calls_module"] = made.__code__
     vars(made)["_torchdynamo_inline"] = forward
@@ -143,8 +145,8 @@ def compiled_kind(kind: type) -> type:
     names |= {name: through_module(name) for name in slots_of(kind)}
     if issubclass(kind, torch.nn.Module) and kind.forward is DistributedDataParallel.forward:
         names |= DATA_PARALLEL
-    elif type(getattr(kind, "forward", None)) is types.FunctionType:
-        names["forward"] = compiled_forward(kind.forward)
+    elif isinstance(forward := getattr(kind, "forward", None), types.FunctionType):
+        names["forward"] = compiled_forward(forward)
     made: type
     try:
         made = type.__new__(CompiledKind, kind.__name__, (torch.nn.Module,), dict(names))

@@ -21,7 +21,7 @@ from torch._logging import getArtifactLogger
 from framelift.core.breaks import Place
 from framelift.graph.origins import ORIGIN
 
-ARTIFACTS = ("graph_breaks", "recompiles", "guards", "graph_code", "graph", "bytecode")
+ARTIFACTS: tuple[str, ...] = ("graph_breaks", "recompiles", "guards", "graph_code", "graph", "bytecode")
 ARTIFACTS += ("trace_source", "trace_call", "trace_bytecode")
 """What is told, by torch's names."""
 _loggers = {name: getArtifactLogger("torch.framelift", name) for name in ARTIFACTS}
@@ -98,10 +98,8 @@ def tell_calls(graph: torch.fx.Graph) -> None:
 def marked(place: Place) -> str:
     """The line, and below it which part it is about, as tracebacks show it."""
     code, (start, end) = place.code, place.columns
-    summary = traceback.FrameSummary(
-        *(code.co_filename, place.line, code.co_qualname),
-        **{"end_lineno": place.end_line, "colno": start, "end_colno": end},
-    )
+    columns: Any = {"end_lineno": place.end_line, "colno": start, "end_colno": end}
+    summary = traceback.FrameSummary(code.co_filename, place.line, code.co_qualname, **columns)
     whole = line_of(place)
     shift = " " * (len(whole) - len(whole.lstrip()))
     _, *lines = "".join(traceback.StackSummary.from_list([summary]).format()).rstrip().split("\n")

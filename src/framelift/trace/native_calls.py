@@ -515,13 +515,13 @@ def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dic
     return world.calls.invoke(target, *args, **kwargs)
 
 
-CALL_SCRIPTED: Any = torch.jit.ScriptFunction.__call__
-"""Tools put a function of their own in its place, which calls it."""
+UNBOUND: type = type(torch._C.Graph.nodes)
 
 
 def call_unbound(world: TraceWorld, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A method that torch's C++ defines, as its class has it."""
-    if method is CALL_SCRIPTED and args and isinstance(opened(args[0]), torch.jit.ScriptFunction):
+    """A method that torch's C++ defines, as its class has it. That which calls what TorchScript compiled is
+    called by tools that put a function of their own in its place."""
+    if method.__name__ == "__call__" and args and isinstance(opened(args[0]), torch.jit.ScriptFunction):
         return call_scripted(world, opened(args[0]), args[1:], kwargs)
     refuse(breaks.UNKNOWN_NATIVE, describe(method))
 
@@ -557,7 +557,7 @@ BY_TYPE.update(
         weakref.KeyedRef: call_reference,
         typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
         torch.jit.ScriptFunction: call_scripted,
-        type(CALL_SCRIPTED): call_unbound,
+        UNBOUND: call_unbound,
     }
 )
 
