@@ -276,7 +276,7 @@ class NativeCalls(Part):
 
     def sum_of_abstract(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`sum` of a list with abstract values in it, one after the other."""
-        items = opened(args[0]) if args else None
+        items: Any = opened(args[0]) if args else None
         if type(items) not in (list, tuple) or not any(type(opened(item)) in ABSTRACT for item in items):
             return MISSING
         start = [*args[1:], *kwargs.values()] or [0]

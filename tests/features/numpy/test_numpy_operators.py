@@ -56,6 +56,16 @@ def test_an_operator_that_writes_to_its_array(name: str, dtype: str) -> None:
         same(lambda a: fn(a.copy(), number), array(dtype, 0))  # noqa: B023 - called at once
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "bool"])
+@pytest.mark.parametrize("number", [-3, 300, 1 << 40, 5])
+def test_integers_out_of_range_are_compared_as_they_are(dtype: str, number: int) -> None:
+    for name in "lt le eq ne gt ge".split():
+        fn = getattr(operator, name)
+        same(lambda a: fn(a, number), array(dtype, 0))  # noqa: B023 - called at once
+    same(lambda a: np.greater(a, number), array(dtype, 0))
+    same(lambda a: number >= a, array(dtype, 0))
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_quotients_of_integers_are_of_double_precision(dtype: str) -> None:
     same(lambda a, b: a / b, array(dtype, 0), array(dtype, 1))

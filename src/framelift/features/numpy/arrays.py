@@ -39,6 +39,7 @@ from framelift.features.numpy.tables import (
     ARRAY_IN_PLACE,
     ARRAY_OPERATORS,
     ATTRIBUTES,
+    COMPARING,
     ERRORS,
     FEW,
     FUNCTIONS,
@@ -54,6 +55,7 @@ from framelift.features.numpy.tables import (
     Array,
     is_defined,
     np,
+    with_room,
 )
 from framelift.graph import op_memory
 from framelift.graph.deferred import symbolic_shapes
@@ -135,6 +137,8 @@ class Arrays(Part):
         if "out" in kwargs:
             return self.call_into(asked, served, args, kwargs, name)
         short = name.rpartition(".")[2]
+        if short in COMPARING and (args := with_room(args)) is None:
+            refuse(f"{name} with an integer that is in no type of torch's")
         of_integers = short in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values())))
         if of_integers and (kwargs or not is_defined(short, args)):
             refuse(f"{name} of integers, some of which are errors")

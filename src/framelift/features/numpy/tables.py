@@ -83,6 +83,27 @@ INTEGER_ERRORS = frozenset({"floor_divide", "remainder", "power", "float_power",
 INTEGER_ERRORS |= {"ifloordiv", "imod", "ipow", "reciprocal", "divmod", "fmod"}
 """What NumPy warns of, or computes, for some integers where torch raises, or the other way round."""
 
+COMPARISONS = "lt le eq ne gt ge less less_equal equal not_equal greater greater_equal"
+COMPARING = frozenset(COMPARISONS.split())
+LARGEST = 1 << 63
+
+
+def with_room(args: Any) -> Any:
+    """Arrays of integers as of a type that an integer in the program fits into, with which they are compared:
+    torch would cut it off. None if there is none."""
+    numbers = [arg for arg in args if type(arg) in (int, torch.SymInt)]
+    types = [arg.tensor.dtype for arg in args if type(arg) is Array]
+    if len(numbers) != 1 or not types or types[0] is torch.bool or types[0].is_floating_point:
+        return args
+    if types[0].is_complex or (types[0] is torch.int64 and type(numbers[0]) is torch.SymInt):
+        return args
+    if type(numbers[0]) is int and torch.iinfo(types[0]).min <= numbers[0] <= torch.iinfo(types[0]).max:
+        return args
+    if type(numbers[0]) is int and not -LARGEST <= numbers[0] < LARGEST:
+        return None
+    return tuple([Array(arg.tensor.to(torch.int64)) if type(arg) is Array else arg for arg in args])
+
+
 POWERS = frozenset({"power", "pow", "ipow"})
 
 
