@@ -91,15 +91,13 @@ LARGEST = 1 << 63
 def with_room(args: Any) -> Any:
     """Arrays of integers as of a type that an integer in the program fits into, with which they are compared:
     torch would cut it off. None if there is none."""
-    numbers = [arg for arg in args if type(arg) in (int, torch.SymInt)]
+    numbers = [arg for arg in args if type(arg) is int]
     types = [arg.tensor.dtype for arg in args if type(arg) is Array]
     if len(numbers) != 1 or not types or types[0] is torch.bool or types[0].is_floating_point:
         return args
-    if types[0].is_complex or (types[0] is torch.int64 and type(numbers[0]) is torch.SymInt):
+    if types[0].is_complex or torch.iinfo(types[0]).min <= numbers[0] <= torch.iinfo(types[0]).max:
         return args
-    if type(numbers[0]) is int and torch.iinfo(types[0]).min <= numbers[0] <= torch.iinfo(types[0]).max:
-        return args
-    if type(numbers[0]) is int and not -LARGEST <= numbers[0] < LARGEST:
+    if not -LARGEST <= numbers[0] < LARGEST:
         return None
     return tuple([Array(arg.tensor.to(torch.int64)) if type(arg) is Array else arg for arg in args])
 
