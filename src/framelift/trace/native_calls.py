@@ -37,6 +37,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.abstract_calls import TAKING_ABSTRACT, call_with_abstract
 from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import (
     BY_CODE,
@@ -47,10 +48,9 @@ from framelift.trace.callable_rules import (
     rule_of,
     server_of,
 )
-from framelift.trace.containers import MAPPINGS, Containers
+from framelift.trace.containers import MAPPINGS
 from framelift.trace.machine import calls_back
 from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
-from framelift.trace.operators import GRAPH_OPERATORS
 from framelift.trace.part import Part
 from framelift.trace.type_rules import ABSTRACT, BUILTINS, IMMUTABLE_TYPE, is_ordinary
 
@@ -102,15 +102,6 @@ def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
 
 ORIGINAL = "_torchdynamo_orig_callable"
 """Attribute of what `torch.compile` has made: what it was given."""
-
-
-ITEMS: dict[Any, Callable[..., Any]] = {
-    operator.getitem: Containers.load,
-    operator.setitem: Containers.store,
-    operator.delitem: Containers.delete,
-}
-OPERATORS = GRAPH_OPERATORS | {operator.abs} | ITEMS.keys()
-"""Functions of operators, which abstract values are given as the operators are."""
 
 
 class NativeCalls(Part):
@@ -239,12 +230,10 @@ class NativeCalls(Part):
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world = self.world
         materialize = world.materialize
-        if fn in OPERATORS and not kwargs and any(type(opened(arg)) in ABSTRACT for arg in args):
-            if fn in ITEMS:
-                return ITEMS[fn](world.containers, *args)
-            return world.operators.apply(fn, *map(opened, args))
-        if fn is sum and (found := self.sum_of_abstract(args, kwargs)) is not MISSING:
-            return found
+        if fn in TAKING_ABSTRACT:
+            args = list(args)
+            if (found := call_with_abstract(world, fn, args, kwargs)) is not MISSING:
+                return found
         if fn in CONVERSIONS and len(args) == 1 and type(given_one := opened(args[0])) in ABSTRACT:
             args = [world.abstract(given_one).number(given_one)]
         if world.recorder.builder.symbols is not None or world.inputs.dynamism.may_vary:
@@ -273,15 +262,6 @@ class NativeCalls(Part):
                 if result is not NotImplemented:
                     return result
         return self.done_by_c(fn, rule, args, kwargs)
-
-    def sum_of_abstract(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """`sum` of a list with abstract values in it, one after the other."""
-        items: Any = opened(args[0]) if args else None
-        if type(items) not in (list, tuple) or not any(type(opened(item)) in ABSTRACT for item in items):
-            return MISSING
-        start = [*args[1:], *kwargs.values()] or [0]
-        add = functools.partial(self.world.operators.apply, operator.add)
-        return functools.reduce(add, map(opened, [*start, *items]))
 
     @calls_back
     def permitted_after_draining(

@@ -84,6 +84,9 @@ def test_quotients_of_integers_are_of_double_precision(dtype: str) -> None:
         lambda a: sum((a[0], a[1])),
         lambda a: operator.pos(a) + operator.abs(a) - operator.neg(a),
         lambda a: operator.matmul(a, a.T),
+        lambda a: sum([x * y for x, y in zip(a, a + 1, strict=True)]),
+        lambda a: sum([n * row for n, row in enumerate(a)]) + list(a)[0] + tuple(a)[1],
+        lambda a: sum(list(filter(lambda row: row.shape[0] == 4, a))) + next(iter(a)),
         lambda a: [operator.setitem(b := a + 0, 0, 5), b][1],
     ],
 )
