@@ -250,6 +250,55 @@ def test_torchs_mark_for_constants_counts():
     assert [compiled(torch.ones(1)).item() for _ in range(3)] == [5, 5, 5] and len(seen) == 1
 
 
+def test_what_gives_a_constant_is_given_tensors_with_their_data():
+    @framelift.assume_constant_result
+    def places(x, more):
+        return torch.nonzero(x + more[0] + more[1]["bias"])
+
+    @framelift.assume_constant_result
+    def sign(x):
+        return None if x.item() < 0 else x
+
+    def fn(x, scale):
+        y = x.relu() * 2
+        found = places(y, [x, {"bias": y}])
+        known = sign(scale)
+        return (y if known is None else y * known), found, places(y, (x, {"bias": x}))
+
+    x = torch.tensor([1.0, 0.0, 2.0])
+    check(fn, x, torch.tensor(-3.0))
+    check(fn, x, torch.tensor(3.0))
+
+
+def test_what_gives_a_constant_does_not_see_half_of_what_was_written():
+    @framelift.assume_constant_result
+    def total(x):
+        return x.sum().item()
+
+    def fn(x):
+        x.add_(1)
+        return x * total(x)
+
+    with pytest.raises(framelift.exc.Unsupported, match="total"):
+        capture(fn, fullgraph=True)(torch.ones(2))
+
+
+def test_tensors_that_are_assumed_constant_may_be_branched_on():
+    @framelift.assume_constant_result
+    def limit(y):
+        return y
+
+    class Limited(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.limit = torch.nn.Parameter(torch.tensor(0.3))
+
+        def forward(self, x):
+            return torch.cat([x, x]) if limit(self.limit) * 2 < 1 else x
+
+    check(Limited(), torch.ones(2))
+
+
 # ---- comptime and graph_break
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import logging
 import pickle
 import subprocess
 import sys
+import types
 from typing import Any
 
 import numpy
@@ -59,6 +61,33 @@ def test_calls_of_all_instances_of_a_class_are_compiled() -> None:
     assert isinstance(Scale(2.0), Scale) and torch.equal(Scale(2.0)(X), X * 2) and counter.frame_count == 1
     net = Compiled()
     assert torch.equal(net(X), Net.forward(net, X)) and counter.frame_count == 2
+
+
+def test_forward_of_a_compiled_module_is_compiled() -> None:
+    counter, module = CompileCounter(), Net()
+    compiled = framelift.compile(module, backend=counter)
+    assert torch.equal(compiled.forward(X), module(X)) and counter.frame_count == 1
+    assert torch.equal(compiled(X), module(X)) and counter.frame_count == 1
+    assert inspect.signature(compiled.forward) == inspect.signature(module.forward)
+
+
+def test_what_a_program_puts_in_the_place_of_forward_may_call_it() -> None:
+    """As libraries do that convert what it takes, or gives."""
+    counter, module = CompileCounter(), Net()
+    expected = module(X) * 2
+    compiled = framelift.compile(module, backend=counter)
+    forward, function = compiled.forward, compiled.forward.__func__
+    compiled.forward = lambda *args: forward(*args) * 2
+    assert torch.equal(compiled(X), expected) and torch.equal(compiled.forward(X), expected)
+    compiled.forward = types.MethodType(lambda self, *args: function(self, *args) * 2, compiled)
+    assert torch.equal(compiled(X), expected) and counter.frame_count > 0
+
+
+def test_forward_of_a_compiled_module_is_part_of_a_compiled_function() -> None:
+    module = framelift.compile(Net(), backend="eager")
+    counter = CompileCounter()
+    found = framelift.compile(lambda x: module.forward(x) + 1, backend=counter, fullgraph=True)(X)
+    assert torch.equal(found, module(X) + 1) and counter.frame_count == 1
 
 
 def test_a_disabled_module_stays_a_module() -> None:

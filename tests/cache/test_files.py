@@ -371,3 +371,13 @@ def test_a_tool_that_counts_lines_sees_those_of_what_is_kept() -> None:
     finally:
         sys.settrace(None)
     assert fn.__code__.co_firstlineno + 1 in seen
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    return x.sin().values() / 2
+
+
+def test_graphs_for_nested_tensors_are_not_kept() -> None:
+    """Their sizes have names in the process that made them."""
+    nested = torch.nested.nested_tensor_from_jagged(torch.ones(5, 2), torch.tensor([0, 2, 5]))
+    assert [outcome(halved, nested) for _ in range(2)] == ["miss", "miss"]

@@ -203,6 +203,25 @@ def test_torchs_own_variable_works_too(tmp_path: Path) -> None:
     assert "run-time effect: print" in ran.stderr and "def region_of_program(" not in ran.stderr
 
 
+def test_torchs_logs_follow_a_trace(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, TORCH_LOGS="trace_source")
+    found = [line.rpartition("] ")[2].strip() for line in ran.stderr.splitlines()]
+    assert ran.returncode == 0 and "y = x.sin() * n" in found and "return y + 1" in found
+    assert (
+        found[found.index("y = x.sin() * n") - 1]
+        == f"TRACE starts_line {tmp_path / 'script.py'}:4 in program"
+    )
+
+
+def test_torchs_logs_show_which_part_of_a_line_a_call_is(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, TORCH_LOGS="trace_call")
+    found = [line.rpartition("] ")[2] for line in ran.stderr.splitlines()]
+    assert ran.returncode == 0
+    at = found.index(f"TRACE FX call y from {tmp_path / 'script.py'}:4 in program")
+    assert found[at + 1 : at + 3] == ["    y = x.sin() * n", "        ~~~~~~~~^~~"]
+    assert found[at + 1].index("x.sin()") == found[at + 2].index("~")
+
+
 # ---- the debug directory
 
 

@@ -36,6 +36,16 @@ def test_a_graph_is_called_as_the_program_is(aten: bool) -> None:
     assert guards
 
 
+def test_sizes_that_happen_to_be_the_same_are_not_tied() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        more = torch.cond(x.shape[0] > 4, lambda x: x + 5, lambda x: x - 3, [x])
+        return more.sum(0)
+
+    module = framelift.export_graph(fn, aten_graph=True)(torch.ones(4, 4))[0]
+    for x in (torch.ones(4, 4), torch.ones(6, 4), torch.ones(3, 5)):
+        same(fn(x), module(x))
+
+
 def targets(module: torch.fx.GraphModule) -> set[Any]:
     """What the program's own calls are of: the graph checks its inputs first."""
     found = {node.target for node in module.graph.nodes if node.op.startswith("call")}

@@ -77,3 +77,16 @@ def test_what_can_not_be_done_gets_a_sentence() -> None:
             elsewhere = torch.ones(4, 3, device="cuda")
         with pytest.raises(UserError, match="fake tensor on cuda:0"):
             framelift.export(nn.Linear(3, 2), (elsewhere,))
+
+
+@pytest.mark.parametrize("aten", [False, True])
+def test_graphs_of_programs_without_data(aten: bool) -> None:
+    """Under a mode that knows no symbols, and takes no real tensors."""
+    with FakeTensorMode(allow_non_fake_inputs=False):
+        model, x = Model(), torch.ones(2, 3)
+        model.tied.weight = model.layer.weight
+        module = framelift.export_graph(model, aten_graph=aten)(x, {"y": x})[0]
+    assert len(module.state_dict()) >= 3
+    assert all(isinstance(value, FakeTensor) for value in module.state_dict().values())
+    real = framelift.export_graph(Model(), aten_graph=aten)(torch.ones(2, 3), {"y": torch.ones(2, 3)})[0]
+    assert [node.target for node in module.graph.nodes] == [node.target for node in real.graph.nodes]

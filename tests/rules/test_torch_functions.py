@@ -64,6 +64,18 @@ def test_a_function_that_torch_traced_goes_the_way_that_was_seen() -> None:
     check(fn, torch.ones(3))
 
 
+def test_a_tool_may_call_torchscript_in_its_own_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, before = [], torch.jit.ScriptFunction.__call__
+
+    def profiled(*args: Any, **kwargs: Any) -> Any:
+        calls.append(len(args))
+        return before(*args, **kwargs)
+
+    monkeypatch.setattr(torch.jit.ScriptFunction, "__call__", profiled)
+    check(lambda x: scaled(x) + scaled(x, n=2), torch.ones(3), fullgraph=True)
+    assert set(calls) == {2}
+
+
 @torch.jit.script_if_tracing
 def doubled(x: torch.Tensor, by: int = 2) -> torch.Tensor:
     return x * by
@@ -177,3 +189,13 @@ def test_the_older_questions_about_autocast_are_answered_though_they_warn() -> N
         with torch.autocast("cpu", dtype=kind, enabled=kind is not None):
             compare(run(fn, (x,), {}), run(compiled, (x,), {}))
     assert not reasons(compiled)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_shape_as_a_tensor(dynamic: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch._shape_as_tensor(x) * 2
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=dynamic)
+    for shape in [(3, 4), (5, 6), ()]:
+        assert torch.equal(compiled(torch.ones(shape)), fn(torch.ones(shape)))

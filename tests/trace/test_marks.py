@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 import torch
 from torch._dynamo import decorators  # noqa: TID251 (its marks count too)
+from torch.fx.experimental import symbolic_shapes
 
 import framelift
 from check import captures
@@ -55,6 +57,16 @@ def test_a_hint_is_for_compilers_only(marks: Any) -> None:
         marks.mark_dynamic(x, 0, hint_override=512)
         assert torch.equal(compiled(x), doubled(x))
     assert 512 in hints and captures(compiled) == 1
+
+
+def test_programs_that_catch_torchs_error_of_marks_are_answered() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] == 4 else x
+
+    with pytest.raises(symbolic_shapes.ConstraintViolationError) as caught:
+        compiled_for(fn, [4], lambda x: framelift.mark_dynamic(x, 0))
+    assert isinstance(caught.value, framelift.exc.ConstraintViolationError)
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), framelift.exc.ConstraintViolationError)
 
 
 @pytest.mark.parametrize("marks", [framelift, decorators])
@@ -138,3 +150,14 @@ def test_a_mark_that_does_not_hold(mark: Any) -> None:
     framelift.reset()
     with framelift.config.patch(allow_ignore_mark_dynamic=True):
         assert torch.equal(framelift.compile(fn, backend="eager")(x), x + 1)
+
+
+def test_a_size_is_fixed_in_captured_code() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        framelift.mark_static(x, -1)
+        return x.sin() + y.sum()
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=True)
+    for rows, columns, others, count in [(3, 4, 5, 1), (6, 4, 7, 1), (3, 5, 6, 2), (8, 5, 4, 2)]:
+        x, y = torch.ones(rows, columns), torch.ones(others)
+        assert torch.equal(compiled(x, y), fn(x, y)) and captures(compiled) == count

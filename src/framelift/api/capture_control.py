@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
@@ -23,7 +23,9 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import ON_BREAK, Break
 from framelift.core.config import LISTENERS, config
 from framelift.core.errors import IncorrectUsage
+from framelift.core.sentinels import MISSING
 from framelift.graph.functions import describe
+from framelift.graph.known_data import in_this_call
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
 from framelift.trace.callable_rules import BY_MARK, Server, control, control_of, serve
@@ -175,12 +177,44 @@ _results: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary(
 
 
 def call_once(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    for_c, inputs = world.materialize.for_c, world.inputs
-    keywords = {name: for_c(value) for name, value in kwargs.items()}
+    """Its arguments are what they are in the call that is being captured, tensors too."""
+    inputs = world.inputs
+    given = [real(world, fn, value) for value in args]
+    keywords = {name: real(world, fn, value) for name, value in kwargs.items()}
     with torch._C.DisableTorchFunction(), _disable_current_modes():
-        result = _frame.untouched(fn, *map(for_c, args), **keywords)
+        result = _frame.untouched(fn, *given, **keywords)
+    if isinstance(result, torch.Tensor):
+        world.recorder.inputs.assumed.append(result)
     _results.setdefault(fn, []).append(result)
     return Pending(inputs, inputs.root.constant(result, getattr(fn, "__name__", "constant")), result)
+
+
+def real(world: Any, fn: Any, value: Any) -> Any:
+    """A value for a function that runs while capturing. A tensor from outside is not guarded for it: the
+    program says that the result does not depend on it."""
+    inputs, cls = world.inputs, type(value)
+    unopened = cls is Pending and value.opened is MISSING and id(value.value) not in inputs.known
+    if unopened and isinstance(value.value, torch.Tensor):
+        with torch._C.DisableTorchFunction(), unset_fake_temporarily():
+            return value.value if isinstance(value.value, torch.nn.Parameter) else value.value.detach()
+    if cls in (list, tuple) and id(value) not in world.containers.shadows:
+        return cls([real(world, fn, item) for item in value])
+    if cls is dict and id(value) not in world.containers.shadows:
+        return {world.materialize.for_c(key): real(world, fn, item) for key, item in value.items()}
+    return without_fakes(world, fn, world.materialize.for_c(value))
+
+
+def without_fakes(world: Any, fn: Any, value: Any) -> Any:
+    if type(value) is FakeTensor:
+        found = in_this_call(world.recorder, value)
+        if found is None:
+            raise Break(breaks.DATA_DEPENDENT_VALUE, f"a tensor that {describe(fn)} is given")
+        return found
+    if type(value) in (list, tuple):
+        return type(value)([without_fakes(world, fn, item) for item in value])
+    if type(value) is dict:
+        return {key: without_fakes(world, fn, item) for key, item in value.items()}
+    return value
 
 
 BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import types
 import weakref
 from collections.abc import Callable
@@ -79,6 +80,28 @@ def call_plainly(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self._framelift_kind.__call__(self, *args, **kwargs)
 
 
+def compiled_forward(forward: types.FunctionType) -> Callable[..., Any]:
+    """What `compiled.forward(x)` does: the call is compiled, as torch does it. Where the program has put
+    something in the place of `forward`, which calls what was there, that is the module's: the compiled call
+    comes to it."""
+    fx = symbolic_trace
+
+    def call_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if fx._is_fx_tracing_flag or "forward" in self.__dict__:
+            return forward(self, *args, **kwargs)
+        call_in, context, target = self._framelift_call
+        return call_in(context, target, *args, **kwargs)
+
+    _frame.set_decision(call_forward.__code__, _frame.SKIP, _frame.REFUSE)
+    # TorchScript compiles the text of `forward`, whose names it looks up there
+    code, cells = call_forward.__code__, call_forward.__closure__
+    made = types.FunctionType(code, forward.__globals__, forward.__name__, None, cells)
+    functools.update_wrapper(made, forward)
+    vars(made)["_framelift_calls_module"] = made.__code__
+    vars(made)["_torchdynamo_inline"] = forward
+    return made
+
+
 def set_attribute(self: Any, name: str, value: Any) -> None:
     """`_orig_mod` is what libraries put another module in; everything else is the module's."""
     if name != "_orig_mod":
@@ -136,6 +159,8 @@ def compiled_kind(kind: type) -> type:
     names |= {name: through_module(name) for name in slots_of(kind)}
     if issubclass(kind, torch.nn.Module) and kind.forward is DistributedDataParallel.forward:
         names |= DATA_PARALLEL
+    elif isinstance(forward := getattr(kind, "forward", None), types.FunctionType):
+        names["forward"] = compiled_forward(forward)
     made: type
     try:
         made = type.__new__(CompiledKind, kind.__name__, (torch.nn.Module,), dict(names))

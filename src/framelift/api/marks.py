@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.errors import UserError
+from framelift.interpreter.pending import opened
 from framelift.rules.constants import MARKED_STATIC
+from framelift.trace.callable_rules import serve
 from framelift.trace.dynamism import DimRange
+from framelift.trace.machine import TraceFrame
 
 Criteria = Iterable[Callable[[Any], Any]]
 
@@ -121,3 +125,15 @@ def note(tensor: torch.Tensor, name: str, value: Any) -> None:
     if name not in tensor.__dict__:
         setattr(tensor, name, set())
     getattr(tensor, name).add(value)
+
+
+@serve(mark_static)
+def serve_mark_static(f: TraceFrame, tensor: Any, index: Any = None) -> Any:
+    """In captured code: from here on the sizes are what they are."""
+    value = opened(tensor)
+    if type(value) is not FakeTensor:
+        return f.world.calls.native(f, mark_static, [tensor, index], None)
+    dims = range(value.dim()) if opened(index) is None else f.world.materialize.for_c(index)
+    for dim in dimensions(value, dims):
+        int(value.shape[dim])
+    return None

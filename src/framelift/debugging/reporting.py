@@ -90,6 +90,9 @@ class Reports(Observer):
                     keep(record, "record", lambda: json.dumps(dataclasses.asdict(record), indent=2))
                     trace("compilation_metrics", lambda: metrics(record))
 
+    def follow_trace(self) -> Callable[[Any], None] | None:
+        return torch_logs.follower()
+
     def report_recompilation(self, record: CompileRecord, found: Recompilation) -> None:
         """The log has it since it was decided."""
         with harmless("a recompilation"):
@@ -99,6 +102,9 @@ class Reports(Observer):
 
     def report_graph(self, record: CompileRecord, capture: Capture) -> None:
         module = capture.graph
+        if module is not None:
+            with harmless("calls"):
+                torch_logs.tell_calls(module.graph)
         if module is not None and is_wanted(record, "graph"):
             with harmless("a graph"):
                 text = functools.cache(lambda: readable(module))

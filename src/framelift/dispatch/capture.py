@@ -6,6 +6,7 @@ metadata how it is kept then.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,7 +133,7 @@ class Capture:
                 reads, facts = self.symbols.facts()
             except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
-                raise ConstraintViolationError(f"{self.fn_name}: {why}\n{REMEDY}") from None
+                raise as_torchs(ConstraintViolationError)(f"{self.fn_name}: {why}\n{REMEDY}") from None
             known = [found for fact in facts if (found := definite(fact, reads)) is not None]
             self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols), known)
             self.guard_known_sizes()
@@ -154,3 +155,11 @@ class Capture:
         if self.graph is not None:
             (forget_origins if self.lines is None else describe_nodes)(self.graph)
         self.symbols = None
+
+
+@functools.cache
+def as_torchs(error: type[ConstraintViolationError]) -> type[ConstraintViolationError]:
+    """The same error for programs that catch torch's, whose class is imported with symbols only."""
+    both = (error, symbolic_shapes.ConstraintViolationError)
+    names = {"__module__": error.__module__, "__doc__": error.__doc__}
+    return type(error.__name__, both, names | {"__reduce__": lambda self: (error, self.args)})

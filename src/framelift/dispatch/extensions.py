@@ -53,6 +53,10 @@ class Observer:
     def around_compilation(self, compilation: RunningCompilation) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
+    def follow_trace(self) -> Callable[[Any], None] | None:
+        """What is to be shown the frame in front of each instruction of a trace, if anything is."""
+        return None
+
     def report_recompilation(self, record: CompileRecord, found: Recompilation) -> None:
         """Before the frame is captured again."""
 

@@ -39,6 +39,7 @@ from framelift.core.breaks import (
 )
 from framelift.core.config import config
 from framelift.dispatch.capture import Capture
+from framelift.dispatch.extensions import extensions
 from framelift.dispatch.tracing import Ending, Trace
 from framelift.features.all import know_imported
 from framelift.graph.torch_flags import TorchState
@@ -162,6 +163,8 @@ class CaptureRuns:
         trace = Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
         builder = trace.recorder.builder
         builder.only_ordinary = self.only_ordinary
+        for observer in extensions.observers:
+            trace.machine.look = observer.follow_trace() or trace.machine.look
         if not self.replays or self.keeps_lines:
             trace.world.replays.enabled = False
         if self.whole:  # an error that is raised where the graph was called is better than no graph

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.utils import _pytree as pytree
@@ -50,6 +52,9 @@ def size_guards(call: Call, program: CapturedProgram) -> Iterator[SizeGuard]:
     sources: Any = [names.get(str(source), str(source)) for source in program.symbol_sources]
     for fact in program.facts:
         yield SizeGuard(in_words(fact.text, sources, program.reads), fact.place)
+
+
+SETTINGS: Any = _config
 
 
 def export_graph(
@@ -151,13 +156,16 @@ def with_operators(
         with torch.fx.traceback.preserve_node_meta():
             return interpreter.run(*leaves, enable_io_processing=False)
 
-    traced = make_fx(
-        run,
-        decomposition_table=decompositions,
-        tracing_mode=mode,
-        pre_dispatch=pre_dispatch,
-        _allow_non_fake_inputs=True,
-    )(*call.leaves)
+    leaves = [call.stand_ins.of(leaf, "an argument") for leaf in call.leaves]
+    # sizes that happen to be the same are symbols of their own, as in the capture
+    with unset_fake_temporarily(), SETTINGS.patch(use_duck_shape=False):
+        traced = make_fx(
+            run,
+            decomposition_table=decompositions,
+            tracing_mode=mode,
+            pre_dispatch=pre_dispatch,
+            _allow_non_fake_inputs=True,
+        )(*leaves)
     add_operators_facts(checks, traced, call.leaves)
     made = torch.fx.GraphModule(traced, traced.graph, class_name=type(module).__name__)
     spec = pytree.tree_flatten((*call.args, *call.kwargs.values()))[1]

@@ -73,6 +73,8 @@ class GraphInputs:
         """id of an object of the program's that the graph is given as it is -> its placeholder."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
+        self.assumed: list[torch.Tensor] = []
+        """Tensors of which the program says that they are constants."""
         self.arrays = 0
         """How many of the inputs are NumPy arrays."""
 

@@ -39,8 +39,8 @@ class FrontEndSettings:
     _custom_ops_profile = None
 
     def __getattribute__(self, name: str) -> Any:
-        if FRONT_END not in sys.modules and name in vars(FrontEndSettings):
-            return vars(FrontEndSettings)[name]
+        if name in vars(FrontEndSettings) and not hasattr(sys.modules.get(FRONT_END), name):
+            return vars(FrontEndSettings)[name]  # also while the module is being imported
         load_front_end()
         return getattr(sys.modules[FRONT_END], name)
 

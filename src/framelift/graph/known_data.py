@@ -39,7 +39,7 @@ def data_of(recorder: Recorder, fake: Any) -> Tensor | None:
     if type(fake) is not FakeTensor:
         return None
     node = recorder.builder.body.nodes.get(id(fake))
-    if node is None or node.op == "placeholder" or any(type(size) is not int for size in fake.shape):
+    if node is None or any(type(size) is not int for size in fake.shape):
         return None
     done: dict[torch.fx.Node, Any] = {}
     try:
@@ -53,6 +53,9 @@ def evaluate(recorder: Recorder, node: torch.fx.Node, done: dict[torch.fx.Node, 
     if node in done:
         return done[node]
     builder, expected = recorder.builder, node.meta.get("example_value")
+    if node.op == "placeholder" and not is_written(recorder, node):
+        done[node] = assumed(recorder, node)
+        return done[node]
     if node.op not in ("call_function", "call_method") or len(done) == CALLS:
         raise Unknown
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -74,6 +77,64 @@ def evaluate(recorder: Recorder, node: torch.fx.Node, done: dict[torch.fx.Node, 
         raise Unknown  # a flag of torch's was another one then
     done[node] = made
     return made
+
+
+def assumed(recorder: Recorder, node: torch.fx.Node) -> Tensor:
+    """An input of which the program says that it is a constant."""
+    inputs = recorder.inputs
+    if inputs.assumed:
+        for entry in inputs.entries:
+            if entry.node is node and any(entry.value is constant for constant in inputs.assumed):
+                return entry.value
+    raise Unknown
+
+
+def in_this_call(recorder: Recorder, fake: Any) -> Tensor | None:
+    """What a tensor of the trace is in the call that is being captured: what leads to it is computed of the
+    inputs there are. None if that has effects, draws, or has been written to since."""
+    builder = recorder.builder
+    last = None if builder.in_body else builder.body.nodes.get(id(fake))
+    if last is None:
+        return None
+    needed, waiting = {last}, [last]
+    while waiting:
+        above = [node for node in waiting.pop().all_input_nodes if node not in needed]
+        needed.update(above)
+        waiting += above
+    done: dict[torch.fx.Node, Any] = {entry.node: entry.value for entry in builder.inputs.entries}
+    try:
+        with torch._C.DisableTorchFunction(), unset_fake_temporarily(), torch.no_grad():
+            for node in builder.body.graph.nodes:
+                if node in needed and node not in done:
+                    done[node] = computed_now(recorder, node, done)
+                elif node in needed and is_written(recorder, node):
+                    return None
+            real = done[last]
+            kept = isinstance(real, torch.nn.Parameter) or last.op != "placeholder"
+            return real if kept else real.detach()
+    except Unknown:
+        return None
+
+
+def computed_now(recorder: Recorder, node: torch.fx.Node, done: dict[torch.fx.Node, Any]) -> Any:
+    builder, expected = recorder.builder, node.meta.get("example_value")
+    effects = node in builder.impure or node in builder.failing.drawing
+    if node.op not in ("call_function", "call_method") or effects or is_written(recorder, node):
+        raise Unknown
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), done.__getitem__)
+    try:
+        call = getattr(args[0], node.target) if isinstance(node.target, str) else node.target
+        made = call(*(args[1:] if node.op == "call_method" else args), **kwargs)
+    except Exception as error:
+        raise Unknown from error
+    if type(expected) is FakeTensor and not (isinstance(made, Tensor) and made.dtype is expected.dtype):
+        raise Unknown  # a flag of torch's was another one then
+    return made
+
+
+def is_written(recorder: Recorder, node: torch.fx.Node) -> bool:
+    expected = node.meta.get("example_value")
+    return type(expected) is FakeTensor and storage(expected) in recorder.mutations.first_written
 
 
 def is_like(made: Any, fake: FakeTensor) -> bool:

@@ -60,6 +60,7 @@ NOWHERE = Position(-1, 0)
 E = TypeVar("E", bound=BaseException)
 Ops = list[tuple[Any, Any]]
 Watch = Callable[[Frame[Any], Ops], Ops]
+Look = Callable[[Frame[Any]], None]
 
 
 def end_run(frame: Frame, error: BaseException) -> None:
@@ -77,6 +78,17 @@ def watched(ops: Ops, watch: Callable[[Any], None]) -> Ops:
         return signal
 
     return [(then_look, instruction) for instruction in ops]
+
+
+def followed(ops: Ops, look: Look) -> Ops:
+    """Instructions that show their frame before they do anything."""
+
+    def look_first(frame: Frame, instruction: tuple[Any, Any]) -> Any:
+        look(frame)
+        handler, argument = instruction
+        return handler(frame, argument)
+
+    return [(look_first, instruction) for instruction in ops]
 
 
 class Machine(Generic[W]):
@@ -98,6 +110,8 @@ class Machine(Generic[W]):
         self.stop_with: BaseException | None = None
         self.watch: Watch | None = None
         """Gives the instructions that are run in place of those of a frame."""
+        self.look: Look | None = None
+        """Shown the frame in front of each instruction."""
         self.stopped: Frame[W] | None = None
         """The innermost frame of the outermost run when that ended, and where it stood."""
         self.stopped_at = NOWHERE
@@ -131,7 +145,7 @@ class Machine(Generic[W]):
         handled = sys.exception()
         reraised = False
         stretch, stop = 0, self.stop_at.stretch if outer is None else NOWHERE.stretch
-        watch = self.watch
+        watch, look = self.watch, self.look
         try:
             if self.depth > self.limit:
                 raise RecursionError("maximum recursion depth exceeded")
@@ -151,6 +165,8 @@ class Machine(Generic[W]):
                     ops = watch(frame, ops)
                 if stretch == stop:
                     ops = self.stopping(ops)
+                elif look is not None:
+                    ops = followed(ops, look)
                 ip = frame.ip
                 try:
                     while True:

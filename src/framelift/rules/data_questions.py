@@ -7,6 +7,7 @@ raises, so it is a tensor that the graph asserts (`trace/raising_branches.py`).
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.known_data import data_of, list_of
 from framelift.graph.recorder import Recorder
+from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
@@ -52,8 +54,8 @@ def serve_tolist(f: TraceFrame, tensor: Any, /) -> Any:
         known = data_of(recorder, value)
         if known is not None:
             return list_of(known)
-        sizes: Any = value.shape
-        if config.capture_scalar_outputs and all(type(n) is int for n in sizes) and value.numel() <= LISTED:
+        # a list has as many items as it has: sizes that vary are fixed
+        if config.capture_scalar_outputs and math.prod(map(settled, value.shape)) <= LISTED:
             return numbers_in(recorder, value)
     return f.world.calls.native(f, Tensor.tolist, [tensor], None)
 

@@ -86,4 +86,4 @@ type_family(is_ordinary, wrap=wrap_instance, rebuild=rebuild_instance)
 type_family(
     lambda cls: issubclass(cls, ATOMIC_BASES) and bool(cls.__flags__ & HEAP_TYPE), rebuild=rebuild_atom
 )
-type_family(derived_from(torch._C._FunctionBase), guarded_state=("needs_input_grad",))
+type_family(derived_from(torch._C._FunctionBase), guarded_state=("needs_input_grad", "saved_tensors"))

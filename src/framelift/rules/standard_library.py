@@ -23,6 +23,7 @@ import sys
 import types
 import typing
 import weakref
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 from torch._subclasses.fake_tensor import FakeTensor
@@ -431,3 +432,30 @@ def instance_state(f: TraceFrame, obj: Any) -> Any:
 def serve_slotnames(f: TraceFrame, /, cls: Any) -> Any:
     """It keeps what it finds on the class, which changes nothing for anybody."""
     return SLOTNAMES(opened(cls))
+
+
+# ---- dictionaries of `collections`, of which C would look at what they hold
+
+
+@serve(OrderedDict.copy)
+def serve_ordered_copy(f: TraceFrame, /, ordered: Any) -> Any:
+    if type(opened(ordered)) is not OrderedDict:  # a subclass may have its own way to set items
+        return f.world.calls.native(f, OrderedDict.copy, [ordered], None)
+    return f.world.calls.invoke(OrderedDict, ordered)
+
+
+@serve(OrderedDict.popitem)
+def serve_ordered_popitem(f: TraceFrame, /, ordered: Any, last: Any = True) -> Any:
+    found, invoke = opened(ordered), f.world.calls.invoke
+    if type(found) is not OrderedDict or not invoke(len, found):
+        return f.world.calls.native(f, OrderedDict.popitem, [ordered, last], None)
+    key = invoke(next, invoke(reversed if f.world.operators.truth(last) else iter, found))
+    return key, invoke(OrderedDict.pop, found, key)
+
+
+@serve(defaultdict.copy, defaultdict.__copy__)
+def serve_default_copy(f: TraceFrame, /, found: Any) -> Any:
+    if type(opened(found)) is not defaultdict:
+        return f.world.calls.native(f, defaultdict.copy, [found], None)
+    factory = f.world.attributes.load(opened(found), "default_factory")
+    return f.world.calls.invoke(defaultdict, factory, found)

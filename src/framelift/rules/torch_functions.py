@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._library.custom_ops import CustomOpDef
 from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
@@ -127,6 +128,16 @@ def serve_is_exporting(f: TraceFrame, /) -> Any:
 @serve(torch.is_tensor, looks=Looks.DEEP, why=NO_EFFECT)
 def serve_is_tensor(f: TraceFrame, /, obj: Any) -> Any:
     return f.world.operators.is_instance(obj, torch.Tensor)
+
+
+@serve(torch._shape_as_tensor)
+def serve_shape_as_tensor(f: TraceFrame, tensor: Any, /) -> Any:
+    """Its kernel fills a tensor of C's own, which a fake one has no data for."""
+    value = opened(tensor)
+    if type(value) is not FakeTensor:
+        return f.world.calls.native(f, torch._shape_as_tensor, [tensor], None)
+    options = {"dtype": torch.int64, "device": "cpu"}
+    return f.world.calls.native(f, torch.tensor, [list(value.shape)], options)
 
 
 @serve(torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary)

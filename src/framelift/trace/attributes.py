@@ -25,7 +25,7 @@ from types import (
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from framelift._frame import native
 from framelift.core import breaks
@@ -456,7 +456,9 @@ class Attributes(Part):
         of_exception = type(found) in STATE_OF_C and isinstance(obj, BaseException)
         guarded = name in rule_of_type(cls).guarded_state
         if of_exception or (guarded and not source.is_drawn):
-            return guards.found(source.child(Access.NATIVE_ATTR, name), getattr(obj, name))
+            with torch._C.DisableTorchFunction(), unset_fake_temporarily():  # saved tensors are unpacked
+                value = getattr(obj, name)
+            return guards.found(source.child(Access.NATIVE_ATTR, name), value)
         if guarded:  # the same for each that the region makes
             return native(getattr, obj, name)
         if type(found) in UNGUARDED_STATE:

@@ -29,6 +29,7 @@ from framelift.core.breaks import Place, refuse
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import PerCode
+from framelift.graph.functions import describe
 from framelift.graph.known_data import number_of
 from framelift.graph.subclasses import REFLECTED
 from framelift.graph.symbols import data_dependence
@@ -36,6 +37,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.abstract_calls import TAKING_ABSTRACT, call_with_abstract
 from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import (
     BY_CODE,
@@ -228,6 +230,10 @@ class NativeCalls(Part):
     def permitted(self, fn: Any, rule: CallableRule, args: list[Any], kwargs: dict[str, Any]) -> Any:
         world = self.world
         materialize = world.materialize
+        if fn in TAKING_ABSTRACT:
+            args = list(args)
+            if (found := call_with_abstract(world, fn, args, kwargs)) is not MISSING:
+                return found
         if fn in CONVERSIONS and len(args) == 1 and type(given_one := opened(args[0])) in ABSTRACT:
             args = [world.abstract(given_one).number(given_one)]
         if world.recorder.builder.symbols is not None or world.inputs.dynamism.may_vary:
@@ -514,6 +520,17 @@ def call_scripted(world: TraceWorld, scripted: Any, args: list[Any], kwargs: dic
     return world.calls.invoke(target, *args, **kwargs)
 
 
+UNBOUND: type = type(torch._C.Graph.nodes)
+
+
+def call_unbound(world: TraceWorld, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method that torch's C++ defines, as its class has it. That which calls what TorchScript compiled is
+    called by tools that put a function of their own in its place."""
+    if method.__name__ == "__call__" and args and isinstance(opened(args[0]), torch.jit.ScriptFunction):
+        return call_scripted(world, opened(args[0]), args[1:], kwargs)
+    refuse(breaks.UNKNOWN_NATIVE, describe(method))
+
+
 # ---- functions with a cache that is none of the trace's business
 
 
@@ -545,6 +562,7 @@ BY_TYPE.update(
         weakref.KeyedRef: call_reference,
         typing.NewType: lambda world, fn, args, kwargs: fn(*args, **kwargs),
         torch.jit.ScriptFunction: call_scripted,
+        UNBOUND: call_unbound,
     }
 )
 

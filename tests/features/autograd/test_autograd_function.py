@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 import framelift
-from check import capture, copied, reasons
+from check import capture, copied, entries, reasons
 from framelift.testing import EagerAndRecordGraphs
 
 
@@ -314,3 +314,53 @@ def test_a_function_is_applied_in_a_module() -> None:
     framelift.compile(model, backend="aot_eager", fullgraph=True)(x).sum().backward()
     other(x).sum().backward()
     torch.testing.assert_close([p.grad for p in model.parameters()], [p.grad for p in other.parameters()])
+
+
+# ---- a backward that is compiled on its own
+
+
+class Powered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, by: int) -> torch.Tensor:
+        ctx.save_for_backward(x, None)
+        ctx.by = by
+        return x**by
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        x, nothing = ctx.saved_tensors
+        if nothing is None and ctx.needs_input_grad[0]:
+            return grad * ctx.by * ctx.saved_tensors[0] ** (ctx.by - 1) + 0 * x, None
+        return None, None
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(y := x.exp())
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (saved,), (again,) = ctx.saved_tensors, ctx.saved_tensors
+        saved.mul_(2)
+        return grad * again
+
+
+@pytest.mark.parametrize(("function", "given"), [(Powered, (3,)), (Doubled, ())])
+def test_a_backward_is_compiled_on_its_own(
+    function: Any, given: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads what the call of forward has left in C's hands."""
+
+    def grads() -> list[Any]:
+        inputs = [torch.linspace(0.5, 2, size).requires_grad_() for size in (4, 4, 6)]
+        for x in inputs:
+            function.apply(x, *given).sum().backward()
+        return [x.grad for x in inputs]
+
+    expected = grads()
+    compiled = framelift.compile(function.backward, backend="eager", fullgraph=True)
+    monkeypatch.setattr(function, "backward", staticmethod(compiled))
+    assert all(map(torch.equal, grads(), expected))
+    assert entries(compiled) == 2

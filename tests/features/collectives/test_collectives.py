@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed._functional_collectives import permute_tensor
 from torch.utils.checkpoint import checkpoint
 
 import framelift
@@ -229,17 +230,53 @@ def test_inductor_takes_them() -> None:
     same(summed, mine(4, 3), backends=("inductor",))
 
 
+@ranks(2)
+def test_what_is_waited_for() -> None:
+    """Handles may be kept, and be alive where a capture ends."""
+
+    def waits(x: torch.Tensor) -> torch.Tensor:
+        work = dist.all_reduce(x, async_op=True)
+        y = torch.ones(3) * 2
+        work.wait()
+        return x * 2 + y
+
+    def several(x: torch.Tensor) -> Any:
+        made = [x * 2, x + 1]
+        works = [dist.all_reduce(each, async_op=True) for each in made]
+        works.append(dist.broadcast(x, 1, async_op=True))
+        return all(work.wait() for work in works), made, x + 1
+
+    for fn in (waits, several):
+        same(fn, mine(3))
+
+    def interrupted(x: torch.Tensor) -> torch.Tensor:
+        work = dist.all_reduce(x, async_op=True)
+        framelift.graph_break()
+        work.wait()
+        return x * 2
+
+    def asked(x: torch.Tensor) -> torch.Tensor:
+        dist.all_reduce(x, async_op=True).get_future().wait()
+        return x * 2
+
+    for fn in (interrupted, asked):
+        same(fn, mine(3), fullgraph=False)
+
+
+@ranks(2)
+def test_a_tensor_is_sent_around() -> None:
+    def permuted(x: torch.Tensor) -> torch.Tensor:
+        return permute_tensor(x * 2, [1, 0], dist.group.WORLD) + 1
+
+    same(permuted, mine(3))
+
+
 # ---- what is not captured
 
 
 @ranks(2)
 def test_what_has_no_functional_form_breaks() -> None:
     rank = dist.get_rank()
-
-    def waits(x: torch.Tensor) -> torch.Tensor:
-        work = dist.all_reduce(x, async_op=True)
-        work.wait()
-        return x * 2
 
     def barrier(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -268,7 +305,7 @@ def test_what_has_no_functional_form_breaks() -> None:
         dist.all_reduce(y)
         return y * 2
 
-    for fn in (waits, barrier, sends, objects, reduces, strided):
+    for fn in (barrier, sends, objects, reduces, strided):
         compiled = same(fn, mine(3), fullgraph=False)
         assert "call of torch.distributed" in reasons(compiled), fn
 
@@ -276,8 +313,8 @@ def test_what_has_no_functional_form_breaks() -> None:
 def test_refusals_say_what_and_why() -> None:
     with fake_world(4):
 
-        def waits(x: torch.Tensor) -> None:
-            dist.all_reduce(x, async_op=True)
+        def asks(x: torch.Tensor) -> None:
+            dist.all_reduce(x, async_op=True).get_future()
 
         def scaled(x: torch.Tensor) -> None:
             dist.all_reduce(x, op=dist.ReduceOp.PREMUL_SUM)
@@ -285,7 +322,7 @@ def test_refusals_say_what_and_why() -> None:
         def shaped(x: torch.Tensor) -> None:
             dist.all_gather_into_tensor(torch.empty(5), x)
 
-        for fn, words in ((waits, "async_op"), (scaled, "PREMUL_SUM"), (shaped, "as large as all inputs")):
+        for fn, words in ((asks, "async_op"), (scaled, "PREMUL_SUM"), (shaped, "as large as all inputs")):
             with pytest.raises(framelift.exc.Unsupported, match=words):
                 framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3))
 

@@ -75,7 +75,9 @@ def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
 
 def interpret(*functions: Any) -> None:
     for function in functions:
-        _frame.set_decision(function.__code__, _frame.SKIP, _frame.INTERPRET)
+        inner = [code for code in function.__code__.co_consts if type(code) is types.CodeType]
+        for code in (function.__code__, *inner):
+            _frame.set_decision(code, _frame.SKIP, _frame.INTERPRET)
 
 
 def getters(cls: type, *names: str) -> list[Any]:
@@ -110,6 +112,7 @@ if dist.is_available():
         *own_functions(c10d, "is_initialized", "_get_default_group", "_rank_not_in_group", "_get_group_tag"),
         *own_functions(c10d, "_get_group_size", "_get_process_group_name", "_get_global_rank"),
         *own_functions(c10d, "_get_group_size_by_name", "_canonicalize_group_rank", "is_backend_available"),
+        *own_functions(c10d, "_find_pg_by_ranks_and_tag", "_find_or_create_pg_by_ranks_and_tag"),
         *own_functions(c10d, "_get_process_group_uid", "get_node_local_rank", "is_torchelastic_launched"),
         *getters(c10d._WorldMeta, "WORLD"),
         *getters(c10d._World),

@@ -36,8 +36,6 @@ class Collective:
         self.world = f.world
         self.name = name
         self.given = given
-        if given.get("async_op"):
-            raise self.refused("async_op=True, of which something is left to wait for")
         group = given["group"] if given["group"] is not None else self.ask(c10d._get_default_group)
         if self.ask(c10d._rank_not_in_group, group):
             raise self.refused("a rank that is not in the group")
@@ -180,12 +178,42 @@ def all_to_all(c: Collective) -> None:
         c.receive(output, part)
 
 
+class Waited:
+    """What a call with `async_op=True` gives. The graph has waited already, as far as the program can tell:
+    what a tensor holds before `wait` is not defined. When that is really done, the backend chooses."""
+
+    def wait(self, timeout: Any = None) -> bool:
+        return True
+
+    is_completed = is_success = wait
+
+    def get_future(self) -> Any:
+        raise NotImplementedError
+
+    get_future_result = result = source_rank = exception = synchronize = get_future
+
+    def __reduce__(self) -> Any:
+        raise TypeError("what is left to wait for can't be made again")
+
+
+@serve(Waited.wait)
+def serve_wait(f: TraceFrame, work: Any, timeout: Any = None) -> bool:
+    return True
+
+
+@serve(Waited.get_future)
+def serve_future(f: TraceFrame, work: Any) -> Any:
+    raise Break(breaks.DISTRIBUTED, "async_op=True, of which something is asked but to wait for it")
+
+
 def rewrite(function: Any, collective: Callable[[Collective], None]) -> None:
     signature = inspect.signature(function)
 
     @serve(function)
-    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> None:
-        collective(Collective(f, function.__name__, bound(signature, args, kwargs)))
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        given = bound(signature, args, kwargs)
+        collective(Collective(f, function.__name__, given))
+        return Waited() if given.get("async_op") else None
 
 
 REDUCTIONS: dict[Any, str] = {}

@@ -298,7 +298,7 @@ def serve_grad_and_value(
     world: TraceWorld, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
 ) -> Any:
     argnums, has_aux, args, kwargs = map(world.materialize.for_torch, (argnums, has_aux, args, kwargs))
-    function = functools.partial(func, **kwargs) if kwargs else func
+    function = functools.partial(opened(func), **kwargs) if kwargs else func
     made = differentiable(world, "torch.func.grad", function, args, argnums, has_aux)
     with torch._C.DisableTorchFunction():
         if made.output != pytree.tree_structure(0) or made.body.tensors[0].dim():

@@ -130,7 +130,7 @@ def serve_vmap(
         _, dims, leaves, spec = torchs._process_batched_inputs(in_dims, given, opened(func))
     except (TypeError, ValueError) as error:
         raise Break(breaks.OPERATOR_ERROR, f"torch.vmap: {error}") from None
-    called = functools.partial(func, **kwargs) if kwargs else func
+    called = functools.partial(opened(func), **kwargs) if kwargs else func
     made, found = one_of_batch(world, called, leaves, dims, spec, effects=chunk_size is None)
     settings = {name: value for name, value in settings.items() if value != DEFAULTS[name]}
     if settings == {"randomness": "same", "chunk_size": chunk_size} and world.recorder.builder.body.draws:

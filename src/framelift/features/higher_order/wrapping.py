@@ -106,7 +106,7 @@ def serve_bypassing(world: TraceWorld, wrapper_fn: Any, inner_fn: Any, /, *args:
     tensors that look like it."""
     wrapper = standing(world, wrapper_fn)
     name = "dynamo_bypassing_wrapper"
-    called = functools.partial(inner_fn, **kwargs) if kwargs else inner_fn
+    called = functools.partial(opened(inner_fn), **kwargs) if kwargs else inner_fn
     found = traced(world, name, "inner_fn", called, args, aliases=True)
     module = found.body.module()
     module.meta[WRAPPER] = wrapper

@@ -34,10 +34,12 @@ from framelift.features.numpy.dummies import (
     make_regular,
     refuse,
 )
+from framelift.features.numpy.functions import OPERATORS
 from framelift.features.numpy.tables import (
     ARRAY_IN_PLACE,
     ARRAY_OPERATORS,
     ATTRIBUTES,
+    COMPARING,
     ERRORS,
     FEW,
     FUNCTIONS,
@@ -51,7 +53,9 @@ from framelift.features.numpy.tables import (
     ORDERED,
     TEXTUAL,
     Array,
+    is_defined,
     np,
+    with_room,
 )
 from framelift.graph import op_memory
 from framelift.graph.deferred import symbolic_shapes
@@ -132,7 +136,11 @@ class Arrays(Part):
         args, kwargs = self.prepared(args), self.prepared(kwargs)
         if "out" in kwargs:
             return self.call_into(asked, served, args, kwargs, name)
-        if name.rpartition(".")[2] in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values()))):
+        short = name.rpartition(".")[2]
+        if short in COMPARING and (args := with_room(args)) is None:
+            refuse(f"{name} with an integer that is in no type of torch's")
+        of_integers = short in INTEGER_ERRORS and not any(map(is_inexact, (*args, *kwargs.values())))
+        if of_integers and (kwargs or not is_defined(short, args)):
             refuse(f"{name} of integers, some of which are errors")
         if "where" in kwargs:
             refuse(f"{name} with where=")
@@ -292,7 +300,7 @@ class Arrays(Part):
         fn = ARRAY_IN_PLACE.get(fn, fn)
         if fn not in ARRAY_OPERATORS:
             refuse(f"the operator {name}")
-        return self.call(fn, fn, operands, {}, name)
+        return self.call(fn, OPERATORS.get(fn, fn), operands, {}, name)
 
     def operate_in_place(self, fn: Any, operands: tuple[Any, ...], name: str) -> Any:
         """The result is computed and checked, then copied into the array."""
@@ -301,7 +309,7 @@ class Arrays(Part):
         plain = ARRAY_IN_PLACE[fn]
         args: Any = self.prepared(operands)
         asking(fn, self.as_dummies(args, []), {}, name)
-        value = self.call(plain, plain, (target, other), {}, name)
+        value = self.call(plain, OPERATORS.get(plain, plain), (target, other), {}, name)
         torch.Tensor.copy_(target.tensor, value.tensor)
         return target
 

@@ -3,6 +3,7 @@ data, or shares memory otherwise. Each takes what NumPy's takes; what it gives i
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -108,6 +109,20 @@ def positive(x: Any) -> Any:
     return Array(x.tensor.clone())
 
 
+def divide(x1: Any, x2: Any) -> Any:
+    """Of integers NumPy makes float64, whatever torch makes of them by default."""
+    given = [tensor_of(x) for x in (x1, x2)]
+    if all(type(x) is float or is_integer(x) for x in given):
+        given = [x.to(torch.float64) if isinstance(x, torch.Tensor) else x for x in given]
+    return Array(torch.true_divide(*given))
+
+
+def is_integer(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not (value.dtype.is_floating_point or value.dtype.is_complex)
+    return type(value) in (bool, int)
+
+
 def conjugate(x: Any) -> Any:
     return Array(torch.conj_physical(x.tensor) if x.tensor.is_complex() else x.tensor.clone())
 
@@ -135,11 +150,14 @@ def flatten(array: Any) -> Any:
 
 
 OWN = (
-    *(positive, conjugate, modf),
+    *(positive, conjugate, modf, divide),
     *(clip, diag, take, quantile, percentile, median, searchsorted, digitize, isin, trapezoid, polyval),
     *(nansum, nanmean, nanmedian, cov, ascontiguousarray, broadcast_to),
 )
+OPERATORS = {operator.truediv: divide, operator.pos: positive}
+"""Operators that these functions do."""
 if np is not None:
+    FUNCTIONS |= {id(np.true_divide): divide}
     FUNCTIONS |= {id(getattr(np, fn.__name__)): fn for fn in OWN if hasattr(np, fn.__name__)}
 
 ABOUT: dict[int, Any] = {}

@@ -83,11 +83,55 @@ INTEGER_ERRORS = frozenset({"floor_divide", "remainder", "power", "float_power",
 INTEGER_ERRORS |= {"ifloordiv", "imod", "ipow", "reciprocal", "divmod", "fmod"}
 """What NumPy warns of, or computes, for some integers where torch raises, or the other way round."""
 
+COMPARISONS = "lt le eq ne gt ge less less_equal equal not_equal greater greater_equal"
+COMPARING = frozenset(COMPARISONS.split())
+LARGEST = 1 << 63
+
+
+def with_room(args: Any) -> Any:
+    """Arrays of integers as of a type that an integer in the program fits into, with which they are compared:
+    torch would cut it off. None if there is none."""
+    numbers = [arg for arg in args if type(arg) is int]
+    types = [arg.tensor.dtype for arg in args if type(arg) is Array]
+    if len(numbers) != 1 or not types or types[0] is torch.bool or types[0].is_floating_point:
+        return args
+    if types[0].is_complex or torch.iinfo(types[0]).min <= numbers[0] <= torch.iinfo(types[0]).max:
+        return args
+    if not -LARGEST <= numbers[0] < LARGEST:
+        return None
+    return tuple([Array(arg.tensor.to(torch.int64)) if type(arg) is Array else arg for arg in args])
+
+
+POWERS = frozenset({"power", "pow", "ipow"})
+
+
+def is_defined(name: str, args: Any) -> bool:
+    """Whether none of these is an error for any integer: the divisor, or exponent, is in the program."""
+    if len(args) != 2 or type(args[1]) is not int or name == "float_power":
+        return False
+    return args[1] >= 0 if name in POWERS else args[1] not in (0, -1)  # the least, by -1, is out of range
+
+
 BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge"
-ARRAY_OPERATORS = frozenset(getattr(operator, name) for name in (*BINARY.split(), "neg", "pos", "invert"))
+ARRAY_OPERATORS = frozenset(
+    getattr(operator, name) for name in (*BINARY.split(), "neg", "pos", "invert", "abs")
+)
 ARRAY_IN_PLACE = {
     getattr(operator, f"i{name.rstrip('_')}"): getattr(operator, name)
-    for name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "lshift", "rshift")
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "and_",
+        "or_",
+        "xor",
+        "lshift",
+        "rshift",
+    ]
 }
 """Operators that write to an array -> those that compute what is written."""
 ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
