@@ -129,21 +129,29 @@ def build(
     def place(source: Source) -> int:
         at = index.get(source)
         if at is None:
-            base = source.base
-            parent = _guards.FRAME if source.access.is_root or base is None else place(base)
+            base, access = source.base, source.access
+            if access.is_root or base is None:
+                parent = _guards.FRAME
+            else:
+                known = index.get(base)
+                parent = place(base) if known is None else known
             at = index[source] = len(nodes)
-            nodes.append([parent, source.access.code, source.operand, [], _guards.NO_INPUT])
+            nodes.append([parent, access.code, source.operand, [], _guards.NO_INPUT])
             program.by_node.append((source, []))
         return at
 
-    is_tensor_argument = lambda guard: guard.check is Check.TENSOR and guard.source.access is Access.ARG
-    for guard in sorted(guards, key=is_tensor_argument, reverse=True):
-        at = place(guard.source)
-        expected = guard.expected
-        if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):
+    by_node = program.by_node
+    tensors = [guard for guard in guards if guard.check is Check.TENSOR and guard.source.access is Access.ARG]
+    first = set(map(id, tensors))
+    for guard in [*tensors, *(guard for guard in guards if id(guard) not in first)]:
+        source, check, expected = guard.source, guard.check, guard.expected
+        at = index.get(source)
+        if at is None:
+            at = place(source)
+        if check is Check.SAME_AS or check is Check.NOT_SAME_AS:
             expected, at = sorted((at, place(expected)))
-        nodes[at][3].append((guard.check.code, expected))
-        program.by_node[at][1].append(guard)
+        nodes[at][3].append((check.code, expected))
+        by_node[at][1].append(guard)
     for slot, source in enumerate(inputs):
         nodes[place(source)][4] = slot
     by_class: dict[type, list[tuple[str, Any]]] = {}
