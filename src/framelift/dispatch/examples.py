@@ -353,13 +353,13 @@ def version(tensor: torch.Tensor) -> int | None:
 
 def save_rng_state() -> Callable[[], None]:
     """Gives what puts the generators back where they stand now."""
-    cpu, python = torch.get_rng_state(), random.getstate()
+    cpu, python = _guards.random_state(), random.getstate()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy.random")
     drawn = None if numpy is None else numpy.get_state()
 
     def restore() -> None:
-        torch.set_rng_state(cpu)
+        _guards.put_random_state(cpu)
         random.setstate(python)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
