@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import breaks, capture, export, first_result, interpreter, memory, overhead, symbols
+from bench import breaks, capture, export, first_result, interpreter, memory, overhead, situations, symbols
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
 
@@ -24,6 +24,7 @@ SECTIONS = {
     "interpreter": interpreter,
     "breaks": breaks,
     "overhead": overhead,
+    "situations": situations,
     "memory": memory,
     "export": export,
     "first-result": first_result,

@@ -34,6 +34,8 @@ from bench.measure import (
 )
 from bench.tables import microseconds, show_failures, show_table, times
 
+CALLED = ("one op", "two arguments", "MLP", "BERT 12", "ViT 12")
+CALLED += ("ResNet 50", "EfficientNet", "Swin", "Detector")
 LAYERS = (8, 32, 64)
 ENTRIES = (1, 8, 32)
 SYSTEMS = ["framelift", TorchCompile.name]
@@ -102,7 +104,8 @@ def by_rank_and_flag(entries: int) -> Round:
 
 
 SINGLE: dict[str, Callable[[], Round]] = {
-    **{name: (lambda name=name: one_call(name)) for name in ("two arguments", "MLP", "BERT 12")},
+    **{name: (lambda name=name: one_call(name)) for name in CALLED},
+    "MLP with dropout": lambda: by_rank_and_flag(1),
     **{f"Llama {layers}": (lambda layers=layers: one_call(f"Llama {layers}")) for layers in LAYERS},
     "1,000 parameters": thousand_parameters,
     "200 globals": two_hundred_globals,
