@@ -313,7 +313,8 @@ def settle_shared(entries: list[Input | Wrapped | None], inputs: list[Any], writ
 def sharing(inputs: list[Any], written: tuple[int, ...]) -> list[int]:
     """Which inputs lie in the same memory as another one, of which one is written to."""
     places = [storage_of(value) for value in inputs] if written else []
-    shared = {places[n] for n in written if places.count(places[n]) > 1} - {None}
+    held = Counter(places)
+    shared = {places[n] for n in written if held[places[n]] > 1} - {None}
     return [n for n, place in enumerate(places) if place in shared]
 
 
