@@ -22,6 +22,7 @@ from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
 from framelift.core.sentinels import MISSING
+from framelift.core.weakly import weakly
 from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.terms import UnknownTerm, fold
 from framelift.guards import failures
@@ -136,7 +137,7 @@ def build(
     program = GuardProgram(guards, class_guards, state)
     index = program.index
     parents: list[int] = []
-    accesses: list[int | None] = []
+    accesses: list[Any] = []
     operands: list[Any] = []
     checks: list[Any] = []
 
@@ -196,8 +197,14 @@ def in_order(guards: list[Guard]) -> list[Guard]:
 def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[Source]) -> None:
     """Entries are kept, with their guards; what the program had when they were made must not be. What is let
     go can still be read, but not saved or built again."""
+    known: dict[int, Any] = {}  # all of them are there, so no two have one id
     for guard in guards:
-        guard.let_go()
+        keep, value = guard.check.operand.keep, guard.expected
+        if keep is weakly:  # many are of one class, or are one function
+            kept = known.get(id(value))
+            guard.expected = known.setdefault(id(value), weakly(value)) if kept is None else kept
+        elif keep is not None:
+            guard.expected = keep(value)
     for fact in class_guards:
         fact.let_go()
     for source in sources:
