@@ -24,7 +24,7 @@ SITE := build/site
 CHROMIUM ?=
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: help demo docs test test-thorough lint bench sweep models sizes clients export-sweep test-random test-memory test-cpython test-cpython-captured \
+.PHONY: help demo docs test test-thorough lint bench bench-pictures sweep models sizes clients export-sweep test-random test-memory test-cpython test-cpython-captured \
   test-browser test-torchless test-torchless-others test-cpython-torchless wheel wheel-test setup clean distclean
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make test-thorough   the same with all of the large catalogues, of which make test runs a part"
 	@echo "make lint            the first three of those"
 	@echo "make bench           the comparison with torch.compile"
+	@echo "make bench-pictures  pictures of what was measured last, into docs/pictures (needs matplotlib)"
 	@echo "make sweep           torch's own operators and modules: the share captured, into docs/coverage.md"
 	@echo "make models          docs/models.md: the architectures of transformers, compared with eager"
 	@echo "make clients         docs/clients.md: libraries over compiled modules, in an environment of their own"
@@ -107,6 +108,9 @@ clients: setup $(VENV)-clients/.made
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)
+
+bench-pictures: setup
+	@$(BIN)/python -m bench.pictures
 
 test-torchless:
 	@$(MAKE_TORCHLESS)

@@ -14,7 +14,18 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import breaks, capture, export, first_result, interpreter, memory, overhead, symbols
+from bench import (
+    breaks,
+    capture,
+    export,
+    first_result,
+    interpreter,
+    memory,
+    overhead,
+    pictures,
+    situations,
+    symbols,
+)
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
 
@@ -24,6 +35,7 @@ SECTIONS = {
     "interpreter": interpreter,
     "breaks": breaks,
     "overhead": overhead,
+    "situations": situations,
     "memory": memory,
     "export": export,
     "first-result": first_result,
@@ -39,6 +51,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one repetition instead of several")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"default {REPETITIONS}")
     parser.add_argument("--only", choices=SECTIONS, help="one section instead of all")
+    parser.add_argument("--pictures", metavar="FOLDER", help="draw what was measured (see bench/pictures.py)")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that is busy")
     options = parser.parse_args()
     os.environ[CLOCK_VARIABLE] = "cpu" if options.cpu else "wall"
@@ -52,6 +65,7 @@ def main() -> None:
     console.print("Medians over repetitions; ratios, taken run by run, also with (least-greatest).\n")
 
     results: dict[str, Any] = {}
+    known = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() and options.only else {}
     targets: list[Target] = []
     for name in [options.only] if options.only else SECTIONS:
         section = SECTIONS[name]
@@ -60,9 +74,12 @@ def main() -> None:
         section.show(console, measured)
         results |= measured
         targets += section.targets(measured)
-        save(about | {"results": results})
+        save(about | {"results": known | results})  # of other sections, what was measured before
     show_targets(console, targets)
     console.print(f"Samples: {os.path.relpath(RESULTS)}")
+    if options.pictures:
+        for path in pictures.draw(known | results, Path(options.pictures)):
+            console.print(f"Picture: {path}")
 
 
 def save(everything: dict[str, Any]) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench import vision_models
+
 TOKENS = 16
 VOCABULARY = 1000
 
@@ -165,6 +167,10 @@ def mixtral(layers: int) -> Subject:
     return Subject(MixtralForCausalLM(config).eval(), (), {"input_ids": tokens()})
 
 
+def image(size: int, made: type[nn.Module], **options: Any) -> Subject:
+    return Subject(made(**options).eval(), (torch.randn(1, 3, size, size),))
+
+
 FUNCTIONS: dict[str, Callable[[], Subject]] = {
     "one op": one_op,
     "two arguments": two_arguments,
@@ -181,6 +187,10 @@ MODELS: dict[str, Callable[[], Subject]] = {
     "T5 6+6": lambda: t5(6),
     "Whisper 4+4": lambda: whisper(4),
     "Mixtral 4": lambda: mixtral(4),
+    "ResNet 50": lambda: image(64, vision_models.ResNet),
+    "EfficientNet": lambda: image(32, vision_models.EfficientNet),
+    "Swin": lambda: image(128, vision_models.Swin),
+    "Detector": lambda: image(128, vision_models.Detector),
 }
 
 GROWTH_LAYERS = (4, 8, 16, 32, 64)

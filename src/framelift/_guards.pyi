@@ -246,6 +246,12 @@ def lost_history(tensor: torch.Tensor) -> torch.Tensor:
 def has_hooks(tensor: torch.Tensor) -> bool:
     """Whether anything is called when a gradient for a tensor is found."""
 
+def random_state() -> object:
+    """Where torch's default generator of random numbers stands."""
+
+def put_random_state(state: object, /) -> None:
+    """Puts torch's default generator back to where it stood."""
+
 def registrations() -> int: ...
 def disregard_registrations(before: int, /) -> None: ...
 def separate_histories(outputs: Sequence[Any], /) -> None:

@@ -79,6 +79,7 @@ class Decoded:
         "places",
         "results",
         "simple",
+        "texts",
     )
 
     def __init__(self, code: CodeType, handlers: Mapping[str, Handler]) -> None:
@@ -104,6 +105,8 @@ class Decoded:
             self.ops.append((handlers[name], argument))
         self.places: dict[int, Place] = {}
         """Those that someone has asked for."""
+        self.texts: dict[int, str] = {}
+        """The same of their lines of a traceback."""
         self.results: dict[int, Any] = {}
         """The same of what `result_at` gives."""
         self.for_tracebacks: CodeType | None = None

@@ -22,10 +22,16 @@ getsignal: Callable[[int], Any] = vars(signal)["_signal"].getsignal
 """Without making an enumeration's member of what it finds: all signals are looked at."""
 
 
+SIGNALS = range(1, signal.NSIG)
+PLAIN = (int, type(None))
+"""What is found where no function of Python's handles a signal."""
+
+
 def handler_functions() -> tuple[FunctionType, ...]:
     """The Python functions that are entered first when a signal is handled."""
-    found = (entered(getsignal(number)) for number in range(1, signal.NSIG))
-    return tuple(fn for fn in found if fn is not None)
+    handlers = [each for each in map(getsignal, SIGNALS) if type(each) not in PLAIN]
+    found = map(entered, handlers)
+    return tuple([fn for fn in found if fn is not None])
 
 
 def entered(handler: Any) -> FunctionType | None:

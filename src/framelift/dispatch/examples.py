@@ -313,7 +313,8 @@ def settle_shared(entries: list[Input | Wrapped | None], inputs: list[Any], writ
 def sharing(inputs: list[Any], written: tuple[int, ...]) -> list[int]:
     """Which inputs lie in the same memory as another one, of which one is written to."""
     places = [storage_of(value) for value in inputs] if written else []
-    shared = {places[n] for n in written if places.count(places[n]) > 1} - {None}
+    held = Counter(places)
+    shared = {places[n] for n in written if held[places[n]] > 1} - {None}
     return [n for n, place in enumerate(places) if place in shared]
 
 
@@ -353,13 +354,13 @@ def version(tensor: torch.Tensor) -> int | None:
 
 def save_rng_state() -> Callable[[], None]:
     """Gives what puts the generators back where they stand now."""
-    cpu, python = torch.get_rng_state(), random.getstate()
+    cpu, python = _guards.random_state(), random.getstate()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy.random")
     drawn = None if numpy is None else numpy.get_state()
 
     def restore() -> None:
-        torch.set_rng_state(cpu)
+        _guards.put_random_state(cpu)
         random.setstate(python)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift import _frame
 from framelift.core.breaks import (
     DATA_DEPENDENT_VALUE,
     DYNAMIC_OUTPUT_SHAPE,
@@ -132,6 +133,14 @@ class CaptureRuns:
         return found
 
     def run_once(self, end: Ending | None, catches: bool, asserts: bool) -> Capture | Restart:
+        # what a trace makes goes with it: a collector that looks at it before that finds nothing
+        _frame.pause_collector()
+        try:
+            return self.run_uncollected(end, catches, asserts)
+        finally:
+            _frame.resume_collector()
+
+    def run_uncollected(self, end: Ending | None, catches: bool, asserts: bool) -> Capture | Restart:
         with TorchState() as switches, self.trace(switches, end, catches) as trace:
             trace.world.raising_branches.enabled = asserts
             trace.run()

@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple
@@ -485,9 +486,10 @@ def collect_guards(
         entries = recorder.inputs.entries
         changed = [*attributed, *(entries[n].value for n in recorder.mutations.written_inputs())]
         touched = {tensor.untyped_storage()._cdata for tensor in changed}
+        members = Counter(groups)
         for (_, tensor), group in zip(tensors, groups, strict=True):
             # where one is written to, it matters how the others lie to it
-            if groups.count(group) > 1 and tensor.untyped_storage()._cdata in touched:
+            if members[group] > 1 and tensor.untyped_storage()._cdata in touched:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import linecache
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.fx
-import torch.fx.graph_module
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -23,6 +20,7 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Place
 from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, describe, tensors_of
+from framelift.graph.graph_code import CapturedGraph
 from framelift.graph.origins import ORIGIN, Origin, name_after_variables, variable_of
 
 if TYPE_CHECKING:
@@ -156,14 +154,17 @@ class GraphBody:
         self.operands = taken
 
     def module(self) -> torch.fx.GraphModule:
-        """What runs it."""
-        return graph_module(self.graph, self.modules)
+        """What runs it, or what a trace of something else comes to: its code is there."""
+        made = graph_module(self.graph, self.modules)
+        made.make_forward()
+        return made
 
 
 def named_placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
     """The parameter is called as the node is: a graph's code lets go of it after its last use."""
     node = graph.create_node("placeholder", name, name=name)
-    node.target = node.name
+    if node.name != name:  # setting it costs more than all the rest
+        node.target = node.name
     return node
 
 
@@ -200,19 +201,8 @@ def copy_nodes(
     return made, copies
 
 
-def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> torch.fx.GraphModule:
-    """Its source, which torch registers for tracebacks, goes when it goes."""
-    made = torch.fx.GraphModule(modules, graph, class_name="GraphModule")
-    cls: Any = type(made)
-    cls._wrapped_call = staticmethod(torch.nn.Module.__call__)  # torch's own prints a graph that fails
-    code = type(made).forward.__code__
-    weakref.finalize(code, forget_source, code.co_filename).atexit = False
-    return made
-
-
-def forget_source(filename: str) -> None:
-    linecache.cache.pop(filename, None)
-    torch.fx.graph_module._loader.eval_cache.pop(filename, None)
+def graph_module(graph: torch.fx.Graph, modules: dict[str, torch.fx.GraphModule]) -> CapturedGraph:
+    return CapturedGraph(modules, graph, class_name="GraphModule")
 
 
 BODY_NAMES = {

@@ -171,18 +171,20 @@ class Keys:
             return None
         parts: list[Any] = [func, state]
         tensors: list[torch.Tensor] = []
+        places: dict[int, int] = {}
         try:
-            self.add(args, parts, tensors)
+            self.add(args, parts, tensors, places)
             if kwargs:
                 parts.append(tuple(kwargs))
-                self.add(tuple(kwargs.values()), parts, tensors)
+                self.add(tuple(kwargs.values()), parts, tensors, places)
             key = tuple(parts)
             hash(key)
         except (Unkeyable, TypeError):
             return None
         return key, tensors
 
-    def add(self, values: Any, parts: list[Any], tensors: list[torch.Tensor]) -> None:
+    def add(self, values: Any, parts: list[Any], tensors: list[torch.Tensor], places: dict[int, int]) -> None:
+        """`places`: id of a tensor -> where it is first among the `tensors`."""
         parts.append(len(values))
         for value in values:
             cls = type(value)
@@ -190,17 +192,18 @@ class Keys:
                 meta = self.meta(value)
                 parts.append(meta.spelled or meta)
                 # which arguments are one tensor decides what a result can be a view of
-                parts.append(next((n for n, seen in enumerate(tensors) if seen is value), -1))
+                place = places.setdefault(id(value), len(tensors))
+                parts.append(place if place < len(tensors) else -1)
                 tensors.append(value)
             elif cls in ATOMS:
                 parts.append(cls)
                 parts.append(value)
             elif cls is tuple or cls is list or cls is torch.Size:
                 parts.append(cls)
-                self.add(value, parts, tensors)
+                self.add(value, parts, tensors, places)
             elif cls is slice:
                 parts.append(cls)
-                self.add((value.start, value.stop, value.step), parts, tensors)
+                self.add((value.start, value.stop, value.step), parts, tensors, places)
             elif cls in SYMBOLIC:
                 parts.append(Spelled((cls, value.node.expr)))
             else:
@@ -272,10 +275,11 @@ def remember(
             shared.add(where)
     results: list[Result] = []
     fresh: set[int] = set()
+    places = {id(tensor): n for n, tensor in reversed([*enumerate(tensors)])}
     for output in outputs:
         if type(output) is not FakeTensor:
             return None
-        same = next((n for n, t in enumerate(tensors) if t is output), None)
+        same = places.get(id(output))
         if same is not None:
             results.append(Same(same))
             continue

@@ -182,8 +182,6 @@ class Descriptions:
     """Makes the texts of one graph and of those within it, each once."""
 
     def __init__(self) -> None:
-        self.lines: dict[tuple[int, int], str] = {}
-        """(id of code, instruction) -> its lines of a traceback."""
         self.callers: dict[Activation, tuple[str, str]] = {}
         """Frame -> the lines of those that wait for it: (the user's, all)."""
         self.stacks: dict[Activation, dict[str, tuple[str, type]]] = {}
@@ -231,9 +229,9 @@ class Descriptions:
         return found
 
     def line(self, code: Decoded, at: int) -> str:
-        found = self.lines.get((id(code), at))
+        found = code.texts.get(at)
         if found is None:
-            found = self.lines[id(code), at] = as_traceback(code.place(at))
+            found = code.texts[at] = as_traceback(code.place(at))
         return found
 
     def modules_of(self, activation: Activation) -> dict[str, tuple[str, type]]:

@@ -30,12 +30,6 @@ class Guard:
     def user_place(self) -> Place | None:
         return self.caller or self.place
 
-    def let_go(self) -> None:
-        """Keeps only what messages need of the operand."""
-        keep = self.check.operand.keep
-        if keep is not None:
-            self.expected = keep(self.expected)
-
     def __str__(self) -> str:
         """As the user would write it; of a variable of an inner frame, with that function's name."""
         return located(self.text, self.source)

@@ -22,6 +22,7 @@ from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
 from framelift.core.sentinels import MISSING
+from framelift.core.weakly import weakly
 from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.terms import UnknownTerm, fold
 from framelift.guards import failures
@@ -41,16 +42,27 @@ class GuardProgram:
     class_guards: list[ClassGuard]
     state: _guards.GlobalState
     native: Any = None
-    by_node: list[tuple[Source, list[Guard]]] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
     """The names of the classes on which something was looked up, as the native program has them."""
     index: dict[Source, int] = field(default_factory=dict)
+    """Source -> its node in the native program, in the order of these."""
     shapes: list[tuple[str, Place | None]] = field(default_factory=list)
     """Facts about sizes and numbers, in words, and where they come from."""
     shape_reads: list[NamedRead] = field(default_factory=list)
     """The sizes and numbers that all of them together are about."""
     shape_reads_of: list[list[int]] = field(default_factory=list)
     """Which of these each of them is about."""
+
+    @functools.cached_property
+    def by_node(self) -> list[tuple[Source, list[Guard]]]:
+        """What the native program checks, node by node: for who wants to know what does not hold."""
+        found: list[tuple[Source, list[Guard]]] = [(source, []) for source in self.index]
+        for guard in in_order(self.guards):
+            at = self.index[guard.source]
+            if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):
+                at = max(at, self.index[guard.expected])
+            found[at][1].append(guard)
+        return found
 
     @functools.cached_property
     def relied_on(self) -> dict[str, Any]:
@@ -124,47 +136,76 @@ def build(
     storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> GuardProgram:
     program = GuardProgram(guards, class_guards, state)
-    index: dict[Source, int] = {}
-    nodes: list[list[Any]] = []
+    index = program.index
+    parents: list[int] = []
+    accesses: list[Any] = []
+    operands: list[Any] = []
+    checks: list[Any] = []
 
     def place(source: Source) -> int:
-        at = index.get(source)
-        if at is None:
-            base = source.base
-            parent = _guards.FRAME if source.access.is_root or base is None else place(base)
-            at = index[source] = len(nodes)
-            nodes.append([parent, source.access.code, source.operand, [], _guards.NO_INPUT])
-            program.by_node.append((source, []))
+        base, access = source.base, source.access
+        if access.is_root or base is None:
+            parent: int = _guards.FRAME
+        else:
+            known = index.get(base)
+            parent = place(base) if known is None else known
+        key, part = source.key, access.operand_at
+        at = index[source] = len(parents)
+        parents.append(parent)
+        accesses.append(access.code)
+        operands.append(key if part is None else key[part])
+        checks.append(())
         return at
 
-    is_tensor_argument = lambda guard: guard.check is Check.TENSOR and guard.source.access is Access.ARG
-    for guard in sorted(guards, key=is_tensor_argument, reverse=True):
-        at = place(guard.source)
-        expected = guard.expected
-        if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):
-            expected, at = sorted((at, place(expected)))
-        nodes[at][3].append((guard.check.code, expected))
-        program.by_node[at][1].append(guard)
-    for slot, source in enumerate(inputs):
-        nodes[place(source)][4] = slot
+    for guard in in_order(guards):
+        source, check, expected = guard.source, guard.check, guard.expected
+        known = index.get(source)
+        at = place(source) if known is None else known
+        if check is Check.SAME_AS or check is Check.NOT_SAME_AS:
+            known = index.get(expected)
+            expected, at = sorted((at, place(expected) if known is None else known))
+        checked = check.code, expected
+        if checks[at]:
+            checks[at].append(checked)
+        else:
+            checks[at] = [checked]
+    places = [index[source] if source in index else place(source) for source in inputs]
+    slots = [_guards.NO_INPUT] * len(parents)
+    for slot, at in enumerate(places):
+        slots[at] = slot
     by_class: dict[type, list[tuple[str, Any]]] = {}
     for fact in class_guards:
         found = _guards.MISSING if fact.found is MISSING else fact.found
         by_class.setdefault(fact.cls, []).append((fact.name, found))
     program.classes = list(map(full_name, by_class))
-    native_nodes = [tuple(node) for node in nodes]
-    program.native = _guards.Program(native_nodes, len(inputs), state, list(by_class.items()), storages)
-    program.index = dict(index)
-    index.clear()  # `place` leads to itself, and these would wait for the collector with it
-    nodes.clear()
+    nodes = list(zip(parents, accesses, operands, checks, slots, strict=True))
+    program.native = _guards.Program(nodes, len(inputs), state, list(by_class.items()), storages)
+    index = {}  # `place` leads to itself, and these would wait for the collector with it
+    for each in (parents, accesses, operands, checks):
+        each.clear()
     return program
+
+
+def in_order(guards: list[Guard]) -> list[Guard]:
+    """As they are checked: what is most often another one, an argument, comes first."""
+    first = [guard for guard in guards if guard.check is Check.TENSOR and guard.source.access is Access.ARG]
+    if not first:
+        return guards
+    ids = set(map(id, first))
+    return [*first, *(guard for guard in guards if id(guard) not in ids)]
 
 
 def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[Source]) -> None:
     """Entries are kept, with their guards; what the program had when they were made must not be. What is let
     go can still be read, but not saved or built again."""
+    known: dict[int, Any] = {}  # all of them are there, so no two have one id
     for guard in guards:
-        guard.let_go()
+        keep, value = guard.check.operand.keep, guard.expected
+        if keep is weakly:  # many are of one class, or are one function
+            kept = known.get(id(value))
+            guard.expected = known.setdefault(id(value), weakly(value)) if kept is None else kept
+        elif keep is not None:
+            guard.expected = keep(value)
     for fact in class_guards:
         fact.let_go()
     for source in sources:

@@ -259,6 +259,8 @@ PyMethodDef module_methods[] = {
      "Counts none of the registrations that were made since there were so many."},
     {"separate_histories", separate_histories, METH_O,
      "Gives each of the tensors that come of one node of AOTAutograd's a node of its own."},
+    {"random_state", random_state, METH_NOARGS, "Where torch's default generator of random numbers stands."},
+    {"put_random_state", put_random_state, METH_O, "Puts torch's default generator back to where it stood."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -7,6 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/tensor/python_tensor.h>
 
@@ -15,6 +16,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 // <ATen/functorch/DynamicLayer.h> includes a header that is not installed with torch.
@@ -136,6 +138,39 @@ class ThreadState {
   PyRef contexts_;
 };
 
+// ---- random numbers ----
+
+// Where torch's default generator stands. A fraction of what torch's own ways of asking take, which make a tensor
+// of it, or another generator, with a seed of its own.
+class RandomState {
+ public:
+  RandomState() : RandomState(at::detail::getDefaultCPUGenerator()) {}
+
+  void put() const {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    auto* now = at::check_generator<at::CPUGeneratorImpl>(generator);
+    now->set_engine(engine_);
+    now->set_next_float_normal_sample(float_sample_);
+    now->set_next_double_normal_sample(double_sample_);
+  }
+
+ private:
+  explicit RandomState(at::Generator generator)
+      : RandomState(at::check_generator<at::CPUGeneratorImpl>(generator),
+                    std::lock_guard<std::mutex>(generator.mutex())) {}
+  RandomState(at::CPUGeneratorImpl* from, const std::lock_guard<std::mutex>&)
+      : engine_(from->engine()),
+        float_sample_(from->next_float_normal_sample()),
+        double_sample_(from->next_double_normal_sample()) {}
+
+  at::mt19937 engine_;
+  std::optional<float> float_sample_;
+  std::optional<double> double_sample_;
+};
+
+const char* const RANDOM_STATE = "framelift._guards.random_state";
+
 // ---- of the process ----
 
 class ProcessState {
@@ -154,9 +189,6 @@ class ProcessState {
     for (const char* name : WARNING_NAMES) {
       warnings_.push_back(PyRef::borrow(PyDict_GetItemString(warnings_scope, name)));
     }
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    random_ = generator.clone();
   }
 
   void put() const {
@@ -175,21 +207,11 @@ class ProcessState {
     if (sdp_order() != order_) {
       context.setSDPPriorityOrder(order_);
     }
-    put_random();
+    random_.put();
     put_warnings();
   }
 
  private:
-  void put_random() const {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    auto* now = at::check_generator<at::CPUGeneratorImpl>(generator);
-    auto* before = at::check_generator<at::CPUGeneratorImpl>(random_);
-    now->set_engine(before->engine());
-    now->set_next_float_normal_sample(before->next_float_normal_sample());
-    now->set_next_double_normal_sample(before->next_double_normal_sample());
-  }
-
   void put_warnings() const {
     bool changed = false;
     for (size_t i = 0; i < warnings_.size(); ++i) {
@@ -209,7 +231,7 @@ class ProcessState {
   std::vector<int64_t> order_;
   std::vector<bool> switches_;
   std::vector<PyRef> warnings_;
-  at::Generator random_;
+  RandomState random_;
 };
 
 // ---- for _frame ----
@@ -254,6 +276,31 @@ const Functions functions[] = {
 };
 
 }  // namespace
+
+PyObject* random_state(PyObject*, PyObject*) {
+  HANDLE_TH_ERRORS
+  auto saved = std::make_unique<RandomState>();
+  auto drop = [](PyObject* capsule) {
+    delete static_cast<RandomState*>(PyCapsule_GetPointer(capsule, RANDOM_STATE));
+  };
+  PyObject* capsule = PyCapsule_New(saved.get(), RANDOM_STATE, drop);
+  if (capsule != nullptr) {
+    saved.release();
+  }
+  return capsule;
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* put_random_state(PyObject*, PyObject* capsule) {
+  HANDLE_TH_ERRORS
+  auto* saved = static_cast<RandomState*>(PyCapsule_GetPointer(capsule, RANDOM_STATE));
+  if (saved == nullptr) {
+    return nullptr;
+  }
+  saved->put();
+  Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
+}
 
 bool add_torch_state_capsule(PyObject* module) {
   PyRef guards = PyRef::steal(PyImport_ImportModule("torch._guards"));

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from framelift import _frame
+from framelift import _frame, _guards
 from framelift.core.errors import FrameliftError
 from framelift.core.interrupts import raised_by_handler
 from framelift.core.records import counters
@@ -34,8 +34,8 @@ def drawing_again(world: TraceWorld, r: Rebuild) -> tuple[list[str], list[str]]:
     """What notes where generators of random numbers are, and what puts them back there."""
     calls, first, undo = world.runtime_calls, [], []
     if world.recorder.random_numbers.drawn or any(not (call.pure or call.late) for call in calls.made):
-        first.append(f"drawn = {r.constant(torch.get_rng_state)}()")
-        undo.append(f"{r.constant(torch.set_rng_state)}(drawn)")
+        first.append(f"drawn = {r.own(_guards.random_state)}()")
+        undo.append(f"{r.own(_guards.put_random_state)}(drawn)")
     for n, generator in enumerate(calls.generators()):
         known = world.inputs.known.get(id(generator))
         name = r.constant(generator) if known is None else r.input(known.source)

@@ -191,8 +191,7 @@ class Guards(Part):
             return
         index = (source, check, expected if check.is_keyed else None)
         if index not in self.facts:
-            places = self.world.places
-            self.put(index, Guard(source, check, expected, places.here(), places.in_user_code()))
+            self.put(index, Guard(source, check, expected, *self.world.places.of_fact()))
 
     def put(self, index: Any, guard: Guard) -> None:
         self.facts[index] = guard

@@ -83,6 +83,18 @@ class Places(Part):
         frame = self.world.machine.frame if self.world.machine else None
         return None if frame is None else frame.place
 
+    def of_fact(self) -> tuple[Place | None, Place | None]:
+        """(`here()`, `in_user_code()`): thousands of guards ask for both."""
+        machine = self.world.machine
+        frame = machine.frame if machine else None
+        if frame is None:
+            return None, None
+        place = frame.code.places.get(frame.ip) or frame.place
+        try:
+            return place, frame.users_place
+        except AttributeError:  # not asked for yet
+            return place, self.in_user_code()
+
     def in_user_code(self) -> Place | None:
         """Where the user's code stands, while the program stands in a library's."""
         frame = self.world.machine.frame if self.world.machine else None
