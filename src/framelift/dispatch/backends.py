@@ -24,9 +24,10 @@ from torch.autograd import grad_mode
 
 from framelift import _frame
 from framelift._guards import separate_histories
+from framelift.core.config import config
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
-from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
+from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.data_checks import with_checks
@@ -152,10 +153,40 @@ def run_backend(
 def run_repeatedly(
     backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
-    """Runs a backend, and once more, without symbols, if it fails where there are some."""
+    """Runs a backend, and again on something simpler if it fails."""
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
     describe_nodes(graph)
+    if config.share_blocks and takes_fakes(backend):
+        return run_sharing_blocks(backend, name, graph, inputs, given, options)
+    return run_for_sizes(backend, name, graph, inputs, given, options)
+
+
+def run_sharing_blocks(
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend on a graph whose blocks are compiled once, or on the graph itself if it can't have these."""
+    from framelift.dispatch.block_calls import with_shared_blocks
+
+    shared = with_shared_blocks(graph)
+    if shared is not graph:
+        kept = KeptGraph(graph)
+        try:
+            return run_for_sizes(backend, name, shared, inputs, given, options)
+        except Exception as error:
+            if _frame.interrupted():
+                raise
+            why = f"{type(error).__name__}: {error}"
+            log.warning("the backend %s can't share blocks of a graph, which is compiled whole (%s)", name, why)
+            counters["repeated_blocks"]["refused by the backend"] += 1
+        graph = kept.made_again()
+    return run_for_sizes(backend, name, graph, inputs, given, options)
+
+
+def run_for_sizes(
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend, and once more, without symbols, if it fails where there are some."""
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
     kept = KeptGraph(graph)
