@@ -44,6 +44,7 @@ from framelift.dispatch.examples import (
 )
 from framelift.dispatch.extensions import extensions
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
+from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
 from framelift.dispatch.vector_probes import keep_probes
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
@@ -157,7 +158,7 @@ def run_repeatedly(
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
     describe_nodes(graph)
-    if config.share_blocks and takes_fakes(backend):
+    if config.share_blocks and takes_fakes(backend) and not given.is_part:
         return run_sharing_blocks(backend, name, graph, inputs, given, options)
     return run_for_sizes(backend, name, graph, inputs, given, options)
 
@@ -168,11 +169,12 @@ def run_sharing_blocks(
     """Runs a backend on a graph whose blocks are compiled once, or on the graph itself if it can't have these."""
     from framelift.dispatch.block_calls import with_shared_blocks
 
-    shared = with_shared_blocks(graph)
+    shared = with_shared_blocks(graph, given.written)
     if shared is not graph:
         kept = KeptGraph(graph)
         try:
-            return run_for_sizes(backend, name, shared, inputs, given, options)
+            with all_at_once():  # what fails here is compiled whole; later it would be an error
+                return run_for_sizes(backend, name, shared, inputs, given, options)
         except Exception as error:
             if _frame.interrupted():
                 raise
@@ -276,6 +278,15 @@ def run_in_context(
     if separates:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
+
+
+@contextlib.contextmanager
+def all_at_once() -> Iterator[None]:
+    """Backward graphs are compiled with forward graphs, and not when they are first needed."""
+    import torch._functorch.config as functorch_config
+
+    with functorch_config.patch(force_non_lazy_backward_lowering=True):
+        yield
 
 
 @contextlib.contextmanager
@@ -533,13 +544,14 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
         if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
             kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
+        separate_results(args[0])
         parts.note_graph(args[0], bool(kwargs.get("is_backward")))
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             made = observing(*args, **kwargs)
         parts.note(made, args[1], kwargs)
         return made
 
-    with compiling_afresh():
+    with compiling_afresh(calls_subgraphs(graph)):
         checked = with_checks(graph)
         compiled = compile_fx(checked, inputs, inner_compile=compile_inner, config_patches=options or None)
     if (collected := wanted.get()) is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -34,10 +35,14 @@ log = logging.getLogger("framelift")
 NAME = "repeated_block"
 
 
-def with_shared_blocks(module: Graph) -> Graph:
-    """The graph, or one that calls its blocks."""
-    switched = behind_switches(module.graph)
-    blocks = BlockCalls(module.graph, lambda node: node not in switched and may_repeat(node))
+def with_shared_blocks(module: Graph, written: Collection[int] = ()) -> Graph:
+    """The graph, or one that calls its blocks. `written`: which inputs it writes to, which are no block's: what is
+    kept of these for gradients has to be what it was before."""
+    barred = behind_switches(module.graph)
+    inputs = module.graph.find_nodes(op="placeholder")
+    for n in written:
+        barred.update(inputs[n].users)
+    blocks = BlockCalls(module.graph, lambda node: node not in barred and may_repeat(node))
     bodies: dict[int, Graph] = {}
 
     def is_block(block: Block) -> bool:
