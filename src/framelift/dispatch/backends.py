@@ -39,6 +39,7 @@ from framelift.dispatch.examples import (
     giving_sizes,
     nothing_changed,
     settle_all,
+    sharing,
     sizes_without_node,
     take_sizes,
 )
@@ -166,10 +167,10 @@ def run_repeatedly(
 def run_sharing_blocks(
     backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
-    """Runs a backend on a graph whose blocks are compiled once, or on the graph itself if it can't have these."""
+    """Runs a backend on a graph whose blocks are compiled once, or on the graph itself if it refuses that."""
     from framelift.dispatch.block_calls import with_shared_blocks
 
-    shared = with_shared_blocks(graph, given.written)
+    shared = with_shared_blocks(graph, {*given.written, *sharing(inputs, given.written)})
     if shared is not graph:
         kept = KeptGraph(graph)
         try:
@@ -179,7 +180,9 @@ def run_sharing_blocks(
             if _frame.interrupted():
                 raise
             why = f"{type(error).__name__}: {error}"
-            log.warning("the backend %s can't share blocks of a graph, which is compiled whole (%s)", name, why)
+            log.warning(
+                "the backend %s can't share blocks of a graph, which is compiled whole (%s)", name, why
+            )
             counters["repeated_blocks"]["refused by the backend"] += 1
         graph = kept.made_again()
     return run_for_sizes(backend, name, graph, inputs, given, options)

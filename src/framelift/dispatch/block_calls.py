@@ -1,10 +1,10 @@
 """Blocks that a graph repeats are compiled once.
 
 Each becomes a graph of its own, which the graph calls in its copies' places by torch's operator for that,
-`invoke_subgraph`: AOTAutograd traces, differentiates and partitions it once, Inductor makes one function of it, and
-the code that it generates for the whole calls that function for each copy. No Python of Framelift's lies in
-between. What the operator can't have, such as writes to what a block is given, or a result that shares its memory,
-stays as it is.
+`invoke_subgraph`: AOTAutograd traces, differentiates and partitions it once, Inductor makes one function of
+it, and the code that it generates for the whole calls that function for each copy. No Python of Framelift's
+lies in between. What the operator can't have, such as writes to what a block is given, or a result that shares
+its memory, stays as it is.
 """
 
 from __future__ import annotations
@@ -36,12 +36,8 @@ NAME = "repeated_block"
 
 
 def with_shared_blocks(module: Graph, written: Collection[int] = ()) -> Graph:
-    """The graph, or one that calls its blocks. `written`: which inputs it writes to, which are no block's: what is
-    kept of these for gradients has to be what it was before."""
-    barred = behind_switches(module.graph)
-    inputs = module.graph.find_nodes(op="placeholder")
-    for n in written:
-        barred.update(inputs[n].users)
+    """The graph, or one that calls its blocks. `written`: which inputs it writes to."""
+    barred = behind_switches(module.graph) | made_of_inputs(module.graph, written)
     blocks = BlockCalls(module.graph, lambda node: node not in barred and may_repeat(node))
     bodies: dict[int, Graph] = {}
 
@@ -63,8 +59,8 @@ def with_shared_blocks(module: Graph, written: Collection[int] = ()) -> Graph:
 
 
 def behind_switches(graph: torch.fx.Graph) -> set[Node]:
-    """The nodes where something has been switched that what they do may depend on: gradients, a context that is
-    open. Each block is traced for itself, with everything as it is around the graph."""
+    """The nodes where something has been switched that what they do may depend on: gradients, a context that
+    is open. Each block is traced for itself, with everything as it is around the graph."""
     found: set[Node] = set()
     grad = around = torch.is_grad_enabled()
     depth = 0
@@ -85,12 +81,27 @@ def behind_switches(graph: torch.fx.Graph) -> set[Node]:
     return found
 
 
+def made_of_inputs(graph: torch.fx.Graph, written: Collection[int]) -> set[Node]:
+    """What is computed of these inputs. It may be views of them, which a block would keep for gradients."""
+    inputs = graph.find_nodes(op="placeholder")
+    found = {inputs[n] for n in written}
+    for node in graph.nodes if found else ():
+        if not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
 # ---- what can stand in a block
 
 
 def may_repeat(node: Node) -> bool:
     target = node.target
-    if isinstance(target, HigherOrderOperator) or target in SWITCHES or has_effects(target) or is_collective(target):
+    if (
+        isinstance(target, HigherOrderOperator)
+        or target in SWITCHES
+        or has_effects(target)
+        or is_collective(target)
+    ):
         return False
     if target is torch.lstm or DATA_DEPENDENT in node.meta or checks_of(node):
         return False
@@ -132,8 +143,8 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def stands_alone(body: Graph, examples: list[Any]) -> bool:
-    """Whether a block gives new tensors, and leaves alone what it is given. It is run once, on fakes that share
-    nothing."""
+    """Whether a block gives new tensors, and leaves alone what it is given. It is run once, on fakes that
+    share nothing."""
     mode: FakeTensorMode | None = next((v.fake_mode for v in examples if isinstance(v, FakeTensor)), None)
     if mode is None or not all(is_operand(value) for value in examples):
         return False
@@ -214,7 +225,7 @@ def names_held(module: Graph) -> list[str]:
 def call(graph: torch.fx.Graph, name: str, block: Block, made: dict[Node, Node]) -> None:
     results = tuple(value_of(node) for node in block.outputs)
     body = graph.get_attr(name)
-    given = (body, name, *[made[node] for node in block.inputs])
+    given: tuple[Any, ...] = (body, name, *[made[node] for node in block.inputs])
     called = graph.call_function(invoke_subgraph, given)
     origin = {key: value for key, value in block.nodes[0].meta.items() if key not in ("example_value", "val")}
     called.meta = origin | {"example_value": results, "val": results}

@@ -1,9 +1,10 @@
 """Results of subgraphs that share memory.
 
-AOTAutograd's forward part of a subgraph gives what its backward part needs beside its results: inputs, views of
-them, views of results. Inductor takes all results of a call (`invoke_subgraph`) for tensors of their own, and uses
-the memory of one for something else when it thinks that it is not needed any more; the other one then has wrong
-values. So each subgraph gives just one tensor per memory, none of an input's, and whoever calls it makes the views.
+AOTAutograd's forward part of a subgraph gives what its backward part needs beside its results: inputs, views
+of them, views of results. Inductor takes all results of a call (`invoke_subgraph`) for tensors of their own,
+and uses the memory of one for something else when it thinks that it is not needed any more; the other one then
+has wrong values. So each subgraph gives just one tensor per memory, none of an input's, and whoever calls it
+makes the views.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class Results:
         while (before := self.made_of(node, memory)) is not None:
             node = before
         owners = [n for n in numbers if self.nodes[n] is node]
-        self.shared |= {n: other for n in numbers if n not in owners[:1] and (other := self.nodes[n]) is not None}
+        self.shared |= {
+            n: other for n in numbers if n not in owners[:1] and (other := self.nodes[n]) is not None
+        }
         if not owners:
             self.kept[node] = -1  # its place comes behind all others
 
@@ -112,11 +115,12 @@ class Results:
         users = list(call.users)
         copies: dict[Node, Any] = dict(zip(self.inputs, call.args[2:], strict=True))
         with graph.inserting_before(call.next):
-            for node, place in self.kept.items():
-                item = copies[node] = graph.call_function(operator.getitem, (call, place))
-                item.meta = dict(node.meta)
+            for owner, number in self.kept.items():
+                item = copies[owner] = graph.call_function(operator.getitem, (call, number))
+                item.meta = dict(owner.meta)
             for user in users:
-                node = self.nodes[user.args[1]]
+                place: Any = user.args[1]
+                node = self.nodes[place]
                 user.replace_all_uses_with(self.copied(node, graph, copies) if node is not None else None)
         for user in users:
             graph.erase_node(user)

@@ -1,9 +1,9 @@
-"""Blocks that a graph repeats: what calls of equal modules have recorded, such as the layers of a transformer.
+"""Blocks that a graph repeats: what calls of equal modules have recorded, such as a transformer's layers.
 
-Calls of modules are known of each node (`nn_module_stack`), so that candidates are found at once: calls of one
-class, at one depth. That proves nothing. Two calls are copies of one block only if their nodes are the same one by
-one: functions, constants to the bit, wiring, and all that is known of every value (`signature`). The largest
-blocks are taken: a layer rather than the norms in it.
+Calls of modules are known of each node (`nn_module_stack`), so that candidates are found at once: calls of
+one class, at one depth. That proves nothing. Two calls are copies of one block only if their nodes are the
+same one by one: functions, constants to the bit, wiring, and all that is known of every value (`signature`).
+The largest blocks are taken: a layer rather than the norms in it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Block(NamedTuple):
 
 
 class BlockCalls:
-    """The calls of modules in a graph, from the outermost in. `may_repeat` says of a node whether it can stand in
-    a block at all.
+    """The calls of modules in a graph, from the outermost in. `may_repeat` says of a node whether it can stand
+    in a block at all.
 
     >>> class Layer(torch.nn.Module):
     ...     pass
@@ -54,8 +54,8 @@ class BlockCalls:
         self.taken: set[Node] = set()
 
     def repeated(self, is_block: Callable[[Block], bool] = lambda block: True) -> list[list[Block]]:
-        """The blocks with all of their copies, largest first. `is_block` has the last word: it is asked of one
-        copy, and where it says no, smaller blocks are looked for within."""
+        """The blocks with all of their copies, largest first. `is_block` has the last word: it is asked of
+        one copy, and where it says no, smaller blocks are looked for within."""
         found = []
         for calls in self.by_depth():
             same: defaultdict[Signature, list[Block]] = defaultdict(list)
@@ -90,20 +90,22 @@ class BlockCalls:
         if not all(map(self.may_repeat, nodes)):
             return None
         within = set(nodes)
-        inputs = dict.fromkeys(given for node in nodes for given in node.all_input_nodes if given not in within)
+        inputs = dict.fromkeys(
+            given for node in nodes for given in node.all_input_nodes if given not in within
+        )
         outputs = [node for node in nodes if any(user not in within for user in node.users)]
         is_whole = all(isinstance(value_of(node), FakeTensor) for node in outputs) and bool(outputs)
         return Block(nodes, list(inputs), outputs) if is_whole else None
 
 
 def numbers_of_inputs(graph: torch.fx.Graph) -> set[Node]:
-    """Nodes that compute numbers of the sizes of inputs alone. Each stands in the graph once, where it was first
-    needed, which may be within one of several copies."""
+    """Nodes that compute numbers of the sizes of inputs alone. Each stands in the graph once, where it was
+    first needed, which may be within one of several copies."""
     found: set[Node] = set()
     for node in graph.nodes:
-        if node.op == "call_function" and type(value_of(node)) in NUMBERS:
-            if all(given.op == "placeholder" or given in found for given in node.all_input_nodes):
-                found.add(node)
+        is_number = node.op == "call_function" and type(value_of(node)) in NUMBERS
+        if is_number and all(given.op == "placeholder" or given in found for given in node.all_input_nodes):
+            found.add(node)
     return found
 
 
@@ -122,7 +124,8 @@ def signature(block: Block) -> Signature:
     """Equal for copies, and for nothing else: one walk over the nodes."""
     number = {node: n for n, node in enumerate((*block.inputs, *block.nodes))}
     nodes = tuple(
-        (node.op, node.target, described(node.args, number), described(node.kwargs, number)) for node in block.nodes
+        (node.op, node.target, described(node.args, number), described(node.kwargs, number))
+        for node in block.nodes
     )
     values = tuple(look(value_of(node)) for node in number)
     return nodes, values, memory_shared(block.inputs), tuple(number[node] for node in block.outputs)
