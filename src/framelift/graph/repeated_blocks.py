@@ -166,7 +166,7 @@ def look(value: Any) -> Any:
     """All that a compiler may rely on of a value. Sizes that vary are equal as expressions."""
     if isinstance(value, torch.Tensor):
         sizes = (*value.shape, *value.stride(), value.storage_offset())
-        facts = (value.requires_grad, value.is_leaf, value.is_conj(), value.is_neg(), value.is_inference())
+        facts = (value.requires_grad, value.is_conj(), value.is_neg(), value.is_inference())
         return type(value), value.dtype, value.device, value.dim(), tuple(map(number_text, sizes)), facts
     if isinstance(value, tuple | list):
         return type(value), tuple(map(look, value))
