@@ -1,5 +1,5 @@
-"""Blocks that a model repeats are compiled once (`config.share_blocks`): results, gradients, writes and random
-numbers are eager's; what differs in anything is no copy."""
+"""Blocks that a model repeats are compiled once (`config.share_blocks`): results, gradients, writes and
+random numbers are eager's; what differs in anything is no copy."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -164,6 +165,10 @@ def run_repeatedly(
     return run_for_sizes(backend, name, graph, inputs, given, options)
 
 
+DIFFERENT_GRADIENTS = "invoke_subgraph traced multiple backward graphs"
+"""What torch says where copies of a block are given gradients that look different."""
+
+
 def run_sharing_blocks(
     backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
@@ -174,7 +179,9 @@ def run_sharing_blocks(
     if shared is not graph:
         kept = KeptGraph(graph)
         try:
-            with all_at_once():  # what fails here is compiled whole; later it would be an error
+            # what fails here is compiled whole; later it would be an error
+            with all_at_once(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=DIFFERENT_GRADIENTS)
                 return run_for_sizes(backend, name, shared, inputs, given, options)
         except Exception as error:
             if _frame.interrupted():

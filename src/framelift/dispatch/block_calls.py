@@ -3,8 +3,8 @@
 Each becomes a graph of its own, which the graph calls in its copies' places by torch's operator for that,
 `invoke_subgraph`: AOTAutograd traces, differentiates and partitions it once, Inductor makes one function of
 it, and the code that it generates for the whole calls that function for each copy. No Python of Framelift's
-lies in between. What the operator can't have, such as writes to what a block is given, or a result that shares
-its memory, stays as it is.
+lies in between. What the operator can't have, such as writes to what a block is given, or a result that
+shares its memory, stays as it is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 import torch
 import torch.fx
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
-from torch._ops import HigherOrderOperator, OpOverload
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.records import counters
 from framelift.dispatch.compile_contexts import Graph
 from framelift.dispatch.data_checks import checks_of
+from framelift.dispatch.examples import has_symbols
 from framelift.graph.body import graph_module
-from framelift.graph.fakes import is_ordinary
+from framelift.graph.fakes import Fakes, is_ordinary
 from framelift.graph.functions import CONTEXTS, GRAD_SETTERS, SWITCHES, has_effects, is_collective
 from framelift.graph.repeated_blocks import Block, BlockCalls, Node, value_of
 from framelift.graph.terms import DATA_DEPENDENT
@@ -116,49 +116,36 @@ def is_simple(value: Any) -> bool:
     return type(value) is FakeTensor and is_ordinary(value)
 
 
-class Writes(TorchDispatchMode):
-    """Whether operators write to some memory."""
+def stands_alone(body: Graph, examples: list[Any]) -> bool:
+    """Whether a block gives new tensors, and leaves alone what it is given. It is run once, on fakes that
+    share nothing."""
+    if not all(map(is_operand, examples)):
+        return False
+    mode = Fakes()
+    env = next((env for value in examples if (env := environment_of(value)) is not None), None)
+    if env is not None:
+        mode.use_symbols(env)
+    try:
+        with torch.no_grad(), mode:
+            given = [fresh(value) if isinstance(value, torch.Tensor) else value for value in examples]
+            mode.watch()
+            results = body(*given)
+    except Exception as error:
+        log.debug("a block is no graph of its own: %s", error)
+        return False
+    memory = {memory_of(value) for value in given if isinstance(value, torch.Tensor)}
+    places = {memory_of(result) for result in results}
+    is_new = len(places) == len(results) and places.isdisjoint(memory)
+    return is_new and memory.isdisjoint(map(memory_of, mode.written))
 
-    def __init__(self, memory: set[int]) -> None:
-        super().__init__()
-        self.memory = memory
-        self.found = False
 
-    def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        hidden = "batch_norm" in func.name()  # which updates statistics, whatever its schema says
-        for n, argument in enumerate(func._schema.arguments):
-            is_written = hidden or (argument.alias_info is not None and argument.alias_info.is_write)
-            if is_written:
-                given = args[n] if n < len(args) else kwargs.get(argument.name)
-                is_statistic = not hidden or "running" in argument.name
-                for tensor in given if isinstance(given, tuple | list) else (given,):
-                    if isinstance(tensor, torch.Tensor) and is_statistic:
-                        self.found |= memory_of(tensor) in self.memory
-        return func(*args, **kwargs)
+def environment_of(value: Any) -> Any:
+    """Whose symbols a value has."""
+    return value.fake_mode.shape_env if isinstance(value, FakeTensor) and has_symbols(value) else None
 
 
 def memory_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
-
-
-def stands_alone(body: Graph, examples: list[Any]) -> bool:
-    """Whether a block gives new tensors, and leaves alone what it is given. It is run once, on fakes that
-    share nothing."""
-    mode: FakeTensorMode | None = next((v.fake_mode for v in examples if isinstance(v, FakeTensor)), None)
-    if mode is None or not all(is_operand(value) for value in examples):
-        return False
-    try:
-        with torch.no_grad(), mode:
-            given = [fresh(value) if isinstance(value, torch.Tensor) else value for value in examples]
-            memory = {memory_of(value) for value in given if isinstance(value, torch.Tensor)}
-            with Writes(memory) as writes:
-                results = body(*given)
-    except Exception as error:
-        log.debug("a block is no graph of its own: %s", error)
-        return False
-    places = {memory_of(result) for result in results}
-    return not writes.found and len(places) == len(results) and places.isdisjoint(memory)
 
 
 def is_operand(value: Any) -> bool:

@@ -2,9 +2,9 @@
 
 AOTAutograd's forward part of a subgraph gives what its backward part needs beside its results: inputs, views
 of them, views of results. Inductor takes all results of a call (`invoke_subgraph`) for tensors of their own,
-and uses the memory of one for something else when it thinks that it is not needed any more; the other one then
-has wrong values. So each subgraph gives just one tensor per memory, none of an input's, and whoever calls it
-makes the views.
+and uses the memory of one for something else when it thinks that it is not needed any more; the other one
+then has wrong values. So each subgraph gives just one tensor per memory, none of an input's, and whoever
+calls it makes the views.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Results:
         given: Any = self.output.args[0]
         self.nodes: list[Node | None] = list(given)
         self.inputs = body.graph.find_nodes(op="placeholder")
+        self.missing: dict[int, int] = {}
+        """Place of a result that is None -> its place from now on."""
         self.kept: dict[Node, int] = {}
         """The results that remain -> their places."""
         self.shared: dict[int, Node] = {}
@@ -74,10 +76,13 @@ class Results:
                 self.share(memory, numbers)
         kept: list[Node | None] = []
         for n, node in enumerate(self.nodes):
-            if n not in self.shared:
-                if node is not None:
-                    self.kept.setdefault(node, len(kept))
-                kept.append(node)
+            if n in self.shared:
+                continue
+            if node is None:
+                self.missing[n] = len(kept)
+            else:
+                self.kept.setdefault(node, len(kept))
+            kept.append(node)
         for owner in [node for node in self.kept if self.kept[node] < 0]:
             self.kept[owner] = len(kept)
             kept.append(owner)
@@ -112,18 +117,21 @@ class Results:
     def make_at(self, call: Node) -> None:
         """Makes the shared results behind a call, for whoever uses them."""
         graph = call.graph
-        users = list(call.users)
+        users, after = list(call.users), call.next
+        while after in call.users:
+            after = after.next
         copies: dict[Node, Any] = dict(zip(self.inputs, call.args[2:], strict=True))
-        with graph.inserting_before(call.next):
+        with graph.inserting_before(after):
             for owner, number in self.kept.items():
                 item = copies[owner] = graph.call_function(operator.getitem, (call, number))
                 item.meta = dict(owner.meta)
             for user in users:
                 place: Any = user.args[1]
-                node = self.nodes[place]
-                user.replace_all_uses_with(self.copied(node, graph, copies) if node is not None else None)
-        for user in users:
-            graph.erase_node(user)
+                if (node := self.nodes[place]) is None:
+                    user.args = (call, self.missing[place])
+                else:
+                    user.replace_all_uses_with(self.copied(node, graph, copies))
+                    graph.erase_node(user)
         call.meta["val"] = tuple(None if node is None else node.meta["val"] for node in self.remaining)
 
     def copied(self, node: Node, graph: torch.fx.Graph, copies: dict[Node, Any]) -> Any:

@@ -34,8 +34,8 @@ class Block(NamedTuple):
 
 
 class BlockCalls:
-    """The calls of modules in a graph, from the outermost in. `may_repeat` says of a node whether it can stand
-    in a block at all.
+    """The calls of modules in a graph, from the outermost in. `may_repeat` says of a node whether it can
+    stand in a block at all.
 
     >>> class Layer(torch.nn.Module):
     ...     pass
