@@ -4,6 +4,10 @@ random numbers are eager's; what differs in anything is no copy."""
 from __future__ import annotations
 
 import copy
+import os
+import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -417,3 +421,52 @@ def test_inductor_with_eager_random_numbers() -> None:
         is_close=True,
         options={"fallback_random": True},
     )
+
+
+class Linear(nn.Module):
+    """Its result is what it is given, but for what the dropout leaves out."""
+
+    def forward(self, x: T) -> T:
+        x = nn.functional.dropout(x, 0.25)
+        for _ in range(4):
+            x = (x * 3).view(-1) / 3
+        return x.view(32)
+
+
+def test_inductor_differentiates_with_the_mask_that_it_has_drawn() -> None:
+    model = nn.Sequential(*[Linear() for _ in range(3)])
+    x = torch.rand(32).add(1).requires_grad_()
+    found = framelift.compile(model)(x)
+    found.sum().backward()
+    assert shared() == (1, 3)
+    assert 0 < int(found.count_nonzero()) < 32
+    torch.testing.assert_close(x.grad, (found / x).detach())
+
+
+def test_in_inference_mode() -> None:
+    model = stack()
+    with torch.inference_mode():
+        found = framelift.compile(model, backend="aot_eager")(X)
+        assert torch.equal(found, model(X)) and found.is_inference()
+    assert shared() == (1, 3)  # the first one's input is no inference tensor
+
+
+def test_a_loaded_capture_shares_its_blocks(tmp_path: Any) -> None:
+    """A graph that the backend compiles again in the next process."""
+    program = """
+import torch, framelift
+from tests.dispatch.test_repeated_blocks import X, stack
+
+with torch.no_grad():
+    framelift.compile(stack(), backend="aot_eager")(X)
+assert framelift.counters["repeated_blocks"]["called"] == 4, framelift.counters
+print(framelift.counters["cache"]["hit"])
+"""
+    root = str(pathlib.Path(__file__).parents[2])
+    environment = os.environ | {"FRAMELIFT_CACHE_DIR": str(tmp_path), "FRAMELIFT_SHARE_BLOCKS": "1"}
+    environment |= {"FRAMELIFT_CACHE": "1", "PYTHONPATH": f"{root}/src:{root}"}
+    for hits in ("0", "1"):
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == hits
