@@ -126,6 +126,10 @@ class Config:
     replay_modules: bool = option(
         False, "Whether calls of modules that do what others of their class did are not traced again."
     )
+    share_blocks: bool = option(
+        False,
+        "Whether blocks that a graph repeats, such as equal layers, are compiled once and called for each.",
+    )
     compiled_autograd: bool = option(
         False,
         "Whether functions compiled from now on capture the backward passes that are run within them, too.",

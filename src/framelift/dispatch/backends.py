@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,9 +25,10 @@ from torch.autograd import grad_mode
 
 from framelift import _frame
 from framelift._guards import separate_histories
+from framelift.core.config import config
 from framelift.core.errors import BackendCompilerFailed, InvalidBackend
 from framelift.core.interrupts import exposed
-from framelift.core.records import CompileRecord, compile_records, compiling, report_phase
+from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.core.tracers import is_quit
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.compiler_state import CompilerState
@@ -39,11 +41,13 @@ from framelift.dispatch.examples import (
     giving_sizes,
     nothing_changed,
     settle_all,
+    sharing,
     sizes_without_node,
     take_sizes,
 )
 from framelift.dispatch.extensions import extensions
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
+from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
 from framelift.dispatch.vector_probes import keep_probes
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
@@ -155,10 +159,49 @@ def run_backend(
 def run_repeatedly(
     backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
-    """Runs a backend, and once more, without symbols, if it fails where there are some."""
+    """Runs a backend, and again on something simpler if it fails."""
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
     describe_nodes(graph)
+    if config.share_blocks and takes_fakes(backend) and not given.is_part:
+        return run_sharing_blocks(backend, name, graph, inputs, given, options)
+    return run_for_sizes(backend, name, graph, inputs, given, options)
+
+
+DIFFERENT_GRADIENTS = "invoke_subgraph traced multiple backward graphs"
+"""What torch says where copies of a block are given gradients that look different."""
+
+
+def run_sharing_blocks(
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend on a graph whose blocks are compiled once, or on the graph itself if it refuses that."""
+    from framelift.dispatch.block_calls import with_shared_blocks
+
+    shared = with_shared_blocks(graph, {*given.written, *sharing(inputs, given.written)})
+    if shared is not graph:
+        kept = KeptGraph(graph)
+        try:
+            # what fails here is compiled whole; later it would be an error
+            with all_at_once(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=DIFFERENT_GRADIENTS)
+                return run_for_sizes(backend, name, shared, inputs, given, options)
+        except Exception as error:
+            if _frame.interrupted():
+                raise
+            why = f"{type(error).__name__}: {error}"
+            log.warning(
+                "the backend %s can't share blocks of a graph, which is compiled whole (%s)", name, why
+            )
+            counters["repeated_blocks"]["refused by the backend"] += 1
+        graph = kept.made_again()
+    return run_for_sizes(backend, name, graph, inputs, given, options)
+
+
+def run_for_sizes(
+    backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
+) -> Any:
+    """Runs a backend, and once more, without symbols, if it fails where there are some."""
     if not given.varies:
         return run_in_context(backend, graph, inputs, given, options)
     kept = KeptGraph(graph)
@@ -251,6 +294,15 @@ def run_in_context(
     if separates:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
+
+
+@contextlib.contextmanager
+def all_at_once() -> Iterator[None]:
+    """Backward graphs are compiled with forward graphs, and not when they are first needed."""
+    import torch._functorch.config as functorch_config
+
+    with functorch_config.patch(force_non_lazy_backward_lowering=True):
+        yield
 
 
 @contextlib.contextmanager
@@ -508,13 +560,14 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
         if "static_input_idxs" in kwargs and not kwargs.get("is_backward") and len(args[1]) == len(inputs):
             kwargs["static_input_idxs"] = sorted({*kwargs["static_input_idxs"], *static})
+        separate_results(args[0])
         parts.note_graph(args[0], bool(kwargs.get("is_backward")))
         with flags_lock:  # the backward graph's turn comes when it is first needed, in whichever thread
             made = observing(*args, **kwargs)
         parts.note(made, args[1], kwargs)
         return made
 
-    with compiling_afresh():
+    with compiling_afresh(calls_subgraphs(graph)):
         checked = with_checks(graph)
         compiled = compile_fx(checked, inputs, inner_compile=compile_inner, config_patches=options or None)
     if (collected := wanted.get()) is not None:

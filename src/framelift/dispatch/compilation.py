@@ -35,7 +35,7 @@ from framelift.core.errors import (
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.core.tracers import counts_lines
 from framelift.dispatch import data_results
-from framelift.dispatch.backends import is_refusal, run_backend, takes_fakes
+from framelift.dispatch.backends import all_at_once, is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import (
     CodeState,
@@ -230,8 +230,10 @@ class Compilation:
         token = compiling.set(self.record)
         asked = wanted.set([] if self.stored_as is not None else None)
         report_phase(self.record, "backend")
+        # what is prepared in the background includes backward graphs, and is looked for as a whole
+        whole = all_at_once() if self.context.background else contextlib.nullcontext()
         try:
-            with outside_of(capture.left, capture.setting), self.all_at_once():
+            with outside_of(capture.left, capture.setting), whole:
                 compiled = compile(capture.graph, capture.example_inputs, None)
             self.parts = wanted.get() or []
             return compiled
@@ -250,17 +252,6 @@ class Compilation:
         from framelift.dispatch.background import postpone  # which few programs need
 
         return postpone(self.context, self.state, capture, self.record)
-
-    @contextlib.contextmanager
-    def all_at_once(self) -> Iterator[None]:
-        """What is prepared in the background includes backward graphs, and is looked for as a whole."""
-        if not self.context.background:
-            yield
-            return
-        import torch._functorch.config as functorch_config
-
-        with functorch_config.patch(force_non_lazy_backward_lowering=True):
-            yield
 
     def may_avoid(self, capture: Capture, error: BackendCompilerFailed) -> bool:
         """Whether the backend may have refused the graph for what a trace can keep out of it."""
@@ -289,7 +280,8 @@ class Compilation:
                 counters["graphs_run_as_captured"][reason] += 1
                 return graph.forward
             name, options = context.backend_name, context.options
-            given = Given(symbols, fakes, () if fakes else capture.written_inputs)
+            written = capture.written_inputs
+            given = Given(symbols, fakes, () if fakes else written, is_part=bool(fakes and written))
             return run_backend(context.backend, name, graph, inputs, given, **options)
 
         return compile

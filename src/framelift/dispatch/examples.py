@@ -41,6 +41,8 @@ class Given(NamedTuple):
     """That of the inputs, if they are fakes."""
     written: tuple[int, ...] = ()
     """Which inputs the graph writes to."""
+    is_part: bool = False
+    """Whether it is part of a graph that writes to inputs, of which nobody says to which."""
     is_settled: bool = False
     """Whether all symbols have their definite values."""
     knows_floats: bool = True

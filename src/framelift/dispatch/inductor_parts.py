@@ -63,10 +63,11 @@ wanted: contextvars.ContextVar[list[InductorParts] | None] = contextvars.Context
 
 
 @contextlib.contextmanager
-def compiling_afresh() -> Iterator[None]:
+def compiling_afresh(calls_subgraphs: bool) -> Iterator[None]:
     """AOTAutograd's own cache gives no parts. Where these are wanted, it is not asked: what is kept of them
-    is found before it the next time, and needs none of torch's compilers."""
-    if wanted.get() is None:
+    is found before it the next time, and needs none of torch's compilers. Nor is it asked for graphs that
+    call subgraphs: what it has of these may have been made with wrong results (see `subgraph_results`)."""
+    if wanted.get() is None and not calls_subgraphs:
         yield
         return
     from torch._functorch import config

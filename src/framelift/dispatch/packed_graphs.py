@@ -18,6 +18,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from framelift.core.config import config
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler, Noted
 from framelift.dispatch.examples import mode_for, sharing
@@ -45,6 +46,8 @@ class PackedGraph:
     threads: int
     configs: dict[str, dict[str, Any]]
     folders: dict[str, str | None]
+    shares_blocks: bool
+    """Whether `config.share_blocks` is set."""
 
     def take_over(self) -> None:
         """Makes this process like the one that has packed it, as far as compilers look."""
@@ -52,12 +55,13 @@ class PackedGraph:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+        config.share_blocks = self.shares_blocks
         torch.set_num_threads(self.threads)
         set_flags(self.settings)
         for name, values in self.configs.items():
-            config: Any = sys.modules[name]
+            module: Any = sys.modules[name]
             for option, value in values.items():
-                setattr(config, option, value)
+                setattr(module, option, value)
 
 
 NO_FRAME: Any = lambda: None
@@ -77,7 +81,7 @@ def pack(capture: Capture, options: dict[str, Any]) -> bytes:
     settings = [*TorchState().settings.items(), *capture.setting]
     folders = {name: os.environ.get(name) for name in FOLDERS}
     try:
-        plain = pickle.dumps((changed_options(), folders))
+        plain = pickle.dumps((changed_options(), folders, config.share_blocks))
     except Exception as error:
         raise NotPortableError(f"options of torch's compilers can't be sent ({error})") from None
     out = io.BytesIO()
@@ -126,6 +130,6 @@ def unpack(data: bytes) -> PackedGraph:
     unpickler = CaptureUnpickler(data, NO_FRAME, [])
     graph: torch.fx.GraphModule = unpickler.load()
     inputs, options, settings, threads, plain = unpickler.load()
-    configs, folders = pickle.loads(plain)
+    configs, folders, shares = pickle.loads(plain)
     examples = [value if tensor is None else fake_like(tensor, mode) for tensor, value in inputs]
-    return PackedGraph(graph, examples, mode, options, settings, threads, configs, folders)
+    return PackedGraph(graph, examples, mode, options, settings, threads, configs, folders, shares)
