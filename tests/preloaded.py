@@ -10,7 +10,7 @@ import process_groups as process_groups
 torch.set_num_threads(1)
 
 
-# A build of torch for CUDA starts threads for a backward pass, which AOTAutograd traces; ranks would have none.
+# For a backward pass, which AOTAutograd traces, a build for CUDA starts threads; ranks would have none.
 @framelift.compile(backend="eager" if torch.backends.cuda.is_built() else "aot_eager", fullgraph=True)
 def compiled(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.linear(x, x).sum()
