@@ -1,4 +1,4 @@
-"""torch asks function modes, and the classes of tensors, for attributes: the same questions as eagerly, in order."""
+"""torch asks function modes, and the classes of tensors, for attributes: as eagerly, in the same order."""
 
 from __future__ import annotations
 

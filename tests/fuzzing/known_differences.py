@@ -22,6 +22,14 @@ def warns_as_it_is_compiled(source: str, finding: Finding) -> bool:
     return told and "'backend': 'aot" in source
 
 
+def warns_of_a_traced_backward_pass(source: str, finding: Finding) -> bool:
+    """What a hook of a module in a graph warns of when gradients come by, it warns of when AOTAutograd traces
+    them: once, and though the program may never ask for them."""
+    difference = finding.difference or ""
+    told = difference.startswith("warnings differs") and "Full backward hook is firing" in difference
+    return told and "'backend': 'aot" in source
+
+
 def is_of_operator(source: str, finding: Finding) -> bool:
     """`torch.cond` and `while_loop` are compared with Python's statements."""
     has_operator = re.search(r"\b(cond|while_loop)\(", source) is not None
@@ -54,7 +62,7 @@ def is_rounded(source: str, rounding: float) -> bool:
 
 
 def drifts(source: str, finding: Finding) -> bool:
-    """An update of Adam's kind takes the sign of a gradient that is nearly zero, and is as large as its rate."""
+    """Adam's updates are as large as their rate, by the sign of gradients that are nearly zero."""
     values = "values differ" in (finding.difference or "")
     return values and "opt.step()" in source and is_rounded(source, 0.05)
 
@@ -70,6 +78,7 @@ def computes_vectors(source: str, finding: Finding) -> bool:
 KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "a graph does not give NumPy's warnings of a division by zero": misses_numpys_warning,
     "AOTAutograd calls torch's functions, which may warn, as it compiles": warns_as_it_is_compiled,
+    "AOTAutograd traces backward passes, in which hooks of modules may warn": warns_of_a_traced_backward_pass,
     "operators give copies with a history of their own, or slices of what they keep": is_of_operator,
     "a result that is differentiated up to a leaf that is gone is no view": has_lost_its_leaf,
     "optimizers drift apart by what is rounded otherwise": drifts,

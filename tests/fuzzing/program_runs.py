@@ -234,9 +234,9 @@ class Everything(Sameness):
         if type(a) is type(b) is int and a > ADDRESS < b:
             return
         if isinstance(a, float) and isinstance(b, float) and not self.exact:
-            assert a == b or a != a or math.isclose(a, b, rel_tol=self.tolerance[0], abs_tol=self.tolerance[1]), (
-                f"{at}: {b!r} instead of {a!r}"
-            )
+            assert (
+                a == b or a != a or math.isclose(a, b, rel_tol=self.tolerance[0], abs_tol=self.tolerance[1])
+            ), f"{at}: {b!r} instead of {a!r}"
         elif type(a) is not type(b) and is_own(type(a)) and is_own(type(b)):
             self.classes(type(a), type(b), f"type of {at}")
             if not self.paired(a, b, at):

@@ -1,4 +1,4 @@
-"""Random numbers are drawn though the data of what they are in decides nothing: the next ones are as eagerly."""
+"""Random numbers are drawn though nothing depends on their data: the next ones are as eagerly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ NOT_LOOKED_AT: dict[str, Callable[[torch.Tensor], Any]] = {
     "out": lambda x: torch.add(x, 1, out=dropout(x)),
     "another of broadcast_tensors": lambda x: torch.broadcast_tensors(dropout(x), ROW)[1] + 0,
     "another of meshgrid": lambda x: torch.meshgrid(dropout(x)[0], ROW, indexing="ij")[1] + 0,
-    "another result of vmap": lambda x: torch.vmap(lambda r: (dropout(r), r * 2), randomness="different")(x)[1],
+    "another result of vmap": lambda x: torch.vmap(lambda r: (dropout(r), r * 2), randomness="different")(x)[
+        1
+    ],
     "nothing of a body": lambda x: torch.vmap(lambda r: (dropout(r), r * 2)[1], randomness="different")(x),
     "another result of a checkpoint": lambda x: checkpointed(x)[1],
     "another result of cond": lambda x: torch.cond(

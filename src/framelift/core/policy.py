@@ -143,8 +143,8 @@ NUMPY_LEAVES = {
 for one of NumPy's that is Python, what that calls in the end may be one that torch has."""
 
 IMPORTS = ("_frozen_importlib", "_frozen_importlib_external", "importlib")
-"""The import system. What a module does as it is imported is done once, and may need a module that is there only
-in part, as those may be that a capture needs: nothing below it is looked at."""
+"""The import system. What a module does as it is imported is done once, and modules that a capture needs may
+be there only in part: nothing below is looked at."""
 
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 """The flags of code that is neither the body of a class nor that of a module."""

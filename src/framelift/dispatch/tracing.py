@@ -77,7 +77,7 @@ class EscapedError(Exception):
         self.of_operator = of_operator
         """Whether an operator may raise one of another class: on fakes it has, or on real data."""
         self.is_doubtful = is_doubtful
-        """Whether an operator may fail for real, and the program do something about it, before it comes here."""
+        """Whether an operator may have failed for real before, and the program done something about it."""
 
 
 class Ending(NamedTuple):

@@ -290,7 +290,7 @@ class HigherOrder:
         return out
 
     def add_region(self, func: Any, given: Any, made: GraphBody, tensors: Any) -> None:
-        """Records a call of an operator that only calls its body, and gives what that gave when it was traced."""
+        """Records a call of an operator that only calls its body, and so gives what that gave."""
         builder, failing = self.builder, self.builder.failing
         fails = failing.has(made.graph)
         if fails:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.fx
@@ -169,8 +169,10 @@ class FailingCalls:
 LIKE = ("zeros", "ones", "empty", "full", "rand", "randn", "randint")
 NEW = ("zeros", "ones", "empty", "full", "tensor", "empty_strided")
 AS_ANOTHER = ("expand_as", "view_as", "reshape_as", "type_as", "resize_as_", "to")
-FILLED = ("zero_", "fill_", "copy_", "uniform_", "normal_", "exponential_", "random_", "bernoulli_", "cauchy_")
-FILLED += ("geometric_", "log_normal_", "set_")
+FILLED = (
+    *("zero_", "fill_", "copy_", "set_", "uniform_", "normal_", "exponential_", "random_", "bernoulli_"),
+    *("cauchy_", "geometric_", "log_normal_"),
+)
 NOT_LOOKED_AT = {
     **dict.fromkeys([f"{name}_like" for name in LIKE] + [f"new_{name}" for name in NEW], 0),
     **dict.fromkeys(AS_ANOTHER, 1),
@@ -184,12 +186,15 @@ ONE_BY_ONE = ("broadcast_tensors", "meshgrid")
 
 def looked_at(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The nodes whose data decides what a call gives."""
-    if node.target is operator.getitem and name_of(given := node.args[0]) in ONE_BY_ONE:  # type: ignore[arg-type]
-        return [given.all_input_nodes[node.args[1]]]  # type: ignore[union-attr, index, list-item]
+    found: list[torch.fx.Node] = []
+    if node.target is operator.getitem:
+        given, at = cast(tuple[Any, Any], node.args)
+        if isinstance(given, torch.fx.Node) and name_of(given) in ONE_BY_ONE:
+            torch.fx.map_arg(given.args, found.append)
+            return [found[at]]
     left_out = NOT_LOOKED_AT.get(name_of(node))
     if left_out is None and "out" not in node.kwargs:
         return node.all_input_nodes
-    found: list[torch.fx.Node] = []
     args = [value for n, value in enumerate(node.args) if n != left_out]
     kwargs = {name: value for name, value in node.kwargs.items() if name != "out"}
     torch.fx.map_arg((args, kwargs), found.append)

@@ -223,7 +223,9 @@ def write(
         body.append(f"{r.constant(put_modes_back)}({modes})")
     leaves = recorder.histories.leaf_inputs
     body[:0] = [
-        f"{r.constant(asking_nobody)}({name}.requires_grad_)" for found, name in flagged if id(found.fake) in leaves
+        f"{r.constant(asking_nobody)}({name}.requires_grad_)"
+        for found, name in flagged
+        if id(found.fake) in leaves
     ]
     body += [
         f"{r.constant(asking_nobody)}({name}.requires_grad_, False)"

@@ -1,8 +1,8 @@
 """Calls of modules: without hooks they are calls of `forward`, with others torch's own code is interpreted.
 
 Forward hooks are often registered for one call (`handle = module.register_forward_hook(...)`, and afterwards
-`handle.remove()`), with a number of their own each time, by which torch finds them. What counts is which functions they
-are, and in which order: that is what is guarded.
+`handle.remove()`), with a number of their own each time, by which torch finds them. What counts is which
+functions they are, and in which order: that is what is guarded.
 """
 
 from __future__ import annotations

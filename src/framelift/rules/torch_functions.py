@@ -3,7 +3,6 @@ would, and torch's own Python where the same takes fewer steps."""
 
 from __future__ import annotations
 
-import functools
 from types import FunctionType
 from typing import Any
 
@@ -18,16 +17,13 @@ from torch.utils._device import DeviceContext
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.symbolic_shapes import CONSTRAINTS
-from framelift.rules.torch_python import initialise_before
 from framelift.rules.torch_state import QUESTION
 from framelift.trace.callable_rules import Looks, functions_of, python_functions_of, rule, serve
 from framelift.trace.machine import TraceFrame, interpreted
-from framelift.trace.shadows import DELETED
 
 rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the graph holds")
 

@@ -33,8 +33,8 @@ class Overrides(Part):
         return handler
 
     def ask_mode(self, mode: Any, func: Any, args: Any, kwargs: Any, names_class: bool) -> Any:
-        """Calls the `__torch_function__` of a mode. `names_class`: whether torch tells it the class of the first
-        tensor, as it does for attributes and methods without arguments, though nobody asks that."""
+        """Calls the `__torch_function__` of a mode. `names_class`: whether torch tells it the class of the
+        first tensor, as it does for attributes and methods without arguments, though nobody asks that."""
         handler = self.check_mode(mode)
         subclasses = self.world.recorder.subclasses
         classes = tuple(subclasses.overloaded(args, kwargs or {}))

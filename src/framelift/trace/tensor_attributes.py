@@ -98,7 +98,9 @@ class TensorAttributes(Part):
             if name == "output_nr" and self.is_leaf(fake):
                 return 0
             if name == "_base" and overrides(self.world.recorder.subclasses.class_of(fake)):
-                refuse(breaks.TENSOR_STATE, "Tensor._base of a result that its class has made another view of")
+                refuse(
+                    breaks.TENSOR_STATE, "Tensor._base of a result that its class has made another view of"
+                )
             if name in OF_THE_REAL_ONE:
                 refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
             return native(getattr, fake, name)

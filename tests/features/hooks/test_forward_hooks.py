@@ -1,4 +1,4 @@
-"""Forward hooks and pre-hooks of modules: they are run, in their order, and registering one anew compiles nothing."""
+"""Forward hooks of modules: they are run in their order, and one that is registered anew compiles nothing."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_other_hooks(name: str, capsys: Any) -> None:
 
 
 def test_hooks_that_change_hooks() -> None:
-    """One that is registered before forward, or in it, is called after it; one that removes itself has run."""
+    """One that is registered before forward is called after it; one that removes itself has run."""
 
     def run(layer: Layer, log: list[str], fn: Callable[..., Any]) -> Any:
         def once(module: Any, args: Any) -> None:
