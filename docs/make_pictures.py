@@ -90,8 +90,8 @@ def measured(section: str, unit: str, rows: list[str]) -> list[tuple[str, float,
 
 def recompilations() -> list[tuple[str, float, float]]:
     page = (HERE / "dynamic_shapes.md").read_text()
-    found = re.search(r"(\d+) architectures? of \d+ (?:was|were) measured", page)
-    counts = re.search(r"something was compiled: (\d+) with Framelift, (\d+) with `torch.compile`", page)
+    found = re.search(r"measured, (\d+) with both compilers", page)
+    counts = re.search(r"both were measured: (\d+) calls with Framelift, (\d+) with `torch.compile`", page)
     if not found or not counts:
         raise SystemExit(
             "docs/dynamic_shapes.md does not say how often models compile: change docs/make_pictures.py"

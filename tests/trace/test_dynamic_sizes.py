@@ -500,7 +500,7 @@ def test_a_mark_that_can_not_be_kept_is_an_error() -> None:
 
 def test_a_range_that_is_not_kept_is_an_error() -> None:
     compiled = framelift.compile(lambda x: x + 1 if x.shape[0] < 10 else x, backend="eager")
-    with pytest.raises(framelift.exc.ConstraintViolationError, match=r"from 2 to 64"):
+    with pytest.raises(framelift.exc.ConstraintViolationError, match=r"from 2 to 64[^$]*needs it < 10"):
         compiled(marked(framelift.mark_dynamic, 0, min=2, max=64))
 
 

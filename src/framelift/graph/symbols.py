@@ -395,7 +395,7 @@ class Symbols:
         if now != symbol:
             return [(f"it to be {now}", self.places.get(symbol))]
         return [
-            (f"{guard.expr} (where it is {symbol})", self.places.get(guard.expr))
+            (re.sub(rf"\b{symbol}\b", "it", str(guard.expr)), self.places.get(guard.expr))
             for guard in self.env.guards
             if symbol in guard.expr.free_symbols
         ]
