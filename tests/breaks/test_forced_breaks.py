@@ -27,7 +27,6 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.dispatch import frame_hook, restarts, tracing
 from framelift.dispatch.capture import Capture
-from framelift.interpreter import machine
 from framelift.interpreter.points import NoPointError, standing
 from framelift.regions.region import Stopping
 
@@ -83,7 +82,7 @@ def forced_trace(force: Force) -> type[tracing.Trace]:
             self.first = force.code is None
             if self.first:
                 force.code = self.fn.__code__
-                self.machine.watch = force.look
+                self.machine.look = force.look
                 self.machine.run = counted(force, self.machine.run)
 
         def run(self) -> None:
@@ -128,27 +127,9 @@ def can_step(frame: Any) -> bool:
     return True
 
 
-def shown_to(force: Force) -> Any:
-    """In place of `machine.watched`, which shows what is on the stack after each instruction."""
-    watched = machine.watched
-
-    def look_first(frame: Any, instruction: tuple[Any, Any]) -> Any:
-        force.look(frame)
-        handler, argument = instruction
-        return handler(frame, argument)
-
-    def shown(ops: list[Any], watch: Any) -> list[Any]:
-        if watch != force.look:
-            return watched(ops, watch)
-        return [(look_first, instruction) for instruction in ops]
-
-    return shown
-
-
 @contextlib.contextmanager
 def forcing(force: Force) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "watched", shown_to(force))
         patch.setattr(restarts, "Trace", forced_trace(force))
         yield
     frame_hook.reset()

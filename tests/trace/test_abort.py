@@ -44,7 +44,6 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.dispatch.tracing import EscapedError, Trace
 from framelift.graph.torch_flags import TorchState
-from framelift.interpreter import machine
 
 Made = tuple[types.FunctionType, list[Any]]
 PROGRAMS: dict[str, Callable[[], Made]] = {}
@@ -277,27 +276,11 @@ class Stop:
             raise self.error
 
 
-def each_shown(ops: list[Any], look: Callable[[Any], None]) -> list[Any]:
-    """In place of `machine.watched`, which shows nothing where the stack is empty."""
-
-    def look_first(frame: Any, instruction: tuple[Any, Any]) -> Any:
-        look(frame)
-        handler, argument = instruction
-        return handler(frame, argument)
-
-    return [(look_first, instruction) for instruction in ops]
-
-
-@pytest.fixture(autouse=True)
-def shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "watched", each_shown)
-
-
 def traced(fn: types.FunctionType, arguments: list[Any], stop: Stop, finish: bool = False) -> str:
     """Traces the function; how that ended."""
     with TorchState() as switches:
         trace = Trace(fn, list(arguments), switches)
-        trace.machine.watch = stop
+        trace.machine.look = stop
         try:
             trace.run()
             ended = "whole" if trace.ended_by is None else "broken"
