@@ -357,3 +357,21 @@ def test_a_wrapper_that_says_more() -> None:
     assert entries(compiled) == 2
     alike(compiled(Scaled(x.inner, 4.0)), fn(Scaled(x.inner, 4.0)))
     assert entries(compiled) == 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("written", ["the wrapper", "what it wraps", "a view of that", "another wrapper"])
+def test_what_is_written_to_lies_in_a_wrapper_too(written: str, backend: str) -> None:
+    def fn(x: Any, y: Any) -> Any:
+        (x if written == "the wrapper" else y).add_(1)
+        return x * 2, y * 3
+
+    def given() -> tuple[Any, Any]:
+        a, b = torch.ones(4), torch.zeros(4)
+        other: Any = {"a view of that": a[:], "another wrapper": TwoTensor(b, a)}.get(written, a)
+        return TwoTensor(a, b), other
+
+    eager, own = given(), given()
+    expected = fn(*eager)
+    found = framelift.compile(fn, backend=backend)(*own)
+    alike(plain([*expected, *eager]), plain([*found, *own]))

@@ -7,7 +7,8 @@ the wrong tensor. Nor does it know of memory that lies around an input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ import torch.fx
 
 from framelift.graph.builder import GraphInput
 from framelift.graph.op_memory import storage
+from framelift.graph.subclasses import is_wrapper_class
 
 OVERLAP = "inputs that overlap in memory that the graph writes to"
 BEYOND = "as_strided() of an input that is a part of memory that the graph writes to"
@@ -35,6 +37,8 @@ def why_not_compiled(
         touched = {storage(entries[n].value) for n in written if isinstance(entries[n].value, torch.Tensor)}
         if not touched:
             return None
+        if wrapped_twice(entries, written):
+            return OVERLAP
         groups: dict[int, list[GraphInput]] = {}
         for entry in entries:
             if isinstance(entry.value, torch.Tensor) and (where := storage(entry.value)) in touched:
@@ -44,6 +48,24 @@ def why_not_compiled(
             return OVERLAP
         parts = [entry for group in groups.values() for entry in group if not fills_its_memory(entry.value)]
         return BEYOND if parts and strides_anew(graph, parts) else None
+
+
+def wrapped_twice(entries: Sequence[GraphInput], written: Iterable[int]) -> bool:
+    """Whether what is written to lies in a tensor that wraps others, and in another input too."""
+    if not any(is_wrapper_class(type(entry.value)) for entry in entries):
+        return False
+    memory = [set(wrapped_memory(entry.value)) for entry in entries]
+    held = Counter(where for each in memory for where in each)
+    return any(held[where] > 1 for n in written for where in memory[n])
+
+
+def wrapped_memory(value: Any) -> Iterator[int]:
+    """The memory of a tensor, or of those that it wraps."""
+    if is_wrapper_class(type(value)):
+        for name in value.__tensor_flatten__()[0]:
+            yield from wrapped_memory(getattr(value, name))
+    elif isinstance(value, torch.Tensor):
+        yield storage(value)
 
 
 def overlap(group: list[GraphInput]) -> bool:
