@@ -28,6 +28,9 @@ DATA: Any = vars(torch._C.TensorBase)["data"].__get__
 UNDIFFERENTIATED = DETACHES | {DATA, Tensor.requires_grad_}
 """What may be done with a tensor that requires grad, and gives none that is differentiated up to it."""
 
+COPY_LIMIT = 1 << 20
+"""So many bytes of inputs, or one in 50 of all, are copied so that they can have their values back."""
+
 
 class Mutations:
     """The writes to tensors in one trace. A body knows those within it too (`GraphBody.changed`)."""
@@ -79,6 +82,15 @@ class Mutations:
                 (early if number <= until else late).append(entry)
         return early, late
 
+    def can_put_back(self, until: int) -> bool:
+        """Whether the inputs that calls up to a certain one have written to can have their values back where
+        that fails: copies of them are made each time the graph runs."""
+        early, _ = self.inputs_written(until)
+        if not early:
+            return True
+        size, whole = (sum(map(size_of, entries)) for entries in (early, self.builder.inputs.entries))
+        return size <= max(COPY_LIMIT, whole // 50) and all(map(is_simply_written, early))
+
     def written_inputs(self) -> tuple[int, ...]:
         """The numbers of those that were."""
         entries = enumerate(self.builder.inputs.entries)
@@ -90,6 +102,19 @@ class Mutations:
         inputs = self.builder.inputs
         if inputs.arrays and len(inputs.entries) + coming > 1 and self.of_inputs:
             raise Break(breaks.NUMPY, "an input changes, with which an array from outside may share memory")
+
+
+def size_of(entry: GraphInput) -> int:
+    value = entry.value
+    return value.numel() * value.element_size() if isinstance(value, Tensor) else 0
+
+
+def is_simply_written(entry: GraphInput) -> bool:
+    """Whether nothing but values has changed of an input, and they can be copied back."""
+    fake, tensor = entry.stand_in, entry.value
+    if type(fake) is not FakeTensor or fake.layout is not torch.strided or not fake.is_leaf:
+        return False
+    return not torch._debug_has_internal_overlap(tensor)
 
 
 class RandomNumbers:

@@ -31,7 +31,7 @@ from framelift.core.breaks import Break, Place
 from framelift.core.config import config
 from framelift.graph import known_data, nested, op_memory, wrapped_sizes
 from framelift.graph.body import HigherOrder, drop_redundant_setters
-from framelift.graph.builder import GraphBuilder, GraphInput
+from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
@@ -86,8 +86,6 @@ from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
 
 Tensor = torch.Tensor
 
-COPY_LIMIT = 1 << 20
-"""So many bytes of inputs, or one in 50 of all, are copied so that they can have their values back."""
 NOT_SO = "Expected Tensor with single nonzero value, but got zero"
 """What torch says of an assertion that does not hold."""
 UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
@@ -550,7 +548,7 @@ class Recorder(TorchFunctionMode):
         if self.wrappers.behind:
             return False  # an operator on these may be a collective
         last = self.builder.failing.last
-        if not self.can_put_back(last) or (last == 0 and self.mutations.of_inputs):
+        if not self.mutations.can_put_back(last) or (last == 0 and self.mutations.of_inputs):
             return False  # without a call that may fail it fails for reasons of its own, wherever it is
         return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
 
@@ -558,16 +556,7 @@ class Recorder(TorchFunctionMode):
         """Whether something was done already that can't be undone if the next call fails."""
         if self.builder.failing.first_effect is not None:
             return True
-        return bool(self.mutations.first_written) and not self.can_put_back(self.builder.calls + 1)
-
-    def can_put_back(self, until: int) -> bool:
-        """Whether the inputs that calls up to a certain one have written to can have their values back where
-        that fails: copies of them are made each time the graph runs."""
-        early, _ = self.mutations.inputs_written(until)
-        if not early:
-            return True
-        size, whole = (sum(map(size_of, entries)) for entries in (early, self.inputs.entries))
-        return size <= max(COPY_LIMIT, whole // 50) and all(map(is_simply_written, early))
+        return bool(self.mutations.first_written) and not self.mutations.can_put_back(self.builder.calls + 1)
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""
@@ -593,16 +582,3 @@ def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
     """A tensor that is too small, or too large, for what it is to hold is given other memory."""
     if tuple(tensor.shape) != shape:
         raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes its `out`")
-
-
-def size_of(entry: GraphInput) -> int:
-    value = entry.value
-    return value.numel() * value.element_size() if isinstance(value, Tensor) else 0
-
-
-def is_simply_written(entry: GraphInput) -> bool:
-    """Whether nothing but values has changed of an input, and they can be copied back."""
-    fake, tensor = entry.stand_in, entry.value
-    if type(fake) is not FakeTensor or fake.layout is not torch.strided or not fake.is_leaf:
-        return False
-    return not torch._debug_has_internal_overlap(tensor)
