@@ -69,7 +69,7 @@ AREAS = (
             "torch._assert_async",
         )
         + ("torch._functional_assert_async", "torch._check", "torch._constrain", "torch._is_all_true")
-        + ("torch._neg_view", "torch._prims"),
+        + ("torch._neg_view", "torch._prims", "torch._shape_as_tensor"),
         "kinds of operators are told apart, and assertions and updates are recorded as these operators",
         f"{CAPTURE}; graph/functions.py has what is recorded how, rules/symbolic_shapes.py the checks",
     ),
@@ -118,7 +118,7 @@ AREAS = (
     ),
     Area(
         "torch's own compilers",
-        ("torch._inductor", "torch._dynamo"),
+        ("torch._inductor", "torch._dynamo", "torch._TorchCompile"),
         "backends are called, CUDA graphs recorded, and backward passes taken from autograd's engine",
         "the backend, CUDA graphs, or compiled_autograd; dispatch/backends.py, api/compiled_autograd.py",
     ),

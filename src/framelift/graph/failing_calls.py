@@ -20,6 +20,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.functions import describe
 from framelift.graph.op_memory import storage
+from framelift.graph.origins import ORIGIN
 
 if TYPE_CHECKING:
     from framelift.graph.body import GraphBody
@@ -133,14 +134,17 @@ class FailingCalls:
             if node in missing:
                 if not is_needed and (written is not None or node.users or memory_of(node)):
                     found.append(node)
-                elif has_body(node):  # of which compilers keep as much as what is used depends on
+                elif has_body(node) and given is None:
+                    # of which compilers keep as much as what is used depends on; within bodies there are no
+                    # witnesses, and transforms leave results of transforms unused
                     found += [part for part in node.users if part not in needed]
                 is_needed = True
             if is_needed:
                 used = looked_at(node)
-                if node.target is torch.autograd.grad:
+                if node.target is torch.autograd.grad and given is None:
                     # gradients depend on what was kept for them, not on what is differentiated
-                    found += [each for each in differentiated_by(node) if each not in needed]
+                    unneeded = [each for each in differentiated_by(node) if each not in needed]
+                    found += [each for each in unneeded if comes_of(each, missing)]
                 needed.update(used)
                 if follows_memory:
                     live.update(where for each in used for where in memory_of(each))
@@ -154,7 +158,14 @@ class FailingCalls:
         else:
             given = tensors_in(node)
         later = {storage(tensor) for tensors in self.writes.values() for tensor in tensors}
-        made, add_node = [], self.builder.body.add_node
+        made = []
+
+        def add_node(op: str, target: Any, args: tuple[torch.fx.Node]) -> torch.fx.Node:
+            added = self.builder.body.add_node(op, target, args)
+            if (origin := node.meta.get(ORIGIN)) is not None:
+                added.meta[ORIGIN] = origin.of_item(-1)
+            return added
+
         for each in given:
             after = node if written else each
             changes = bool(later & set(memory_of(each)))
@@ -199,6 +210,19 @@ def looked_at(node: torch.fx.Node) -> list[torch.fx.Node]:
     kwargs = {name: value for name, value in node.kwargs.items() if name != "out"}
     torch.fx.map_arg((args, kwargs), found.append)
     return found
+
+
+def comes_of(node: torch.fx.Node, calls: set[torch.fx.Node]) -> bool:
+    """Whether calls, but for those that differentiate, lead to what a node gives."""
+    waiting, seen = [node], {node}
+    while waiting:
+        each = waiting.pop()
+        if each in calls and each.target is not torch.autograd.grad:
+            return True
+        above = [given for given in each.all_input_nodes if given not in seen]
+        seen.update(above)
+        waiting += above
+    return False
 
 
 def differentiated_by(node: torch.fx.Node) -> list[torch.fx.Node]:
