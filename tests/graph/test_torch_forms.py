@@ -137,7 +137,8 @@ def test_a_graph_calls_only_what_torch_knows(name, requires_grad):
         if node.op.startswith("call"):
             assert __file__ in node.meta["stack_trace"], node
     graph.graph.lint()
-    assert "framelift" not in graph.print_readable(print_output=False)
+    text = graph.print_readable(print_output=False)
+    assert "framelift" not in text.replace(__file__, "")  # the checkout may be called that
     expected = fn(y)
     torch.testing.assert_close(result, expected)
     torch.testing.assert_close(gradient(result, x), gradient(expected, y))
