@@ -56,6 +56,17 @@ def little_to_collect() -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_locks_of_loggers() -> Iterator[None]:
+    """What a signal's handler raises between `acquire` and the `try` behind it leaves `logging` a lock that
+    nobody releases, within torch's compilers or the tests' own tools; other threads would wait forever."""
+    yield
+    for known in list(vars(logging)["_handlerList"]):
+        lock = getattr(known(), "lock", None)
+        while lock is not None and lock._is_owned():
+            lock.release()
+
+
+@pytest.fixture(autouse=True)
 def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tests of what happens then are marked with `faults`."""
     found: list[str] = []

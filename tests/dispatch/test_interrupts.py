@@ -10,7 +10,6 @@ import contextlib
 import functools
 import gc
 import itertools
-import logging
 import random
 import signal
 import subprocess
@@ -35,17 +34,6 @@ class Limit(Exception):
 
 class Stop(BaseException):
     """As a server raises that is told to end."""
-
-
-@pytest.fixture(autouse=True)
-def locks_of_loggers() -> Iterator[None]:
-    """What a handler raises between `acquire` and the `try` behind it leaves `logging` a lock that nobody
-    releases, within torch's compilers or the tests' own tools; other threads would wait for it forever."""
-    yield
-    for known in list(vars(logging)["_handlerList"]):
-        lock = getattr(known(), "lock", None)
-        while lock is not None and lock._is_owned():
-            lock.release()
 
 
 @contextlib.contextmanager
