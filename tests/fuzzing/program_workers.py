@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import gc
 import itertools
 import logging
 import multiprocessing
@@ -28,8 +27,6 @@ def work(pipe: Connection) -> None:
     """A worker. Seeds come in with the sorts of differences that were shown; each seed goes out before its
     program is run, then what is shown of it, and a summary of it."""
     faulthandler.enable()
-    gc.collect()
-    gc.freeze()  # or each collection, of which every program has some, looks at all of torch
     logging.getLogger("torch").setLevel(logging.CRITICAL)
 
     def watched(source: str) -> Finding:

@@ -39,6 +39,8 @@ LOOP_ENDS_WITH: tuple[str, ...] = ()
 LOOP_DROPS_ITERATOR = True
 """What FOR_ITER jumps behind when the iterator, which it drops, has ended."""
 
+NO_KEYWORDS: tuple[str, ...] = ()
+"""What pushes that a call with unpacked arguments has none with names."""
 
 ASKS_FOR_TRUTH: frozenset[str] = frozenset()
 """Instructions that take nothing but True and False: they take any value."""

@@ -41,6 +41,7 @@ __all__ = [
     "LOOP_DROPS_ITERATOR",
     "LOOP_ENDS_WITH",
     "NOT_A_CLASS_PATTERN",
+    "NO_KEYWORDS",
     "OPERANDS",
     "SEND_POPS_RECEIVER",
     "THROW_TAKES_ONE",
@@ -73,6 +74,8 @@ LOOP_ENDS_WITH = ("END_FOR", "POP_TOP")
 LOOP_DROPS_ITERATOR = True
 """What FOR_ITER jumps behind when the iterator, which it drops, has ended."""
 
+NO_KEYWORDS: tuple[str, ...] = ()
+"""What pushes that a call with unpacked arguments has none with names."""
 
 ASKS_FOR_TRUTH = frozenset({"POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT"})
 """Instructions that take nothing but True and False; the interpreter takes any value there."""

@@ -42,6 +42,7 @@ __all__ = [
     "LOOP_DROPS_ITERATOR",
     "LOOP_ENDS_WITH",
     "NOT_A_CLASS_PATTERN",
+    "NO_KEYWORDS",
     "OPERANDS",
     "SEND_POPS_RECEIVER",
     "THROW_TAKES_ONE",
@@ -61,6 +62,8 @@ LOOP_ENDS_WITH = ("END_FOR",)
 LOOP_DROPS_ITERATOR = False
 """What FOR_ITER jumps behind when the iterator, which it leaves there, has ended."""
 
+NO_KEYWORDS = ("PUSH_NULL",)
+"""What pushes that a call with unpacked arguments has none with names."""
 
 SUBSCRIPT = 26
 """The operand with which BINARY_OP does what BINARY_SUBSCR did."""

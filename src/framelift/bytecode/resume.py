@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from framelift._frame import hand_to
 from framelift.bytecode.decode import is_in_loop, version
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
 from framelift.bytecode.stack_effects import (
@@ -276,12 +275,10 @@ def push_unbound(asm: Assembler) -> None:
 
 def call_inner(asm: Assembler, point: Point, inner: Callee, argument: int, made: bool) -> None:
     """In the place of the call that the frame waits for: what is raised is handled as it would be there."""
-    push_callable(asm, hand_to)
-    asm.load_const(inner)
-    asm.emit("UNARY_INVERT")
+    push_callee(asm, inner)
     asm.take(argument)
     first = asm.restored()
-    call(asm, 2)
+    call_unpacked(asm)
     if made:
         check_initialised(asm, argument + 1)
     handle_as(asm, point, first)
@@ -323,6 +320,13 @@ def wrong_init(result: Any) -> TypeError:
     return TypeError(INIT_RETURNED.format(type(result).__name__))
 
 
+def call_unpacked(asm: Assembler) -> None:
+    """Calls what lies below a tuple with what that holds."""
+    for name in version.NO_KEYWORDS:
+        asm.emit(name)
+    asm.emit("CALL_FUNCTION_EX", 0)
+
+
 def call(asm: Assembler, count: int) -> None:
     if "PRECALL" in dis.opmap:
         asm.emit("PRECALL", count)
@@ -332,11 +336,17 @@ def call(asm: Assembler, count: int) -> None:
 JUMP_IF_NONE = "POP_JUMP_FORWARD_IF_NONE" if "POP_JUMP_FORWARD_IF_NONE" in dis.opmap else "POP_JUMP_IF_NONE"
 
 
-def push_callable(asm: Assembler, constant: Any) -> None:
-    """A constant, and the NULL that belongs to a callable."""
+def push_callee(asm: Assembler, callee: Callee) -> None:
+    push_callable(asm, callee, "UNARY_INVERT")
+
+
+def push_callable(asm: Assembler, constant: Any, *instructions: str) -> None:
+    """A constant, or what instructions make of it, and the NULL that belongs to a callable."""
     if not version.CALLABLE_FIRST:
         asm.emit("PUSH_NULL")
     asm.load_const(constant)
+    for name in instructions:
+        asm.emit(name)
     if version.CALLABLE_FIRST:
         asm.emit("PUSH_NULL")
 
@@ -435,12 +445,10 @@ def waiting_step_code(point: Point, inner: FunctionType, level: int) -> CodeType
     asm = Assembler(point.body, [*stack_names(below), INNER], point.takes_free)
     restore_slots(asm, point)
     push_stack(asm, below, 0)
-    push_callable(asm, hand_to)
-    asm.load_const(Callee(inner, ENDED))
-    asm.emit("UNARY_INVERT")
+    push_callee(asm, Callee(inner, ENDED))
     asm.take(len(below))
     first = asm.restored()
-    call(asm, 2)
+    call_unpacked(asm)
     last = len(asm.units)
     drop(asm, below)
     asm.emit("RETURN_VALUE")

@@ -18,11 +18,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
-from framelift import _frame
 from framelift.bytecode.decode import version
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING, UNSET
-from framelift.interpreter.calls import LOOKED_UP, call, call_unserved, from_here, new_class
+from framelift.interpreter.calls import LOOKED_UP, call_unserved, from_here, new_class
 from framelift.interpreter.coroutines import AsyncGenerator, Coroutine
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_locals import FrameLocals
@@ -71,12 +70,6 @@ def by_signature(fn: Any, handler: Any) -> Handler:
 
 
 # ---- what asks about the calling frame
-
-
-@serve(_frame.hand_to)
-def serve_hand_to(f: Frame, fn: Any, args: Any, /) -> Any:
-    """What the rest of a frame calls in the place of a call."""
-    return call(f, opened(fn), list(opened(args)), None)
 
 
 @serve(super)

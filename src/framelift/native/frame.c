@@ -51,7 +51,6 @@ typedef _PyInterpreterFrame Frame;
 #define code_get_extra PyUnstable_Code_GetExtra
 #define code_set_extra PyUnstable_Code_SetExtra
 #define recursion_left py_recursion_remaining
-#define LEVELS_OF_C 0 /* a call of a function of C counts for so much */
 
 #if PY_VERSION_HEX >= 0x030E0000
 /* What a frame holds are tagged references. 3.14 is refused when Framelift is imported (core/versions.py). */
@@ -66,7 +65,6 @@ static inline PyObject *frame_function(Frame *frame) { return frame->f_funcobj; 
 #define code_get_extra _PyCode_GetExtra
 #define code_set_extra _PyCode_SetExtra
 #define recursion_left recursion_remaining
-#define LEVELS_OF_C 1
 
 static inline PyObject *frame_function(Frame *frame) { return (PyObject *)frame->f_func; }
 
@@ -706,15 +704,14 @@ static PyObject *settle(Thread *thread, Stop *again, PyObject *result)
 }
 
 /* Calls a function with a tuple of which it gets the references: once the frame has its arguments, nothing
- * here keeps them alive. `held`: how many other references to the tuple are the caller's own. */
-static PyObject *hand_over(Thread *thread, PyObject *function, PyObject *args, bool resuming, Py_ssize_t held)
+ * here keeps them alive. */
+static PyObject *hand_over(Thread *thread, PyObject *function, PyObject *args, bool resuming)
 {
     thread->handed = function;
-    thread->given = Py_REFCNT(args) == 1 + held ? args : NULL;
+    thread->given = Py_REFCNT(args) == 1 ? args : NULL;
     thread->resuming = resuming;
     PyObject *result = PyObject_Vectorcall(function, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), NULL);
     thread->handed = NULL;
-    thread->given = NULL;
     thread->resuming = false;
     Py_DECREF(args);
     return result;
@@ -736,21 +733,6 @@ static bool take_over(Thread *thread)
     return resuming;
 }
 
-/* The same for what a resume function calls in the place of a call: nothing but the tuple may hold what it
- * gives, so that variables die when the function lets go of them. */
-static PyObject *frame_hand_to(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    if (count != 2 || !PyFunction_Check(args[0]) || !PyTuple_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "hand_to() takes a function and a tuple");
-        return NULL;
-    }
-    PyThreadState *ts = PyThreadState_Get();
-    ts->recursion_left += LEVELS_OF_C;
-    PyObject *result = hand_over(&this_thread, args[0], Py_NewRef(args[1]), false, 1);
-    ts->recursion_left -= LEVELS_OF_C;
-    return result;
-}
-
 /* Takes the step that a stop is about, and calls what goes on behind it. Steals the stop. */
 static PyObject *go_on_once(Thread *thread, Stop *stop)
 {
@@ -758,7 +740,7 @@ static PyObject *go_on_once(Thread *thread, Stop *stop)
     if (stop->step != NULL) {
         PyObject *args = stop->args;
         stop->args = NULL;
-        Py_SETREF(outcome, hand_over(thread, stop->step, args, false, 0));
+        Py_SETREF(outcome, hand_over(thread, stop->step, args, false));
     }
     bool holds = thread->stepped;
     thread->stepped = false;
@@ -778,7 +760,7 @@ static PyObject *go_on_once(Thread *thread, Stop *stop)
     PyObject *function = Py_NewRef(PyTuple_GET_ITEM(next, 0));
     PyObject *args = Py_NewRef(PyTuple_GET_ITEM(next, 1));
     Py_DECREF(next);
-    PyObject *result = hand_over(thread, function, args, true, 0);
+    PyObject *result = hand_over(thread, function, args, true);
     Py_DECREF(function);
     return result;
 }
@@ -1411,8 +1393,6 @@ static PyMethodDef methods[] = {
     {"recursion_left", frame_recursion_left, METH_NOARGS,
      "recursion_left()\n--\n\nHow many frames deeper the program may go."},
     {"untouched", FASTCALL_KEYWORDS(frame_untouched), "Call a function in mode OFF."},
-    {"hand_to", FASTCALL(frame_hand_to),
-     "hand_to(func, args, /)\n--\n\nCall a function with a tuple, which is emptied once its frame has them."},
     {"bind", FASTCALL(frame_bind),
      "bind(func, args, kwargs, /)\n--\n\n"
      "The values of a Python function's parameters, in the order of its locals, without running it."},
