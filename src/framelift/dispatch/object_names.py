@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 
-from framelift import _frame
 from framelift.bytecode.resume import Callee, called_by, origin_of
 from framelift.core import policy
 from framelift.core.sentinels import MISSING
@@ -113,8 +112,6 @@ def describe_constant(constant: Any) -> str:
         return f"frozenset {sorted(map(describe_constant, constant))}"
     if cls is tuple:
         return f"tuple {list(map(describe_constant, constant))}"
-    if constant is _frame.hand_to:  # in the code that calls the rest of an inner frame
-        return constant.__name__
     if is_plain(constant) or constant is ... or cls in (complex, slice):
         return f"{cls.__name__} {constant!r}"
     raise NotPortableError(f"code holds a {cls.__qualname__}")
