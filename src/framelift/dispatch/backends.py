@@ -40,6 +40,7 @@ from framelift.dispatch.examples import (
     fix_floats,
     giving_sizes,
     nothing_changed,
+    places_of,
     settle_all,
     sharing,
     sizes_without_node,
@@ -284,13 +285,14 @@ def run_in_context(
             context.end()
     separates = context.used_aot_autograd and differentiated > 1
     for parts in wanted.get() or ():
-        parts.separates, parts.is_wrapped = separates, graph is not captured or given.varies
+        parts.separates, parts.is_wrapped = separates, graph is not captured
+        parts.sizes = places_of(sizes) if takes_sizes else ()
     if graph is not captured:
         compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
     if sizes and takes_sizes:
-        compiled = giving_sizes(compiled, sizes)
+        compiled = giving_sizes(compiled, places_of(sizes))
     if separates:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
