@@ -555,6 +555,8 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+    from framelift.dispatch.factors import with_factors_written_out
+
     keep_probes()
     observing = observed(compile_fx_inner)
     static, parts = parameters_of(inputs), InductorParts(len(inputs))
@@ -570,8 +572,12 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
         return made
 
     with compiling_afresh(calls_subgraphs(graph)):
-        checked = with_checks(graph)
-        compiled = compile_fx(checked, inputs, inner_compile=compile_inner, config_patches=options or None)
+        compiled = compile_fx(
+            with_checks(graph),
+            inputs,
+            inner_compile=compile_inner,
+            config_patches=with_factors_written_out(options),
+        )
     if (collected := wanted.get()) is not None:
         parts.metadata = TracingContext.get().fw_metadata
         collected.append(parts)

@@ -476,6 +476,7 @@ LOADERS: dict[str, Callable[..., Any]] = {
     "code": names.load_code,
     "code of": names.load_code_of,
     "part": names.load_part,
+    "class of": lambda module: type(importlib.import_module(module)),
     "function": names.load_function,
     "class attribute": names.load_class_attribute,
     "named": names.load_named,

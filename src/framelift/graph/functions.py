@@ -4,6 +4,7 @@ flag, how a call is written into a graph, and what is in its arguments and resul
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterable
 from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
@@ -188,10 +189,15 @@ def scaled_each(combine: Any | None) -> Any:
     return rewritten
 
 
+BY_A_TENSOR = types.SimpleNamespace()
+"""Where the functions that `taking_a_tensor` makes are found by their names, as in graphs kept on disk."""
+
+
 def taking_a_tensor(function: Any, rewritten: Any) -> Any:
     """Eager code asks the tensor for its value, and may round less often for it. A compiler that goes through
     a graph has no value to ask for."""
     name = function.__name__
+    found_as = f"{'Tensor' if hasattr(function, '__objclass__') else 'torch'}_{name}"
 
     def called(*args: Any, **keywords: Any) -> Any:
         *given, factor = (*args, *keywords.values())
@@ -200,7 +206,9 @@ def taking_a_tensor(function: Any, rewritten: Any) -> Any:
         numbers = [as_number(each) for each in factor] if isinstance(factor, list) else as_number(factor)
         return function(*args, **dict.fromkeys(keywords, numbers)) if keywords else function(*given, numbers)
 
-    called.__name__ = called.__qualname__ = f"{name.strip('_')}_by_a_tensor"
+    called.__name__ = f"{name.strip('_')}_by_a_tensor"
+    called.__qualname__ = f"BY_A_TENSOR.{found_as}"
+    setattr(BY_A_TENSOR, found_as, called)
     return called
 
 
