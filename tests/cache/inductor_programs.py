@@ -99,6 +99,19 @@ def varying_and_written(compiled: Callable[..., Any]) -> list[torch.Tensor]:
     return results
 
 
+def optimizing(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    """State that is looked up by parameters; factors that are tensors. Torch imports TorchDynamo for it."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    step = compiled(optimizer.step)
+    for n in range(3):
+        model(batch(n)).square().sum().backward()
+        step()
+        optimizer.zero_grad()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
 def viewed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     y = x * 2
     return y, y[1:]
@@ -132,7 +145,7 @@ def differentiating_twice(compiled: Callable[..., Any]) -> list[torch.Tensor]:
 
 PROGRAMS = [
     *(inference, training, writing, differentiating_twice),
-    *(varying, varying_training, varying_and_written, views),
+    *(varying, varying_training, varying_and_written, optimizing, views),
 ]
 
 

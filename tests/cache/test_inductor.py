@@ -13,7 +13,7 @@ import pytest
 
 WITHOUT_INDUCTOR = ["inference", "training", "writing", "differentiating_twice"]
 WITHOUT_INDUCTOR += ["varying", "varying_training", "varying_and_written"]
-PROGRAMS = [*WITHOUT_INDUCTOR, "views"]
+PROGRAMS = [*WITHOUT_INDUCTOR, "optimizing", "views"]
 
 
 @pytest.fixture(scope="module")

@@ -67,8 +67,9 @@ def may_be_matched(operand: Any) -> bool:
 
 
 def write_out(node: Node) -> None:
+    y: Any
     x, y = node.args
-    alpha = node.kwargs["alpha"]
+    alpha: Any = node.kwargs["alpha"]
     with node.graph.inserting_before(node):
         if isinstance(y, Node) and isinstance(y.meta.get("val"), torch.Tensor):
             dtype = node.meta["val"].dtype  # in which the operator computes
