@@ -106,9 +106,9 @@ class Recorder(TorchFunctionMode):
         self.keys = op_memory.Keys(self.fakes)
         self.builder = GraphBuilder(self.fakes, where, place)
         self.inputs = self.builder.inputs
-        self.mutations = Mutations(self.builder, self.keys)
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self.builder, self.keys, self.subclasses)
+        self.mutations = Mutations(self.builder, self.keys, self.wrappers.behind)
         self.modes = FunctionModes()
         self.flags = TorchFlags(self.builder)
         self.contexts = Contexts(self.builder, self.flags)

@@ -202,6 +202,8 @@ def write(
             r.input(world.inputs.graph_input_source(node, value))
             for node, value, _ in recorder.inputs.entries
         ]
+        for _, source in world.inputs.wrapped() if recorder.mutations.of_inputs else ():
+            r.input(source)  # of which it is guarded with whom they share memory
         for n, (_, value, _) in enumerate(recorder.inputs.entries):
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
