@@ -71,7 +71,7 @@ class Mutations:
         for where in self.memory(fake):
             self.in_storage.setdefault(where, []).append(fake)
 
-    def memory(self, fake: FakeTensor) -> Iterable[int]:
+    def memory(self, fake: torch.Tensor) -> Iterable[int]:
         """Where a tensor lies: one that wraps others, where these do."""
         if not self.behind:
             return (storage(fake),)
