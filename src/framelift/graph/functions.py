@@ -234,6 +234,21 @@ SCALED = {function: taking_a_tensor(function, rewritten) for function, rewritten
 in the compiled code of optimizers."""
 
 
+def drops_nothing(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call of dropout gives its argument itself, of which torch's decomposition makes a copy."""
+    if func not in DROPOUTS:
+        return False
+    given = dict(zip(DROPOUTS[func], args, strict=False)) | kwargs
+    return given.get("p", 0.5) == 0 or not given.get("training", given.get("train", True))
+
+
+DROPOUTS = {
+    torch.nn.functional.dropout: ("input", "p", "training", "inplace"),
+    torch.dropout: ("input", "p", "train"),
+}
+"""Dropout -> its parameters."""
+
+
 def element(tensor: Tensor, *places: Any) -> Tensor:
     """`tensor[places]` where an index without dimensions is no number to be looked up: it stands for many."""
     numbers = [p if isinstance(p, Tensor) else torch.tensor(p, device=tensor.device) for p in places]

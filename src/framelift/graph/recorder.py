@@ -50,6 +50,7 @@ from framelift.graph.functions import (
     SCALED,
     as_plain_numbers,
     describe,
+    drops_nothing,
     dtype_of_class,
     element,
     has_effects,
@@ -106,9 +107,9 @@ class Recorder(TorchFunctionMode):
         self.keys = op_memory.Keys(self.fakes)
         self.builder = GraphBuilder(self.fakes, where, place)
         self.inputs = self.builder.inputs
-        self.mutations = Mutations(self.builder, self.keys)
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self.builder, self.keys, self.subclasses)
+        self.mutations = Mutations(self.builder, self.keys, self.wrappers.behind)
         self.modes = FunctionModes()
         self.flags = TorchFlags(self.builder)
         self.contexts = Contexts(self.builder, self.flags)
@@ -508,7 +509,8 @@ class Recorder(TorchFunctionMode):
             if known is not None:
                 return known[0]
         try:
-            with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
+            python_first = has_symbols and not drops_nothing(func, args, kwargs)
+            with enable_python_dispatcher() if python_first else contextlib.nullcontext():
                 return func(*args, **kwargs) if ask is None else ask(func, args, kwargs)
         except fake_tensor.DataDependentOutputException as error:
             known = known_data.answer(self, func, args, kwargs)
