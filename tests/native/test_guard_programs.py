@@ -1216,6 +1216,22 @@ def test_dynamic_with_fixed_strides():
     assert same(sparse, torch.zeros(5, 3).to_sparse()) and not same(sparse, torch.zeros(3, 5).to_sparse())
 
 
+def test_free_strides():
+    columns = g.TensorSpec(torch.zeros(4, 8)[:, :3], free_strides=(0, 1))
+    assert columns.strides == (None, None) and columns.own_strides == {0: None, 1: None}
+    assert same(columns, torch.zeros(4, 7)[:, :3]) and not same(columns, torch.zeros(5, 7)[:, :3])
+    blocks = g.TensorSpec(torch.zeros(2, 8, 3)[:, :4], free_strides=(0,))
+    assert blocks.strides == (None, None, 1) and blocks.own_strides == {0: None}
+    assert same(blocks, torch.zeros(2, 9, 3)[:, :4]) and not same(blocks, torch.zeros(2, 9, 4)[:, :4, :3])
+    assert g.TensorSpec(torch.zeros(2, 8, 3)[:, :4]).own_strides == {0: 24}
+    assert (
+        g.TensorSpec(torch.zeros(2, 3, 4)).own_strides
+        == g.TensorSpec(torch.zeros(3).expand(2, 3)).own_strides
+        == {}
+    )
+    assert g.TensorSpec(torch.eye(3).to_sparse()).own_strides == {}
+
+
 def test_spec_properties():
     spec = g.TensorSpec(torch.nn.Parameter(torch.zeros(2, 3)))
     assert (spec.type, spec.dtype, spec.device) == (torch.nn.Parameter, torch.float32, torch.device("cpu"))

@@ -13,7 +13,7 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import MethodWrapperType
 from typing import Any
 
@@ -167,11 +167,11 @@ class Recorder(TorchFunctionMode):
         tensor: torch.Tensor,
         source: str = "value",
         dims: dict[int, Dim] | None = None,
+        strides: Iterable[int] = (),
         parts: dict[str, FakeTensor] | None = None,
     ) -> FakeTensor:
-        """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
-        expression that it is called after; `parts`: what stands for the tensors that it wraps, if these are
-        known."""
+        """A real tensor becomes a placeholder; some sizes or strides may be symbols. `source`: what it is
+        called after; `parts`: what stands for the tensors that it wraps, if these are known."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
@@ -181,7 +181,7 @@ class Recorder(TorchFunctionMode):
             self.mutations.refuse_overlap(coming=1)
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
-                fake = self.fake_input(tensor, node, dims, parts)
+                fake = self.fake_input(tensor, node, dims, strides, parts)
             except Exception as error:
                 node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
@@ -197,6 +197,7 @@ class Recorder(TorchFunctionMode):
         tensor: torch.Tensor,
         node: torch.fx.Node,
         dims: dict[int, Dim] | None,
+        strides: Iterable[int],
         parts: dict[str, FakeTensor] | None,
     ) -> FakeTensor:
         if parts is not None and type(tensor) is nested.NestedTensor:
@@ -213,10 +214,10 @@ class Recorder(TorchFunctionMode):
             with torch.no_grad():
                 plain = as_plain(tensor)
             plain.requires_grad_()
-        if not dims:
+        if not dims and not strides:
             return self.fakes.of(plain)
         symbols = self.builder.symbolise()
-        made = symbols.tensor(node, plain, dims)
+        made = symbols.tensor(node, plain, dims or {}, strides)
         try:
             return symbols.fake(self.fakes, made)
         except Exception:

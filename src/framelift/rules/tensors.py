@@ -30,14 +30,23 @@ def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
 
 
 def wrap_plain(world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim]) -> Any:
-    """A tensor of which some dimensions may be symbols."""
-    if not dims:
-        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+    """A tensor of which some dimensions, or strides, may be symbols."""
+    spec = _guards.TensorSpec(value)
+    strides = () if dims else world.inputs.dynamism.strides(source, spec)
+    if not dims and not strides:
+        world.guards.add(source, Check.TENSOR, spec)
         return world.inputs.add_tensor(value, source)
-    fake = world.inputs.add_tensor(value, source, dims)
-    free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
-    world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
+    fake = world.inputs.add_tensor(value, source, dims, strides)
+    world.guards.add(source, Check.TENSOR, spec_with_symbols(value, fake))
     return fake
+
+
+def spec_with_symbols(value: torch.Tensor, fake: Any) -> _guards.TensorSpec:
+    sizes, strides = (
+        [n for n, number in enumerate(numbers) if type(number) in SYMBOLIC]
+        for numbers in (fake.shape, fake.stride())
+    )
+    return _guards.TensorSpec(value, sizes, strides)
 
 
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:

@@ -84,12 +84,14 @@ class Inputs(Part):
         value: torch.Tensor,
         source: Source,
         dims: dict[int, Dim] | None = None,
+        strides: Iterable[int] = (),
         text: str = "",
         parts: dict[str, Any] | None = None,
     ) -> Any:
-        """A tensor from outside becomes an input of the graph, called after its source or after `text`."""
+        """A tensor from outside becomes an input of the graph, called after its source or after `text`.
+        `dims`: the dimensions that are symbols; `strides`: those whose strides are."""
         recorder = self.world.recorder
-        fake = recorder.add_input(value, text or self.texts.of(source), dims, parts)
+        fake = recorder.add_input(value, text or self.texts.of(source), dims, strides, parts)
         tape = recorder.builder.tape
         if tape.followed:
             tape.entries.append(OpenedInput(source, fake, recorder.inputs.entries[-1].node))
