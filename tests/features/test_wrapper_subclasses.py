@@ -375,3 +375,14 @@ def test_what_is_written_to_lies_in_a_wrapper_too(written: str, backend: str) ->
     expected = fn(*eager)
     found = framelift.compile(fn, backend=backend)(*own)
     alike(plain([*expected, *eager]), plain([*found, *own]))
+
+
+@pytest.mark.parametrize("mark", [framelift.mark_dynamic, framelift.maybe_mark_dynamic])
+def test_a_mark_on_a_wrapper_is_one_on_what_it_wraps(mark: Callable[..., None]) -> None:
+    compiled = framelift.compile(lambda x: x * 2 + 1, backend="eager", fullgraph=True)
+    for size in (4, 5, 7):
+        x = two(size, 3)
+        mark(x, 0)
+        result = compiled(x)
+        assert torch.equal(result.a, x.a * 2 + 1) and torch.equal(result.b, x.b * 2 + 1)
+    assert entries(compiled) == 1
