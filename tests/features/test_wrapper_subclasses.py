@@ -481,3 +481,14 @@ def test_what_a_wrapper_holds_is_the_tensor_that_it_is(dynamic: bool | None, bac
         assert found[-1] is own[0].b
         assert vars(own[0].a) == vars(eager[0].a)
         alike(flat([*expected, *eager]), flat([*found, *own]))
+
+
+@pytest.mark.parametrize("mark", [framelift.mark_dynamic, framelift.maybe_mark_dynamic])
+def test_a_mark_on_a_wrapper_is_one_on_what_it_wraps(mark: Callable[..., None]) -> None:
+    compiled = framelift.compile(lambda x: x * 2 + 1, backend="eager", fullgraph=True)
+    for size in (4, 5, 7):
+        x = two(size, 3)
+        mark(x, 0)
+        result = compiled(x)
+        assert torch.equal(result.a, x.a * 2 + 1) and torch.equal(result.b, x.b * 2 + 1)
+    assert entries(compiled) == 1

@@ -492,11 +492,11 @@ class Recorder(TorchFunctionMode):
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
             outputs = tensors_of(out)
-            if not outputs and not changed:
+            if not outputs and not changed and out is not None:
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-            pure = not changed and not fakes.drew_random
+            pure = not changed and not fakes.drew_random and out is not None
             builder.record(func, args, kwargs, out, pure, True, fakes.written if changed else ())
         return out
 

@@ -14,6 +14,7 @@ from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Dim
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
+from framelift.trace.dynamism import marks
 from framelift.trace.type_rules import type_rule
 from framelift.trace.world import TraceWorld
 
@@ -80,6 +81,10 @@ def dims_of_parts(
         found = {name: world.inputs.dims_of(source.child(Access.ATTR, name), parts[name]) for name in parts}
         if world.inputs.dynamism.mode:
             found = {name: dict.fromkeys(range(parts[name].dim()), Dim()) | found[name] for name in parts}
+        marked = {n: dim for n, dim in marks(value).items() if dim is not None and n in dims}
+        for name, part in parts.items():
+            if part.shape == value.shape:  # what is said of the wrapper is meant of it
+                found[name] = found[name] | marked
         return found if wrapped_sizes.are_those_of_parts(value, dims, parts, found) else None
 
 

@@ -8,6 +8,7 @@ import typing
 from types import FunctionType, MethodType
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift._frame import native
@@ -66,7 +67,7 @@ class Classes(Part):
         before = self.attribute(cls, name)
         is_data = not any(hasattr(type(each), method) for each in (value, before) for method in DESCRIBING)
         special = name.startswith("__") or self.attribute(type(cls), name) is not MISSING
-        if special or not is_data or not policy.is_user_code(cls.__module__):
+        if special or not is_data or not is_looked_up_here(cls):
             refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
         view = self.views.setdefault(
             id(cls), View(self.world.inputs.root.constant(cls, cls.__qualname__), cls)
@@ -250,6 +251,15 @@ PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, st
 
 PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 """What a class may have under a name for `hasattr` to run no code of the program's."""
+
+
+def is_looked_up_here(cls: type) -> bool:
+    """Whether all that asks a class for an attribute is code that a trace interprets."""
+    if cls.__module__.partition(".")[0] == "torch":
+        return not policy.is_leaf(f"{cls.__module__}.{cls.__qualname__}") and not issubclass(
+            cls, torch.Tensor
+        )
+    return policy.is_user_code(cls.__module__)
 
 
 def protocols_in(classes: Any) -> list[type]:
