@@ -114,6 +114,8 @@ CHECK_TENSOR: Final[int]
 """TensorSpec: the value is a tensor as described."""
 CHECK_LEAF: Final[int]
 """bool: whether a tensor is a leaf of autograd's."""
+CHECK_CALLS_FORWARD: Final[int]
+"""None: a module has no hooks, and no attribute of its own in the place of `forward` or what calls that."""
 CHECK_NO_HOOKS: Final[int]
 """None: nothing is called when a gradient for a tensor is found."""
 CHECK_OFFSET: Final[int]

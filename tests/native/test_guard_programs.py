@@ -583,6 +583,29 @@ def test_keys():
     assert check(g.CHECK_KEYS, ())({})
 
 
+def test_calls_forward():
+    module = torch.nn.Linear(2, 2)
+    holds = check(g.CHECK_CALLS_FORWARD, None)
+    assert holds(module) and holds(module)
+    handle = module.register_forward_hook(lambda *args: None)
+    assert not holds(module)
+    handle.remove()
+    assert holds(module)
+    for name in ("forward", "_call_impl", "_compiled_call_impl"):
+        vars(module)[name] = None
+        assert not holds(module)
+        del vars(module)[name]
+        assert holds(module)
+    hooks = vars(module).pop("_backward_hooks")
+    assert not holds(module)
+    for others in ({}, collections.OrderedDict(a=1), None):
+        module._backward_hooks = others
+        assert not holds(module)
+    module._backward_hooks = hooks
+    assert holds(module) and holds(torch.nn.ReLU())
+    assert not holds(Plain()) and not holds(3)
+
+
 def test_keys_of_an_ordered_dict():
     holds = check(g.CHECK_KEYS, ("a", "b", Plain))
     ordered = collections.OrderedDict.fromkeys(["a", "b", Plain])
