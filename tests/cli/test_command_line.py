@@ -122,7 +122,11 @@ def test_doctor_sees_that_another_project_has_written_into_the_package(
 ) -> None:
     """As `pip install framelift` does, which gets that project."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(framelift, "__file__", str(tmp_path / "framelift" / "__init__.py"))
+    package = tmp_path / "framelift"
+    package.mkdir()
+    for name in ("__init__.py", "exc.py"):
+        (package / name).touch()
+    monkeypatch.setattr(framelift, "__file__", str(package / "__init__.py"))
     for name, files in {"framelift": ["framelift/__init__.py"], DISTRIBUTION: ["framelift/exc.py"]}.items():
         about = tmp_path / f"{name.replace('-', '_')}-0.7.1.dist-info"
         about.mkdir()
