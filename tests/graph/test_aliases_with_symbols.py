@@ -1,5 +1,5 @@
-"""What shares memory with its argument eagerly, or is it, does so where sizes are symbols: torch decomposes some
-operators then, and not all decompositions keep to it."""
+"""What shares memory with its argument eagerly, or is it, does so where sizes are symbols: torch decomposes
+some operators then, and not all decompositions keep to it."""
 
 from __future__ import annotations
 
