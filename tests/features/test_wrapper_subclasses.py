@@ -481,3 +481,34 @@ def test_what_a_wrapper_holds_is_the_tensor_that_it_is(dynamic: bool | None, bac
         assert found[-1] is own[0].b
         assert vars(own[0].a) == vars(eager[0].a)
         alike(flat([*expected, *eager]), flat([*found, *own]))
+
+
+class Described(TwoTensor):
+    """Says of itself what its `__init__` sets last."""
+
+    @staticmethod
+    def __new__(cls, a: torch.Tensor, b: torch.Tensor, text: str = "") -> Described:
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, text: str = "") -> None:
+        self.a = a
+        self.b, self.text = b, text
+
+    def __tensor_flatten__(self) -> Any:
+        return ["a", "b"], self.text
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Described:
+        return Described(inner["a"], inner["b"], context)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_that_is_looked_at_as_it_is_made(dynamic: bool | None) -> None:
+    def fn(x: torch.Tensor) -> None:
+        made.append(Described(x, x + 1, "made"))
+
+    made: list[Any] = []
+    compiled = framelift.compile(fn, backend="eager", dynamic=dynamic)
+    for size in (3, 4, 5):
+        compiled(torch.ones(size))
+        assert made[-1].text == "made" and made[-1].b.tolist() == [2.0] * size
