@@ -70,7 +70,7 @@ from framelift.graph.history import Histories
 from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
 from framelift.graph.numbers_as_data import TAKES_CONDITIONS, make_of_symbols, with_conditions_settled
 from framelift.graph.origins import Origin
-from framelift.graph.safe_operators import LOOKING_AT_DATA
+from framelift.graph.safe_operators import LOOKING_AT_DATA, needs_more_bits
 from framelift.graph.subclasses import (
     MAKERS,
     REFLECTED,
@@ -424,6 +424,7 @@ class Recorder(TorchFunctionMode):
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
         fails = fakes.may_fail or fakes.warned or func in LOOKING_AT_DATA
+        fails = fails or any(map(needs_more_bits, (*args, *kwargs.values())))
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
