@@ -129,7 +129,7 @@ pure(bytes, bytearray, drains=(0,))
 
 pure(int, on_symbols=arithmetic.as_int)
 pure(float, on_symbols=arithmetic.as_float)
-pure(repr, str, format, ascii, shows_text=True)
+pure(repr, str, format, ascii, shows_text=True, with_symbols=numbers.as_text)
 rule(str.join, drains=(1,), iterates=True, formats=True)
 rule(bytes.join, drains=(1,), iterates=True)
 rule(str.format_map, str.__mod__, formats=True)

@@ -217,6 +217,12 @@ def repeat(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) 
     return fn(args[0], *map(settled, args[1:]))
 
 
+@acts_for_program
+def as_text(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`str`, `format` and their kin."""
+    return world.late_texts.call(fn, args, kwargs) if len(args) in (1, 2) and not kwargs else MISSING
+
+
 # ---- places in containers
 
 

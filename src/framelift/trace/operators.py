@@ -26,6 +26,7 @@ from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.comparisons import COMPARING
 from framelift.trace.containers import SIZED
+from framelift.trace.late_texts import FORMATTING, OF_VALUES
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
@@ -42,6 +43,9 @@ OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
+
+TEXTUAL = OF_VALUES | FORMATTING
+"""Operators that may give a text where no operand is one yet to be made."""
 
 SEQUENCES = (list, tuple)
 
@@ -85,9 +89,19 @@ class Operators(Part):
             return fn(*map(world.materialize.for_torch, operands))  # a size takes numbers, and symbols, only
         return self.apply_native(fn, operands)
 
+    def apply_unopened(self, fn: Any, *operands: Any) -> Any:
+        late_texts = self.world.late_texts
+        if late_texts.made_of and any(map(late_texts.has, operands)):
+            operands = tuple([x if late_texts.has(x) else opened(x) for x in operands])
+            if (text := late_texts.operate(fn, operands)) is not MISSING:
+                return text
+        return self.apply(fn, *map(opened, operands))
+
     @acts_for_program
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on numbers, or sizes, some of which are symbols."""
+        if fn in TEXTUAL and (text := self.world.late_texts.operate(fn, operands)) is not MISSING:
+            return text
         if self.world.runtime_calls.computes(fn, operands):
             return self.world.runtime_calls.compute(fn, operands)
         derived = self.world.derived_numbers.compute(fn, operands)
@@ -125,6 +139,8 @@ class Operators(Part):
 
     def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""
+        if fn in TEXTUAL and (text := self.world.late_texts.operate(fn, operands)) is not MISSING:
+            return text
         if fn in COMPARING and self.world.recorder.builder.symbols is not None:
             found = self.world.comparisons.call(fn, list(operands))
             if found is not MISSING:
@@ -162,6 +178,8 @@ class Operators(Part):
     @acts_for_program
     def truth(self, value: Any) -> bool:
         if type(value) is Pending:
+            if self.world.late_texts.has(value):
+                return bool(value.value)  # a number has digits, whichever it is
             raw, inputs = value.value, self.world.inputs
             unknown = value.opened is MISSING
             if unknown:
