@@ -38,11 +38,19 @@ GRAPH_OPERATORS = frozenset(
 )
 """Operators that a graph can hold as they are."""
 
-OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
+OF_SIZES = frozenset({len, operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
 """Operators on sizes that leave symbols in them what they are."""
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
+
+REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+METHODS = {
+    fn: (f"__{fn.__name__.strip('_')}__", f"__r{fn.__name__.strip('_')}__") for fn in {*IN_PLACE.values()}
+}
+METHODS |= {fn: (f"__{fn.__name__}__", *METHODS[plain]) for fn, plain in IN_PLACE.items()}
+METHODS |= {getattr(operator, one): (f"__{one}__", f"__{other}__") for one, other in REFLECTED.items()}
+"""Operator with two operands -> the methods by which a class may have its own."""
 
 TEXTUAL = OF_VALUES | FORMATTING
 """Operators that may give a text where no operand is one yet to be made."""
@@ -87,7 +95,22 @@ class Operators(Part):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
             return fn(*map(world.materialize.for_torch, operands))  # a size takes numbers, and symbols, only
+        if world.recorder.builder.symbols is not None and fn in METHODS:
+            plain = [self.as_builtin(fn, operand) for operand in operands]
+            if any(now is not before for now, before in zip(plain, operands, strict=True)):
+                return self.apply(fn, *plain)
         return self.apply_native(fn, operands)
+
+    def as_builtin(self, fn: Any, operand: Any) -> Any:
+        """A number or tuple of a class that leaves the operator to `int` or `tuple`: as one of these."""
+        cls = type(operand)
+        base = int if issubclass(cls, int) else tuple if issubclass(cls, tuple) else cls
+        if cls is base or cls is bool or cls is torch.Size:
+            return operand
+        methods = [(name, vars(base).get(name, MISSING)) for name in METHODS[fn]]
+        if any(self.world.classes.attribute(cls, name) is not own for name, own in methods):
+            return operand
+        return int.__pos__(operand) if base is int else tuple.__getitem__(operand, slice(None))
 
     def apply_unopened(self, fn: Any, *operands: Any) -> Any:
         late_texts = self.world.late_texts
