@@ -231,3 +231,29 @@ def test_all_sizes_from_the_first_call_on() -> None:
         x = torch.randn(n, 4)
         alike(program(x, 0.5, None), compiled(x, 0.5, None))
     assert entries(compiled) == 1
+
+
+def test_texts_of_numbers_that_only_the_data_decides() -> None:
+    def fn(x):
+        n = x.sum().item()
+        rows = x.nonzero().shape[0]
+        message = f"{n:.1f} in {rows} rows" + f" of {x.shape[0]}"
+        torch._check(rows >= 0, lambda: message)
+        return x * 2, message, [str(n)]
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for n in SIZES:
+        x = torch.randn(n).round()
+        alike(fn(x), compiled(x))
+    assert entries(compiled) == 2
+
+
+def test_a_text_of_what_only_the_data_decides_that_is_looked_at() -> None:
+    def fn(x):
+        return x * 2 if f"{x.sum().item()}" == "3.0" else x * 3
+
+    compiled = framelift.compile(fn, backend="eager")
+    with framelift.config.patch(capture_scalar_outputs=True):
+        for values in ([1.0, 2.0], [1.0, 3.0], [3.0]):
+            x = torch.tensor(values)
+            alike(fn(x), compiled(x))

@@ -1,24 +1,23 @@
 """Texts with numbers in them that may vary: most are messages that nobody ever reads.
 
-Such a text is pending: it can be stored, handed on and returned, and the region puts it together of the
-numbers that came in. What looks at it opens it, and then it is a text like any other, of definite numbers.
+Such a text is pending: it can be stored, handed on and returned, and the region puts it together where it
+lives on. What looks at it opens it, and then it is a text like any other, of definite numbers.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from framelift.core.sentinels import MISSING
 from framelift.graph.op_memory import PYTHON_ATOMS
-from framelift.graph.symbols import SYMBOLIC, settled
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
 from framelift.guards.sources import Source
 from framelift.interpreter.op_operators import joined
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.derived_numbers import is_known
 from framelift.trace.part import Part
 
 OF_VALUES = frozenset({format, str, repr, ascii})
@@ -26,16 +25,25 @@ JOINING = frozenset({operator.add, operator.iadd, joined})
 FORMATTING = frozenset({operator.mod, operator.imod})
 
 
+class LateText(NamedTuple):
+    """A call that makes a text."""
+
+    fn: Any
+    operands: tuple[Any, ...]
+    named: dict[str, Any]
+    symbols: list[Any]
+    """All that it is made of, that of other texts included."""
+
+
 class LateTexts(Part):
     """The texts that nobody has looked at yet."""
 
     def start(self) -> None:
-        self.made_of: dict[Source, list[Any]] = {}
-        """Where the region has a text -> the symbols in it."""
+        self.made: dict[Source, LateText] = {}
 
     def load(self, value: str, source: Source) -> str:
         """Somebody looks at it."""
-        for symbol in self.made_of[source]:
+        for symbol in self.made[source].symbols:
             settled(symbol)
         return value
 
@@ -62,25 +70,20 @@ class LateTexts(Part):
     def make(self, fn: Any, operands: tuple[Any, ...], named: dict[str, Any] | None = None) -> Any:
         """What a function gives for operands with symbols or such texts among them. MISSING: it has to know
         them."""
-        if self.world.recorder.builder.symbols is None:
+        builder = self.world.recorder.builder
+        if builder.symbols is None or builder.in_body:
             return MISSING
         operands = tuple(map(self.shown, operands))
         named = {name: self.shown(value) for name, value in (named or {}).items()}
         symbols = list(self.symbols_in((*operands, *named.values())))
-        if not symbols or MISSING in symbols or self.world.recorder.builder.in_body:
+        if not symbols or MISSING in symbols:
             return MISSING
-        arguments = [self.argument(operand) for operand in (*operands, *named.values())]
-        if MISSING in arguments:
-            return MISSING
-        now = [self.now(operand) for operand in (*operands, *named.values())]
-        count = len(operands)
         try:
-            text = fn(*now[:count], **dict(zip(named, now[count:], strict=True)))
+            text = fn(*map(now, operands), **{name: now(value) for name, value in named.items()})
         except Exception:
             return MISSING  # it will fail where it is really done
-        keywords = dict(zip(named, arguments[count:], strict=True))
-        source = self.world.runtime_calls.note(fn, tuple(arguments[:count]), keywords, pure=True)
-        self.made_of[source] = symbols
+        source = self.world.inputs.root.late_text(len(self.made))
+        self.made[source] = LateText(fn, operands, named, symbols)
         return Pending(self, source, text)
 
     def shown(self, operand: Any) -> Any:
@@ -92,34 +95,21 @@ class LateTexts(Part):
         """The symbols that operands are made of; MISSING for what has to be looked at."""
         for operand in operands:
             cls = type(operand)
-            if cls in SYMBOLIC:
-                yield operand if is_known(operand) else MISSING
+            if cls is torch.SymInt or cls is torch.SymFloat:
+                yield operand
             elif self.has(operand):
-                yield from self.made_of[operand.source]
+                yield from self.made[operand.source].symbols
             elif cls is tuple or cls is torch.Size:
                 yield from self.symbols_in(operand)
             elif cls not in PYTHON_ATOMS:
                 yield MISSING
 
-    def argument(self, operand: Any) -> Any:
-        """What the region gives the function."""
-        if self.has(operand):
-            return operand.source
-        if type(operand) is tuple:
-            items = [self.argument(item) for item in operand]
-            return MISSING if MISSING in items else tuple(items)
-        if type(operand) is not torch.SymFloat:
-            return operand
-        derived = self.world.derived_numbers
-        number = derived.as_symbol(operand)
-        return MISSING if number is MISSING else derived.argument(number)
 
-    def now(self, operand: Any) -> Any:
-        """What it is while tracing."""
-        if self.has(operand):
-            return operand.value
-        if type(operand) in SYMBOLIC:
-            return operand.node.hint
-        if type(operand) in (tuple, torch.Size):
-            return type(operand)(map(self.now, operand))
-        return operand
+def now(operand: Any) -> Any:
+    """What it is while tracing; of numbers that only the data decides, any."""
+    cls = type(operand)
+    if cls is Pending:
+        return operand.value
+    if cls in SYMBOLIC:
+        return PYTHON_TYPES[cls](1) if operand.node.hint is None else operand.node.hint
+    return cls(map(now, operand)) if cls in (tuple, torch.Size) else operand

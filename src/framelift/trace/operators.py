@@ -114,7 +114,7 @@ class Operators(Part):
 
     def apply_unopened(self, fn: Any, *operands: Any) -> Any:
         late_texts = self.world.late_texts
-        if late_texts.made_of and any(map(late_texts.has, operands)):
+        if late_texts.made and any(map(late_texts.has, operands)):
             operands = tuple([x if late_texts.has(x) else opened(x) for x in operands])
             if (text := late_texts.operate(fn, operands)) is not MISSING:
                 return text
