@@ -70,6 +70,7 @@ from framelift.graph.history import Histories
 from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
 from framelift.graph.numbers_as_data import TAKES_CONDITIONS, make_of_symbols, with_conditions_settled
 from framelift.graph.origins import Origin
+from framelift.graph.recurrent_fakes import SHORT
 from framelift.graph.safe_operators import LOOKING_AT_DATA, needs_more_bits
 from framelift.graph.subclasses import (
     MAKERS,
@@ -269,7 +270,7 @@ class Recorder(TorchFunctionMode):
 
     @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        refuse(func, args, self.inputs.index_of)
+        refuse(func, args, kwargs, self.inputs.index_of)
         if func in IGNORED_FLAGS:  # from torch's own Python
             return self.flags.set_flag(func, tuple(args))
         if func in LEGACY:
@@ -510,6 +511,8 @@ class Recorder(TorchFunctionMode):
             known = known_data.answer(self, func, args, kwargs)
             if known is not None:
                 return known[0]
+        if ask is None and func in SHORT:
+            ask = SHORT[func]
         try:
             python_first = has_symbols and not drops_nothing(func, args, kwargs)
             with enable_python_dispatcher() if python_first else contextlib.nullcontext():
