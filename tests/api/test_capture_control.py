@@ -363,7 +363,8 @@ def test_the_graph_and_the_instructions_as_source(capsys):
     assert printed.lstrip().startswith("def forward(self") and '"f32[2]" = l_x_.sin()' in printed
     assert "in fn, code: y = x.sin()" in printed
     (here,) = [line for line in printed.splitlines() if "-->" in line]
-    assert here.split("-->")[1].split()[1].startswith(("CALL", "PRECALL"))
+    before = here.split("-->")[1].split()  # the offset, which Python 3.13 leaves out, and the name
+    assert any(word.startswith(("CALL", "PRECALL")) for word in before[:2])
 
 
 def test_all_that_can_be_printed_while_capturing(capsys):

@@ -119,6 +119,8 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "contextlib_and_collections::suppress_and_closing": ("run-time effect",),
     "copy_pickle_inspect::closure_variables": ("internals of an object",),
     "copy_pickle_inspect::generics_and_protocols": (
+        "internals of an object",
+        "opaque object",
         "run-time effect",
         "unknown native function",
         "value that can't be rebuilt",
@@ -223,6 +225,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "coroutines_and_async::where_a_coroutine_was_made": (
         "generator as the outermost frame",
+        "place that can't be left",
         "unknown native function",
         "value that can't be rebuilt",
     ),
@@ -707,3 +710,6 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
 }
+"""On the oldest Python that has the program."""
+
+BREAKS_ON: dict[str, dict[str, tuple[str, ...]]] = {}

@@ -264,8 +264,9 @@ LISTENERS["reorderable_logging_functions"] = controlling("reorderable_logging_fu
 # ---- while capturing
 
 
-def graph_break(reason: str = "") -> None:
-    """The capture ends here, and goes on after it; without a capture nothing happens."""
+def graph_break(msg: str = "") -> None:
+    """The capture ends here, and goes on after it; without a capture nothing happens. `explain` and the error
+    with `fullgraph=True` say the message."""
 
 
 def skip_frame(msg: str = "") -> None:
@@ -326,8 +327,8 @@ def serve_skip_frame(f: TraceFrame, /, msg: Any = "") -> None:
 
 
 @serve(graph_break)
-def serve_graph_break(f: TraceFrame, /, reason: Any = "") -> None:
-    raise Break(breaks.ASKED_FOR, str(opened(reason)))
+def serve_graph_break(f: TraceFrame, /, msg: Any = "") -> None:
+    raise Break(breaks.ASKED_FOR, str(opened(msg)))
 
 
 # ---- plain Python

@@ -73,7 +73,7 @@ class Snapshot:
         self.examples: dict[int, torch.Tensor] = {}
         """id of the description of a tensor with sizes that vary -> what is to be known of one such."""
         for guard in capture.guards:
-            if guard.check is Check.TENSOR and None in guard.expected.sizes:
+            if guard.check is Check.TENSOR and is_free(guard.expected):
                 found = value_at(guard.source, fn, arguments)
                 if found.is_nested:  # whose size has a name in this process
                     self.refusal = self.refusal or "it is for nested tensors"
@@ -124,6 +124,11 @@ class Snapshot:
             [(name, still_there(value)) for name, value in self.constants],
             self.examples,
         )
+
+
+def is_free(spec: _guards.TensorSpec) -> bool:
+    """Whether it describes tensors of which sizes or strides vary."""
+    return None in spec.sizes or None in spec.own_strides.values()
 
 
 def empty(_variable: str) -> types.CellType:

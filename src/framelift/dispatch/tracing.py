@@ -480,6 +480,8 @@ def collect_guards(
         used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.inputs.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
+        if mutated:
+            tensors += [(slots[source], tensor) for tensor, source in world.inputs.wrapped()]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         _, groups = storages = storage_groups(tensors)
@@ -489,7 +491,8 @@ def collect_guards(
         members = Counter(groups)
         for (_, tensor), group in zip(tensors, groups, strict=True):
             # where one is written to, it matters how the others lie to it
-            if members[group] > 1 and tensor.untyped_storage()._cdata in touched:
+            shared = members[group] > 1 and tensor.untyped_storage()._cdata in touched
+            if shared and id(tensor) in world.inputs.known:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():

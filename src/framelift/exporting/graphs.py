@@ -21,7 +21,7 @@ from framelift.exporting.graph_modules import program_module
 from framelift.exporting.input_checks import Checks, add_operators_facts, call_first, checks_of_program
 from framelift.exporting.program import check_effects, check_shapes
 from framelift.exporting.shapes import DeclaredDynamism, declared
-from framelift.exporting.signatures import Call, call_of
+from framelift.exporting.signatures import Call, call_of, check_target
 from framelift.graph import symbols
 from framelift.guards.guard import Guard
 from framelift.guards.program import in_words
@@ -86,6 +86,7 @@ def export_graph(
     >>> module(pair)
     tensor([0., 0.])
     """
+    check_target(fn)
     if pre_dispatch and not aten_graph:
         raise UserError("pre_dispatch=True is about torch's operators: give aten_graph=True as well")
     if decomposition_table is not None and not aten_graph:

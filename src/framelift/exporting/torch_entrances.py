@@ -32,6 +32,6 @@ def program_exporter(torchs: Callable[..., Any]) -> Callable[..., Any]:
         from framelift.exporting import program
 
         known = {name: value for name, value in options.items() if name not in UNKNOWN}
-        return program.export(mod, args, kwargs, strict=False, **known)
+        return program.export_program(mod, args, kwargs, strict=False, **known)
 
     return export

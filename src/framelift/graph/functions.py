@@ -4,6 +4,7 @@ flag, how a call is written into a graph, and what is in its arguments and resul
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterable
 from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
@@ -188,10 +189,15 @@ def scaled_each(combine: Any | None) -> Any:
     return rewritten
 
 
+BY_A_TENSOR = types.SimpleNamespace()
+"""Where the functions that `taking_a_tensor` makes are found by their names, as in graphs kept on disk."""
+
+
 def taking_a_tensor(function: Any, rewritten: Any) -> Any:
     """Eager code asks the tensor for its value, and may round less often for it. A compiler that goes through
     a graph has no value to ask for."""
     name = function.__name__
+    found_as = f"{'Tensor' if hasattr(function, '__objclass__') else 'torch'}_{name}"
 
     def called(*args: Any, **keywords: Any) -> Any:
         *given, factor = (*args, *keywords.values())
@@ -200,7 +206,9 @@ def taking_a_tensor(function: Any, rewritten: Any) -> Any:
         numbers = [as_number(each) for each in factor] if isinstance(factor, list) else as_number(factor)
         return function(*args, **dict.fromkeys(keywords, numbers)) if keywords else function(*given, numbers)
 
-    called.__name__ = called.__qualname__ = f"{name.strip('_')}_by_a_tensor"
+    called.__name__ = f"{name.strip('_')}_by_a_tensor"
+    called.__qualname__ = f"BY_A_TENSOR.{found_as}"
+    setattr(BY_A_TENSOR, found_as, called)
     return called
 
 
@@ -224,6 +232,21 @@ REWRITTEN: dict[Any, Callable[..., Any]] = {
 SCALED = {function: taking_a_tensor(function, rewritten) for function, rewritten in REWRITTEN.items()}
 """Functions that take a factor, which must be a number -> what the graph holds where it is a tensor, as it is
 in the compiled code of optimizers."""
+
+
+def drops_nothing(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call of dropout gives its argument itself, of which torch's decomposition makes a copy."""
+    if func not in DROPOUTS:
+        return False
+    given = dict(zip(DROPOUTS[func], args, strict=False)) | kwargs
+    return given.get("p", 0.5) == 0 or not given.get("training", given.get("train", True))
+
+
+DROPOUTS = {
+    torch.nn.functional.dropout: ("input", "p", "training", "inplace"),
+    torch.dropout: ("input", "p", "train"),
+}
+"""Dropout -> its parameters."""
 
 
 def element(tensor: Tensor, *places: Any) -> Tensor:

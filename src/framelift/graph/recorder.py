@@ -13,7 +13,7 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import MethodWrapperType
 from typing import Any
 
@@ -50,6 +50,7 @@ from framelift.graph.functions import (
     SCALED,
     as_plain_numbers,
     describe,
+    drops_nothing,
     dtype_of_class,
     element,
     has_effects,
@@ -106,9 +107,9 @@ class Recorder(TorchFunctionMode):
         self.keys = op_memory.Keys(self.fakes)
         self.builder = GraphBuilder(self.fakes, where, place)
         self.inputs = self.builder.inputs
-        self.mutations = Mutations(self.builder, self.keys)
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self.builder, self.keys, self.subclasses)
+        self.mutations = Mutations(self.builder, self.keys, self.wrappers.behind)
         self.modes = FunctionModes()
         self.flags = TorchFlags(self.builder)
         self.contexts = Contexts(self.builder, self.flags)
@@ -166,11 +167,11 @@ class Recorder(TorchFunctionMode):
         tensor: torch.Tensor,
         source: str = "value",
         dims: dict[int, Dim] | None = None,
+        strides: Iterable[int] = (),
         parts: dict[str, FakeTensor] | None = None,
     ) -> FakeTensor:
-        """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
-        expression that it is called after; `parts`: what stands for the tensors that it wraps, if these are
-        known."""
+        """A real tensor becomes a placeholder; some sizes or strides may be symbols. `source`: what it is
+        called after; `parts`: what stands for the tensors that it wraps, if these are known."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
@@ -180,7 +181,7 @@ class Recorder(TorchFunctionMode):
             self.mutations.refuse_overlap(coming=1)
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
-                fake = self.fake_input(tensor, node, dims, parts)
+                fake = self.fake_input(tensor, node, dims, strides, parts)
             except Exception as error:
                 node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
@@ -196,6 +197,7 @@ class Recorder(TorchFunctionMode):
         tensor: torch.Tensor,
         node: torch.fx.Node,
         dims: dict[int, Dim] | None,
+        strides: Iterable[int],
         parts: dict[str, FakeTensor] | None,
     ) -> FakeTensor:
         if parts is not None and type(tensor) is nested.NestedTensor:
@@ -212,10 +214,10 @@ class Recorder(TorchFunctionMode):
             with torch.no_grad():
                 plain = as_plain(tensor)
             plain.requires_grad_()
-        if not dims:
+        if not dims and not strides:
             return self.fakes.of(plain)
         symbols = self.builder.symbolise()
-        made = symbols.tensor(node, plain, dims)
+        made = symbols.tensor(node, plain, dims or {}, strides)
         try:
             return symbols.fake(self.fakes, made)
         except Exception:
@@ -508,7 +510,8 @@ class Recorder(TorchFunctionMode):
             if known is not None:
                 return known[0]
         try:
-            with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
+            python_first = has_symbols and not drops_nothing(func, args, kwargs)
+            with enable_python_dispatcher() if python_first else contextlib.nullcontext():
                 return func(*args, **kwargs) if ask is None else ask(func, args, kwargs)
         except fake_tensor.DataDependentOutputException as error:
             known = known_data.answer(self, func, args, kwargs)

@@ -95,19 +95,26 @@ VARIES = "varies"
 """In the place of a value that a capture relies on: it was a symbol already."""
 
 
+STRIDE = "{0}.stride({1})"
+"""How a stride is named that follows from nothing else."""
+
+
 def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
-    """The sizes and numbers that a capture was made for, by where they were found."""
+    """The sizes, strides and numbers that a capture was made for, by where they were found."""
     found: dict[Source, Any] = {}
+    strides: dict[str, Any] = {}
     for guard in guards:
         if guard.check is Check.TENSOR:
             found[guard.source] = guard.expected.sizes
+            for dim, stride in guard.expected.own_strides.items():
+                strides[STRIDE.format(guard.source, dim)] = VARIES if stride is None else stride
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
         elif guard.check is Check.EQUAL and type(guard.expected) is torch.Size:
             found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
         elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
             found.setdefault(guard.source, VARIES)
-    return {str(source): value for source, value in found.items()}
+    return {str(source): value for source, value in found.items()} | strides
 
 
 @dataclass(frozen=True)

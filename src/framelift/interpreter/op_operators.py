@@ -22,12 +22,11 @@ COMPARISONS |= {"!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
 def BINARY_OP(f: Frame, n: int) -> None:
     stack = f.stack
-    right = stack[-1]
-    if type(right) is Pending:
-        right = right.open()
-    left = stack[-2]
+    left, right = stack[-2], stack[-1]
     if type(left) is Pending:
         left = left.open()
+    if type(right) is Pending:
+        right = right.open()
     stack[-2] = f.world.operators.apply(BINARY[n], left, right)
     stack.pop()
 
@@ -54,15 +53,15 @@ def UNARY_NOT(f: Frame, _: Any) -> None:
 
 def COMPARE_OP(f: Frame, symbol: str) -> None:
     stack = f.stack
-    right = opened(stack[-1])
-    stack[-2] = f.world.operators.apply(COMPARISONS[symbol], opened(stack[-2]), right)
+    left, right = opened(stack[-2]), opened(stack[-1])
+    stack[-2] = f.world.operators.apply(COMPARISONS[symbol], left, right)
     stack.pop()
 
 
 def COMPARE_OP_AS_BOOL(f: Frame, symbol: str) -> None:
     stack = f.stack
-    right = opened(stack[-1])
-    found = f.world.operators.apply(COMPARISONS[symbol], opened(stack[-2]), right)
+    left, right = opened(stack[-2]), opened(stack[-1])
+    found = f.world.operators.apply(COMPARISONS[symbol], left, right)
     stack[-2] = f.world.operators.truth(found)
     stack.pop()
 

@@ -19,6 +19,7 @@ enum class OperandKind {
   TUPLE,
   TENSOR_SPEC,
   EARLIER_NODE,
+  MODULE_CALL,
 };
 
 // For how long what was found is known to stay so.

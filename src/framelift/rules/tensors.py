@@ -31,14 +31,23 @@ def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
 
 
 def wrap_plain(world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim]) -> Any:
-    """A tensor of which some dimensions may be symbols."""
-    if not dims:
-        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+    """A tensor of which some dimensions, or strides, may be symbols."""
+    spec = _guards.TensorSpec(value)
+    strides = () if dims else world.inputs.dynamism.strides(source, spec)
+    if not dims and not strides:
+        world.guards.add(source, Check.TENSOR, spec)
         return world.inputs.add_tensor(value, source)
-    fake = world.inputs.add_tensor(value, source, dims)
-    free = [n for n, size in enumerate(fake.shape) if type(size) in SYMBOLIC]
-    world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
+    fake = world.inputs.add_tensor(value, source, dims, strides)
+    world.guards.add(source, Check.TENSOR, spec_with_symbols(value, fake))
     return fake
+
+
+def spec_with_symbols(value: torch.Tensor, fake: Any) -> _guards.TensorSpec:
+    sizes, strides = (
+        [n for n, number in enumerate(numbers) if type(number) in SYMBOLIC]
+        for numbers in (fake.shape, fake.stride())
+    )
+    return _guards.TensorSpec(value, sizes, strides)
 
 
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
@@ -49,14 +58,14 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
             return wrap_varying(world, value, source, dims, of_parts)
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.add_tensor(value, source)
-    parts = fix_parts(world, value, face)
-    with torch._C.DisableTorchFunction():
-        for name in parts:
+        for name in value.__tensor_flatten__()[0]:
             inner, place = getattr(value, name), source.child(Access.ATTR, name)
+            world.inputs.hold(value, name, inner, place)
             if is_wrapper_class(type(inner)):
                 world.inputs.load(inner, place)
             else:
                 world.guards.add(place, Check.TENSOR, _guards.TensorSpec(inner))
+    fix_parts(world, value, face)
     return face
 
 
@@ -84,10 +93,11 @@ def wrap_varying(
 ) -> Any:
     """A tensor around others of which sizes are symbols: these come in like any other tensors."""
     with torch._C.DisableTorchFunction():
-        parts = {
-            name: wrap_plain(world, getattr(value, name), source.child(Access.ATTR, name), found)
-            for name, found in of_parts.items()
-        }
+        parts = {}
+        for name, found in of_parts.items():
+            inner, place = getattr(value, name), source.child(Access.ATTR, name)
+            world.inputs.hold(value, name, inner, place)
+            parts[name] = wrap_plain(world, inner, place, found)
         face = world.inputs.add_tensor(value, source, dims, parts=parts)
         free = [n for n, size in enumerate(face.shape) if type(size) in SYMBOLIC]
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
@@ -95,12 +105,11 @@ def wrap_varying(
     return face
 
 
-def fix_parts(world: TraceWorld, value: Any, face: Any) -> list[str]:
-    """The names of the tensors that a wrapper holds. What it says of itself beside them is guarded."""
+def fix_parts(world: TraceWorld, value: Any, face: Any) -> None:
+    """What a wrapper says of itself beside the tensors that it holds is guarded."""
     flatten = world.classes.attribute(type(value), "__tensor_flatten__")
-    parts, context = world.materialize.for_c(world.calls.invoke(flatten, face))
+    _, context = world.materialize.for_c(world.calls.invoke(flatten, face))
     fix_context(world, context)
-    return parts
 
 
 def fix_context(world: TraceWorld, context: Any) -> None:

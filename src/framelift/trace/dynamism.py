@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from framelift._guards import TensorSpec
 from framelift.core.config import config
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import VARIES
+from framelift.guards.guard import STRIDE, VARIES
 from framelift.guards.kinds import Access
 from framelift.guards.sources import Source
 
@@ -42,6 +43,8 @@ class Dynamism:
         """The user's word: all sizes and numbers are symbols, none are, or (None) those that change."""
         self.seen: dict[str, list[Any]] = {}
         """Source -> the values, or sizes, that earlier captures were made for."""
+        self.saw_strides = False
+        """Whether strides are among them."""
         self.fixed: set[Any] = set()
         """Sources, and pairs of source and dimension, of which a definite value is needed."""
         self.handed_over: dict[str, Any] = {}
@@ -57,6 +60,7 @@ class Dynamism:
         for capture in captures:
             for source, found in capture.items():
                 self.seen.setdefault(source, []).append(found)
+        self.saw_strides = any(source.endswith(")") and ".stride(" in source for source in self.seen)
 
     @property
     def may_vary(self) -> bool:
@@ -102,6 +106,16 @@ class Dynamism:
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+    def strides(self, source: Source, spec: TensorSpec) -> list[int]:
+        """The dimensions of a tensor whose strides follow from nothing else, and have changed."""
+        if not self.saw_strides or self.mode is False:
+            return []
+        return [
+            n
+            for n, stride in spec.own_strides.items()
+            if any(other != stride for other in self.seen.get(STRIDE.format(source, n), ()))
+        ]
 
     def histories(self, source: Source, tensor: torch.Tensor) -> dict[int, tuple[Any, ...]]:
         """What sizes each dimension had in earlier captures, if there were any."""

@@ -313,6 +313,7 @@ NOTHING: frozenset[str] = frozenset()
 
 OF_NO_ACCOUNT: dict[str, frozenset[str] | None] = {
     "Replays": None,
+    "PlainCalls": None,
     "TracingMachine": None,
     "Tape": None,
     "Guards": frozenset({"facts", "by_source", "aliases", "sighted"}),

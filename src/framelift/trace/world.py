@@ -23,6 +23,7 @@ from framelift.trace.operators import Operators
 from framelift.trace.outside_iterators import OutsideIterators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
+from framelift.trace.plain_calls import PlainCalls
 from framelift.trace.raising_branches import RaisingBranches
 from framelift.trace.replays import Replays
 from framelift.trace.runtime_calls import RuntimeCalls
@@ -75,6 +76,7 @@ class TraceWorld:
         self.runtime_calls = RuntimeCalls(self)
         self.derived_numbers = DerivedNumbers(self)
         self.writes = WrittenState(self)
+        self.plain_calls = PlainCalls(self)
         self.replays = Replays(self)
         self.features: dict[type, Any] = {}
         """What features keep for this trace, by its class."""
