@@ -532,6 +532,8 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:
             reason = of_a_fake_kernel(error)
+            if has_symbols and type(error) is TypeError and any(map(is_number, args)):
+                reason = breaks.DATA_DEPENDENT_VALUE  # of which C takes a number, but no symbol
             if reason is None:
                 raise
             raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
@@ -583,6 +585,11 @@ class Recorder(TorchFunctionMode):
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
         return more
+
+
+def is_number(value: Any) -> bool:
+    """Whether an argument is a tensor that C may take for a size."""
+    return type(value) is FakeTensor and not value.dim()
 
 
 def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:

@@ -225,6 +225,21 @@ def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
     return call(f, deep_copy, [tensor, memo], None)
 
 
+@serve(torch.nn.Parameter.__deepcopy__)
+def serve_deep_copy_of_parameter(f: TraceFrame, parameter: Any, /, memo: Any) -> Any:
+    return call(f, deep_copy_of_parameter, [parameter, memo], None)
+
+
+def deep_copy_of_parameter(parameter: torch.nn.Parameter, memo: dict[int, Any]) -> torch.nn.Parameter:
+    if id(parameter) not in memo:
+        copied = parameter.detach().clone(memory_format=torch.preserve_format)
+        memo[id(parameter)] = torch.nn.Parameter(copied, parameter.requires_grad)
+    return memo[id(parameter)]
+
+
+_frame.set_decision(deep_copy_of_parameter.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
 # ---- tensors that are given other memory
 
 

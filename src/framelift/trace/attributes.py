@@ -46,6 +46,16 @@ CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 
 
+OF_PARAMETERS = frozenset(
+    name for name, found in vars(torch.nn.Parameter).items() if type(found) is FunctionType
+)
+
+
+def is_of_parameter(cls: type, name: str) -> bool:
+    """Whether it is a method that parameters have of their own."""
+    return name in OF_PARAMETERS and cls is torch.nn.Parameter
+
+
 class Empty:
     __slots__ = ("slot",)
     slot: Any
@@ -152,7 +162,9 @@ class Attributes(Part):
         classes = self.world.classes
         if cls is FakeTensor:
             of = self.world.recorder.subclasses.class_of(obj)
-            found = classes.attribute(torch.Tensor if of in TENSORS else of, name)
+            found = classes.attribute(
+                of if of not in TENSORS or is_of_parameter(of, name) else torch.Tensor, name
+            )
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.world.tensors.attribute(obj, name)

@@ -22,6 +22,7 @@ from framelift.graph.subclasses import overrides
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import opened
+from framelift.trace.attributes import is_of_parameter
 from framelift.trace.classes import PROTOCOL_ATTRIBUTES, is_checked_by_class, protocols_in
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View, own_dictionary
@@ -81,6 +82,8 @@ class TensorAttributes(Part):
         if name == "__class__":
             return self.world.recorder.subclasses.class_of(fake)
         found = self.world.classes.attribute(torch.Tensor, name)
+        if is_of_parameter(cls, name):
+            return self.world.attributes.bound(self.world.classes.attribute(cls, name), fake, cls, name)
         at = self.world.recorder.inputs.index_of.get(id(fake))
         if found is MISSING or name in UNGUARDED_OF_INPUTS or name in OF_THE_REAL_ONE:
             self.world.recorder.builder.tape.spoil(name)
