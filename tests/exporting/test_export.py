@@ -335,7 +335,7 @@ LAYER = nn.Linear(3, 2)
 WRONG: dict[str, tuple[Any, str]] = {
     "no callable": (lambda: framelift.export(3, (FOUR,)), "not a int"),
     "a class": (lambda: framelift.export(nn.Linear, (FOUR,)), "not the class Linear"),
-    "arguments that are no tuple": (lambda: framelift.export(LAYER, FOUR), "args must be a tuple"),
+    "arguments that are no tuple": (lambda: framelift.export(LAYER, [FOUR]), "args must be a tuple"),
     "keywords that are no dictionary": (lambda: framelift.export(LAYER, (), [FOUR]), "must be a dictionary"),
     "too many arguments": (lambda: framelift.export(LAYER, (FOUR, FOUR)), "too many positional arguments"),
     "an object": (lambda: framelift.export(LAYER, (object(),)), "input is a object.*register"),

@@ -154,8 +154,10 @@ def exporting() -> Iterator[None]:
 def run(call: Call, fn: types.FunctionType, dynamism: DeclaredDynamism) -> CapturedProgram:
     triton_kernels.prepare()
     with TorchState() as switches, Trace(fn, [call.args, call.kwargs], switches, None, dynamism) as trace:
-        trace.recorder.builder.failing.is_refused = lambda: False
-        trace.recorder.builder.keeps_conditions = True  # `torch.cond` of one stays what it is
+        builder = trace.recorder.builder
+        builder.failing.is_refused = lambda: False
+        builder.keeps_conditions = True  # `torch.cond` of one stays what it is
+        builder.computes_numbers = True  # there is no region
         trace.run()
         if trace.ended_by is not None:
             raise trace.ended_by

@@ -50,7 +50,10 @@ OPERATORS: dict[type, Callable[..., Any]] = {
     ast.GtE: operator.ge,
 }
 
-NAMES: dict[str, Any] = {**SYMPY_INTERP, "math": math, "max": max, "min": min}
+NAMES: dict[str, Any] = {
+    **{**SYMPY_INTERP, "math": math, "max": max, "min": min, "round": round, "round_to": round},
+    **{"int": int, "float": float, "abs": abs},
+}
 """What facts call."""
 
 
