@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pickle
 from typing import Any
 
 import pytest
@@ -140,6 +141,19 @@ def test_torchs_strict_export_has_framelift_capture_the_program() -> None:
     same(model(torch.ones(6, 3)) * 2, program.module()(torch.ones(6, 3)))
     same(model(FOUR) * 2, module(FOUR))
     assert list(program.state_dict) == ["layer.weight", "layer.bias"]
+
+
+def test_torchs_errors_are_raised_under_torchs_names() -> None:
+    error = importlib.import_module(f"{TORCHS}.exc").UserError
+    model, shapes = nn.Linear(3, 2), ({1: Dim("width")},)
+    with framelift.install():
+        with pytest.raises(error, match="Constraints violated") as caught:
+            torch.export.export(model, (FOUR,), dynamic_shapes=shapes, strict=True)
+        assert isinstance(caught.value, ConstraintViolationError)
+        assert type(pickle.loads(pickle.dumps(caught.value))) is type(caught.value)
+    with pytest.raises(ConstraintViolationError) as caught:
+        framelift.export(model, (FOUR,), dynamic_shapes=shapes)
+    assert not isinstance(caught.value, error)
 
 
 def test_torchs_exports_are_torchs_again_afterwards() -> None:
