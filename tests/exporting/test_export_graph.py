@@ -89,6 +89,22 @@ def test_guards_say_what_is_relied_on() -> None:
     assert "4 <= x.shape[0]" in map(str, guards)
 
 
+def test_guards_are_about_the_program() -> None:
+    _, guards = framelift.export_graph(program)(*GIVEN)
+    assert not [guard for guard in map(str, guards) if "_pytree" in guard or "flatten" in guard]
+    assert any("args[0] is TensorSpec" in guard for guard in map(str, guards))
+
+
+def test_all_nodes_say_where_they_come_from() -> None:
+    layer = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    for fn in (layer, lambda x: layer(x).sin()):
+        module, _ = framelift.export_graph(fn)(FOUR)
+        for node in module.graph.nodes:
+            if node.op.startswith("call"):
+                assert node.meta["nn_module_stack"] and node.meta["source_fn_stack"]
+                assert "File " in node.stack_trace
+
+
 def test_other_sizes_are_taken() -> None:
     module, _ = framelift.export_graph(lambda x: x.reshape(x.shape[0] * 3))(FOUR)
     assert module(torch.ones(7, 3)).shape == (21,)
