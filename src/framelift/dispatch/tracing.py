@@ -18,7 +18,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -307,11 +307,15 @@ class Trace:
             raise
 
     def symbol_sources(self) -> list[Source]:
-        """Where the inputs with symbols are found; these are the backend's from now on."""
+        """Where the inputs with symbols are found; these are the backend's from now on. A number that the
+        graph computes is found nowhere."""
         symbols = self.recorder.builder.symbols
         if symbols is None:
             return []
-        sources = [self.world.inputs.graph_input_source(each.node, each.real) for each in symbols.inputs]
+        source_of, nowhere = self.world.inputs.graph_input_source, cast(Source, self.world.inputs.root)
+        sources = [
+            nowhere if each.node is None else source_of(each.node, each.real) for each in symbols.inputs
+        ]
         symbols.hand_over()
         return sources
 
