@@ -51,7 +51,7 @@ from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
+from framelift.guards.guard import ClassFact, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
 from framelift.guards.program import storage_groups
 from framelift.guards.sources import Source, variables
@@ -468,7 +468,7 @@ RUN: Any = inspect.unwrap(Recorder.run).__code__
 
 def collect_guards(
     world: TraceWorld, inputs: list[Source]
-) -> tuple[list[Guard], list[ClassGuard], Storages | None]:
+) -> tuple[list[Guard], list[ClassFact], Storages | None]:
     """The guards of everything the trace has read, and which of the region's inputs share memory."""
     for fn in world.functions.inlined.values():
         world.guards.add(world.inputs.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
