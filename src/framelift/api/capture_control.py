@@ -358,7 +358,7 @@ def disable(
         return disabled_module(fn, recursive, reason or "framelift.disable")
     if not wrapping:
         return marked_in_place(fn, recursive, reason)
-    made = untouched_by(fn, reason) if recursive else skipping(fn, reason or "framelift.disable")
+    made: Any = untouched_by(fn, reason) if recursive else skipping(fn, reason or "framelift.disable")
     made._torchdynamo_disable_recursive = recursive  # what torch's `is_dynamo_disable_recursive` looks at
     return made
 
