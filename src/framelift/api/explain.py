@@ -10,6 +10,7 @@ import linecache
 import os
 import platform
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,6 +208,15 @@ def explain(fn: Callable[..., Any], **settings: Any) -> Callable[..., Explanatio
             context.forget()
 
     return run
+
+
+def explain_as_torch_calls_it(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """`torch._dynamo.explain`, which may be given the arguments of the call too."""
+    if not extra_args and not extra_kwargs:
+        return explain(f)
+    text = "explain(f, *args, **kwargs) is deprecated, use explain(f)(*args, **kwargs) instead."
+    warnings.warn(text, FutureWarning, stacklevel=2)
+    return explain(f)(*extra_args, **extra_kwargs)
 
 
 def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -> Explanation:
