@@ -1,5 +1,5 @@
-"""Objects and classes that note what they are asked, or have an answer to anything: the trace asks nothing that
-plain Python does not ask."""
+"""Objects and classes that note what they are asked, or have an answer to anything: the trace asks nothing
+that plain Python does not ask."""
 
 from __future__ import annotations
 
