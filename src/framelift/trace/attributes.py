@@ -487,7 +487,7 @@ class Attributes(Part):
     def of_opaque(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.world.classes.attribute(cls, name)
-        if isinstance(obj, threading.local) and not hasattr(type(found), "__set__"):
+        if issubclass(type(obj), threading.local) and not hasattr(type(found), "__set__"):
             own = self.of_thread(obj)
             if self.world.containers.contains(own, name):
                 return self.world.containers.load(own, name)
@@ -500,7 +500,7 @@ class Attributes(Part):
             guards.add(source, Check.NO_ATTR, name)
         if found is MISSING and self.answers_in_c(obj, name):
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
-        of_exception = type(found) in STATE_OF_C and isinstance(obj, BaseException)
+        of_exception = type(found) in STATE_OF_C and issubclass(type(obj), BaseException)
         guarded = name in rule_of_type(cls).guarded_state
         if of_exception or (guarded and not source.is_drawn):
             with torch._C.DisableTorchFunction(), unset_fake_temporarily():  # saved tensors are unpacked

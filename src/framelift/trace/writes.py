@@ -218,7 +218,7 @@ class WrittenState(Part):
             others.setdefault(type(value), []).append((source, value))
         views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [(v.source, v.outside) for v in views if not isinstance(v.outside, torch.Tensor)]
+        changed += [(v.source, v.outside) for v in views if not issubclass(type(v.outside), torch.Tensor)]
         changed += [(one.source, one.outside) for one, _ in written.advances]
         if any([type(value) is collections.OrderedDict for _, value in changed]):
             others.setdefault(collections.OrderedDict, []).extend(self.world.plain_calls.hooks())
