@@ -11,6 +11,7 @@ import framelift
 from check import check, entries, reasons, why_not
 from framelift.core.breaks import REASONS
 from framelift.dispatch.restarts import DECIDED_BY_DATA
+from sameness import alike
 
 X = torch.tensor([1.0, 0.0, 2.0])
 
@@ -144,3 +145,19 @@ def test_captured_if_that_is_wanted() -> None:
     with framelift.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
         check(FAILURES["a shape"][0], X)
         check(FAILURES["a shape of the user's own"][0], X)
+
+
+def test_a_view_that_is_not_possible_is_an_error_of_the_operator() -> None:
+    def flat(x):
+        try:
+            return x.view(-1)
+        except RuntimeError:
+            return x.reshape(-1) * 2
+
+    compiled = framelift.compile(flat, backend="eager", fullgraph=True)
+    for n in (5, 6, 7):
+        for x in (torch.randn(n, 3).t(), torch.randn(3, n)):
+            alike(flat(x), compiled(x))
+    assert entries(compiled) == 4
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        framelift.compile(lambda x: x.view(-1), backend="eager")(torch.randn(5, 3).t())
