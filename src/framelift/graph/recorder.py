@@ -35,7 +35,7 @@ from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
-from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
+from framelift.graph.fakes import PLAIN_CLASSES, Fakes, as_of_operator, of_a_fake_kernel
 from framelift.graph.functions import (
     ASSERTS,
     EFFECTS,
@@ -565,6 +565,8 @@ class Recorder(TorchFunctionMode):
             reason = of_a_fake_kernel(error)
             if has_symbols and type(error) is TypeError and any(map(is_number, args)):
                 reason = breaks.DATA_DEPENDENT_VALUE  # of which C takes a number, but no symbol
+            if reason is None and (named := as_of_operator(error)) is not error:
+                raise named from error
             if reason is None:
                 raise
             raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
