@@ -155,8 +155,8 @@ class Arrays(Part):
         laid_out = () if name in ORDERED else LAYING_OUT
         kwargs = {key: value for key, value in kwargs.items() if key not in laid_out}
         with outside_of_modes():  # not every kernel takes every type, which fakes do not tell
-            real = as_real((args, kwargs), dummies)
-            asking(served, *for_torch(with_hints(real)), name)
+            real_args, real_kwargs = for_torch(with_hints(as_real((args, kwargs), dummies)))
+            asking(served, real_args, real_kwargs, name)
         try:
             found = served(*for_torch(args), **for_torch(kwargs))
         except Exception as error:
@@ -543,7 +543,7 @@ def with_hints(value: Any) -> Any:
     return value.node.hint if is_symbol(value) else value
 
 
-ROOMY = {
+ROOMY: dict[Any, tuple[torch.dtype, ...]] = {
     torch.SymInt: (torch.float32, torch.float64),
     torch.SymFloat: (torch.int64, torch.float64),
 }
