@@ -355,7 +355,6 @@ def lists_of_arrays_as_tensors(a, x):
         torch.LongTensor([a[0, 0], a[0, 1]]),
         torch.FloatTensor([a[0], a[1]]),
         torch.BoolTensor([a[0, 0] > 1, True]),
-        torch.Tensor([1, a[0, 0]]),
     )
 
 

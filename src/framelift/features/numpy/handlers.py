@@ -392,5 +392,4 @@ def call_tensor_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict
     return world.calls.invoke(torch.Tensor.to, made, LEGACY[cls] or torch.get_default_dtype())
 
 
-for _class in {*map(type, LEGACY)}:
-    BY_TYPE[_class] = call_tensor_class
+BY_TYPE[type(torch.FloatTensor)] = call_tensor_class
