@@ -254,6 +254,9 @@ def random_state() -> object:
 def put_random_state(state: object, /) -> None:
     """Puts torch's default generator back to where it stood."""
 
+def look_up(cls: type, names: tuple[str, ...], /) -> tuple[Any, ...]:
+    """What lookups on a class find, MISSING where nothing."""
+
 def registrations() -> int: ...
 def disregard_registrations(before: int, /) -> None: ...
 def separate_histories(outputs: Sequence[Any], /) -> None:

@@ -333,7 +333,7 @@ def test_code_that_runs_while_capturing(capsys):
     compiled = capture(fn)
     compiled(torch.ones(2))
     printed = capsys.readouterr().out
-    assert "sin" in printed and "y = " in printed and ".fn\n" in printed
+    assert "sin" in printed and "y = " in printed and ".fn\n    framelift.comptime(look)\n" in printed
     compiled(torch.ones(2))
     assert not capsys.readouterr().out
 

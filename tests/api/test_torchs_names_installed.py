@@ -94,6 +94,19 @@ def test_a_break_that_was_asked_for_says_the_message() -> None:
     assert torch.equal(torch.compile(fn, backend=counter)(X), (X + 1) * 2) and counter.frame_count == 2
 
 
+def test_an_explanation_in_the_older_form() -> None:
+    with pytest.warns(FutureWarning, match="is deprecated, use explain"):
+        report = torch._dynamo.explain(lambda x, n: x * n, X, n=2)
+    assert report.graph_count == 1 and torch._dynamo.explain(lambda x: x + 1)(X).graph_count == 1
+
+
+def test_torch_is_told_what_is_disabled() -> None:
+    plain = lambda x: x + 1
+    asked = torch._dynamo.is_dynamo_disable_recursive
+    found = [asked(plain), asked(torch.compiler.disable(plain)), asked(torch.compiler.disable(plain, False))]
+    assert found == [None, True, False]
+
+
 def test_options_are_framelifts(caplog: pytest.LogCaptureFixture) -> None:
     limit = framelift.config.recompile_limit
     with torch._dynamo.config.patch(recompile_limit=3, capture_scalar_outputs=True):

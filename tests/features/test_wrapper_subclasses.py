@@ -492,3 +492,33 @@ def test_a_mark_on_a_wrapper_is_one_on_what_it_wraps(mark: Callable[..., None]) 
         result = compiled(x)
         assert torch.equal(result.a, x.a * 2 + 1) and torch.equal(result.b, x.b * 2 + 1)
     assert entries(compiled) == 1
+
+
+class Described(TwoTensor):
+    """Says of itself what its `__init__` sets last."""
+
+    @staticmethod
+    def __new__(cls, a: torch.Tensor, b: torch.Tensor, text: str = "") -> Described:
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, text: str = "") -> None:
+        self.a = a
+        self.b, self.text = b, text
+
+    def __tensor_flatten__(self) -> Any:
+        return ["a", "b"], self.text
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Described:
+        return Described(inner["a"], inner["b"], context)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_that_is_looked_at_as_it_is_made(dynamic: bool | None) -> None:
+    def fn(x: torch.Tensor) -> None:
+        made = Described(x, x, "made")  # noqa: F841
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=dynamic)
+    for size in (3, 4, 5):
+        compiled(torch.ones(size))
+    assert "bug in Framelift" not in reasons(compiled)

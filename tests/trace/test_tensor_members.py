@@ -80,7 +80,7 @@ UNCOMPARED = {
     "__subclasshook__",
     "__class__",
 }
-UNCOMPARED |= {"__doc__", "__module__", "__weakref__", "__annotations__", "__getattribute__", "__setattr__"}
+UNCOMPARED |= {"__weakref__", "__annotations__", "__getattribute__", "__setattr__"}
 UNCOMPARED |= {"__delattr__", "__dict__", "__reduce__", "__torch_function__", "__torch_dispatch__"}
 """What is no member of a tensor's own, or has no value to compare: those are looked at elsewhere."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import linecache
 import time
 from collections.abc import Callable
 from types import CellType, FunctionType
@@ -190,7 +191,10 @@ class ComptimeContext:
             print(f"- {value}", file=file)
 
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
-        print("\n".join(self.stack(stacklevel)), file=file)
+        """Where the program is, as Python's tracebacks show it."""
+        for frame, where in zip(chain(self.frame_at(stacklevel)), self.stack(stacklevel), strict=True):
+            line = linecache.getline(frame.code.code.co_filename, frame.line or 0).strip()
+            print(f"  {where}", *([f"    {line}"] if line else []), sep="\n", file=file)
 
     def print_disas(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         """The instructions of the frame's function, and the line that it stands at."""

@@ -47,6 +47,7 @@ from framelift.dispatch.examples import (
     take_sizes,
 )
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.fused_optimizers import name_fused_steps
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
 from framelift.dispatch.vector_probes import keep_probes
@@ -377,6 +378,7 @@ def on_fakes(backend: Backend) -> Backend:
             return run_backend(compile_on_fakes, backend_name(backend), graph, inputs, **options)
         if context.given.mode is None:
             inputs = context.fakes_of(inputs)
+        name_fused_steps(graph)
         with flags_lock, lstm_in_parts(graph, inputs):
             return exposed(backend, graph, inputs, **options)
 

@@ -39,7 +39,10 @@ def export_program(
     check_effects(call, program, strict)
     module = program_module(call, program)
     call.stand_ins.give_back(module)
-    return calls.collect(lowered(call, module, spec, dynamic_shapes))
+    made = calls.collect(lowered(call, module, spec, dynamic_shapes))
+    if call.root is not None:  # by all their names, of which the graph may use one
+        made.state_dict.update(call.root.state_dict(keep_vars=True) | made.state_dict)
+    return made
 
 
 def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from types import MethodWrapperType
+from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
 
 from framelift import _frame
@@ -47,7 +48,9 @@ from framelift.graph.functions import (
     OF_DATA,
     OPERATOR_TYPES,
     QUERIES,
+    REFUSED,
     SCALED,
+    SPARSE_FACTS,
     as_plain_numbers,
     describe,
     drops_nothing,
@@ -70,7 +73,8 @@ from framelift.graph.history import Histories
 from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
 from framelift.graph.numbers_as_data import TAKES_CONDITIONS, make_of_symbols, with_conditions_settled
 from framelift.graph.origins import Origin
-from framelift.graph.safe_operators import LOOKING_AT_DATA
+from framelift.graph.recurrent_fakes import SHORT
+from framelift.graph.safe_operators import LOOKING_AT_DATA, needs_more_bits
 from framelift.graph.subclasses import (
     MAKERS,
     REFLECTED,
@@ -89,6 +93,10 @@ Tensor = torch.Tensor
 
 NOT_SO = "Expected Tensor with single nonzero value, but got zero"
 """What torch says of an assertion that does not hold."""
+C_FUNCTIONS = frozenset({BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType})
+RECORDED_OTHERWISE = frozenset({*IGNORED_FLAGS, *LEGACY, *OF_DATA, *INDEXING, *ASSERTS, *SCALED, *REFUSED})
+RECORDED_OTHERWISE |= {*SPARSE_FACTS, *IN_PLACE_FACTS, Tensor.type, Tensor.new, Tensor.requires_grad_}
+"""Functions of which a call is not always recorded as it is."""
 UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
 
 
@@ -278,7 +286,15 @@ class Recorder(TorchFunctionMode):
 
     @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        refuse(func, args, self.inputs.index_of)
+        builder = self.builder
+        is_plain = builder.symbols is None and not (builder.keeps_conditions or self.wrappers.behind)
+        if is_plain and not kwargs and type(func) in C_FUNCTIONS and func not in RECORDED_OTHERWISE:
+            with torch._C.DisableTorchFunction():
+                out = self.perform(func, args, kwargs)
+            if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy(args):
+                self.check_numbers(func, args, kwargs, out)
+            return out
+        refuse(func, args, kwargs, self.inputs.index_of)
         if func in IGNORED_FLAGS:  # from torch's own Python
             return self.flags.set_flag(func, tuple(args))
         if func in LEGACY:
@@ -396,6 +412,14 @@ class Recorder(TorchFunctionMode):
         if found.random or is_custom(func):
             self.random_numbers.note(func)
         out = op_memory.produce(found, self.keys, tensors)
+        if found.written:
+            written = [tensors[n] for n, _ in found.written]
+            for n, times in found.written:
+                for _ in range(times):
+                    increment_version(tensors[n])
+            self.note_changes(written, tensors)
+            self.builder.record(func, args, kwargs, out, False, found.fails, written)
+            return out
         draws = found.random and not is_collective(func)
         self.builder.record(func, args, kwargs, out, not found.random, found.fails, draws=draws)
         return out
@@ -413,7 +437,7 @@ class Recorder(TorchFunctionMode):
         if keyed is not None:
             key, tensors = keyed
             found = op_memory.lookup(key, keys)
-            if found is not None:
+            if found is not None and (not found.written or found.fits(tensors)):
                 self.remembered = found, tensors
                 return self.produce(func, args, kwargs, found, tensors)
         else:
@@ -429,13 +453,22 @@ class Recorder(TorchFunctionMode):
         fakes.watch()
         filled = [(x, tuple(x.shape)) for x in tensors_of(kwargs["out"])] if "out" in kwargs else []
         wrapped = self.wrappers.behind or makes_wrapper
+        versions = [tensor._version for tensor in tensors] if keyed is not None else []
+        metas = [keys.meta(tensor) for tensor in tensors] if keyed is not None else []
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
         fails = fakes.may_fail or fakes.warned or func in LOOKING_AT_DATA
+        fails = fails or any(map(needs_more_bits, (*args, *kwargs.values())))
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
+            is_plain = keyed is not None and builder.symbols is None and not (wrapped or filled)
+            if is_plain and not (fakes.drew_random or fakes.warned or func in EFFECTS):
+                writes = op_memory.writes_of(tensors, metas, versions, fakes.written)
+                if keyed is not None and writes:
+                    found = op_memory.remember(keyed[0], keys, tensors, out, False, fails, writes)
+                    self.remembered = None if found is None else (found, tensors)
             builder.record(func, args, kwargs, out, False, fails, fakes.written, fakes.drew_random)
             return out
         if func in EFFECTS or func in IN_PLACE_FACTS:
@@ -518,6 +551,8 @@ class Recorder(TorchFunctionMode):
             known = known_data.answer(self, func, args, kwargs)
             if known is not None:
                 return known[0]
+        if ask is None and func in SHORT:
+            ask = SHORT[func]
         try:
             python_first = has_symbols and not drops_nothing(func, args, kwargs)
             with enable_python_dispatcher() if python_first else contextlib.nullcontext():

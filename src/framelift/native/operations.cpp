@@ -299,7 +299,7 @@ const AccessKind ACCESSES[] = {
     {"ATTR", access_attr, OperandKind::NAME, false, Lasts::WITH_ATTRIBUTES},
     {"DICT", access_dict, OperandKind::NOTHING, false},
     {"KEY", access_key, OperandKind::KEY, false, Lasts::WITH_KEYS},
-    {"ITEM", access_item, OperandKind::INDEX, false},
+    {"ITEM", access_item, OperandKind::INDEX, false, Lasts::WITH_VALUE},
     {"DEQUE_ITEM", access_deque_item, OperandKind::INDEX, true},
     {"VALUE_AT", access_value_at, OperandKind::INDEX, false},
     {"SLOT", access_slot, OperandKind::MEMBER, false},

@@ -181,7 +181,8 @@ def write(
     if recorder.contexts.unfinished:
         changed.pop(set_grad, None)  # which inference modes set too, and put back as it was before each
     for setter, args in changed.items():
-        r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
+        arguments = ", ".join([r.constant(setter), *map(r.expression, args)])
+        r.say(f"{r.constant(asking_nobody)}({arguments})")
     for manager in recorder.contexts.ranges_left:
         r.say(f"{r.constant(leave)}({r.value(manager)})")
     if recorder.modes.changed_device:
@@ -190,10 +191,10 @@ def write(
     for mode in recorder.modes.open:
         r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
     for context in recorder.contexts.open:
-        r.say(f"{r.constant(set_grad)}({context.grad_before})")
+        r.say(f"{r.constant(asking_nobody)}({r.constant(set_grad)}, {context.grad_before})")
         r.say(f"{r.constant(enter)}({r.value(context.manager)})")
     if recorder.contexts.unfinished:
-        r.say(f"{r.constant(set_grad)}({recorder.contexts.grad_after})")
+        r.say(f"{r.constant(asking_nobody)}({r.constant(set_grad)}, {recorder.contexts.grad_after})")
     left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.contexts.left]
     if stopping is not None:
         returned = stopping.written(world, r, returned)
@@ -222,7 +223,7 @@ def write(
         body += ran
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
-                body.append(f"{target} = {r.constant(as_inference)}({target})")
+                body.append(f"{target} = {r.constant(asking_nobody)}({r.constant(as_inference)}, {target})")
             if id(output) in recorder.histories.ended:
                 ended = r.constant(recorder.histories.ended[id(output)])
                 body.append(f"{target} = {r.constant(asking_nobody)}({ended}, {target})")

@@ -53,13 +53,14 @@ def spec_with_symbols(value: torch.Tensor, fake: Any) -> _guards.TensorSpec:
 def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     """A tensor around others: these are guarded like any, and all else that it says of itself."""
     with torch._C.DisableTorchFunction():
+        parts = parts_of(value)
         dims = world.inputs.dims_of(source, value)
-        if dims and (of_parts := dims_of_parts(world, value, source, dims)):
+        if dims and (of_parts := dims_of_parts(world, value, source, parts, dims)):
             return wrap_varying(world, value, source, dims, of_parts)
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.add_tensor(value, source)
-        for name in value.__tensor_flatten__()[0]:
-            inner, place = getattr(value, name), source.child(Access.ATTR, name)
+        for name, inner in parts.items():
+            place = source.child(Access.ATTR, name)
             world.inputs.hold(value, name, inner, place)
             if is_wrapper_class(type(inner)):
                 world.inputs.load(inner, place)
@@ -69,12 +70,22 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     return face
 
 
+def parts_of(value: Any) -> dict[str, Any]:
+    """The tensors that one holds. Where its `__init__` is looked at by itself, it may not hold them yet."""
+    try:
+        parts = {name: getattr(value, name) for name in value.__tensor_flatten__()[0]}
+    except Exception as error:
+        refuse(breaks.TENSOR_KIND, f"a {type(value).__qualname__} that can't say what it holds: {error}")
+    if not all(isinstance(part, torch.Tensor) for part in parts.values()):
+        refuse(breaks.TENSOR_KIND, f"a {type(value).__qualname__} around something else than tensors")
+    return parts
+
+
 def dims_of_parts(
-    world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim]
+    world: TraceWorld, value: Any, source: Source, parts: dict[str, Any], dims: dict[int, Dim]
 ) -> dict[str, dict[int, Dim]] | None:
     """Which dimensions of the tensors inside vary, if the wrapper's are among these."""
     with torch._C.DisableTorchFunction():
-        parts = {name: getattr(value, name) for name in value.__tensor_flatten__()[0]}
         ids = set(map(id, parts.values()))
         if len(ids) < len(parts) or not ids.isdisjoint(world.inputs.known):
             return None

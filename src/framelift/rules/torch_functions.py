@@ -39,6 +39,8 @@ rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_E
 for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):
     rule(_fn, looks=Looks.DEEP, on_symbols=arithmetic.of_torch(_fn), why=NO_EFFECT)
 
+rule(torch.sym_ite, looks=Looks.DEEP, on_symbols=arithmetic.chosen, why=NO_EFFECT)
+
 functions_of(
     *("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse"),
     looks=Looks.RECORDED,

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import torch
 
 from framelift._guards import TensorSpec
+from framelift.core import breaks
+from framelift.core.breaks import refuse
 from framelift.core.config import config
 from framelift.graph.symbols import Dim
 from framelift.guards.guard import STRIDE, VARIES
@@ -92,6 +94,8 @@ class Dynamism:
         """The dimensions of a tensor that are symbols."""
         marked = marks(tensor)
         found = named_dims(source, tensor)
+        if tensor.layout is torch.sparse_coo and self.mode is not False:
+            self.refuse_varying(source, tensor)
         if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
         if self.mode and not found and may_vary(source, tensor):
@@ -106,6 +110,11 @@ class Dynamism:
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+    def refuse_varying(self, source: Source, sparse: torch.Tensor) -> None:
+        """Fakes of sparse tensors have no symbols for sizes."""
+        if any(sizes != tuple(sparse.shape) for sizes in self.seen.get(str(source), ())):
+            refuse(breaks.DYNAMIC_OUTPUT_SHAPE, "a sparse tensor whose sizes vary")
 
     def strides(self, source: Source, spec: TensorSpec) -> list[int]:
         """The dimensions of a tensor whose strides follow from nothing else, and have changed."""

@@ -318,7 +318,7 @@ OF_NO_ACCOUNT: dict[str, frozenset[str] | None] = {
     "Tape": None,
     "Guards": frozenset({"facts", "by_source", "aliases", "sighted"}),
     "Inputs": frozenset({"known", "glanced", "stand_ins"}),
-    "Attributes": frozenset({"views"}),
+    "Attributes": frozenset({"views", "own_first", "supers", "registries"}),
     "Scopes": frozenset({"views"}),
     "Containers": frozenset({"shadows"}),
     "Classes": frozenset({"guards", "found"}),

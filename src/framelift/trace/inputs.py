@@ -209,7 +209,8 @@ class Guards(Part):
             return
         index = (source, check, expected if check.is_keyed else None)
         if index not in self.facts:
-            self.put(index, Guard(source, check, expected, *self.world.places.of_fact()))
+            place, caller = self.world.places.of_fact()
+            self.put(index, Guard(source, check, expected, place, caller))
 
     def put(self, index: Any, guard: Guard) -> None:
         self.facts[index] = guard

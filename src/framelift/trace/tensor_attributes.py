@@ -106,6 +106,8 @@ class TensorAttributes(Part):
                 )
             if name in OF_THE_REAL_ONE:
                 refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
+            if not self.world.classes.describes(type(found), "__get__"):
+                return found  # the class of fakes has another `__module__`, documentation and so on
             return native(getattr, fake, name)
         own = self.own(fake, name)
         if own is not MISSING:

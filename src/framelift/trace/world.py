@@ -16,6 +16,7 @@ from framelift.trace.derived_numbers import DerivedNumbers
 from framelift.trace.errors import Errors
 from framelift.trace.identity import Identity, SetOrder
 from framelift.trace.inputs import Guards, Inputs
+from framelift.trace.late_texts import LateTexts
 from framelift.trace.lifetimes import Created, Lifetimes
 from framelift.trace.materialize import Materialize
 from framelift.trace.native_calls import NativeCalls
@@ -75,6 +76,7 @@ class TraceWorld:
         self.overrides = Overrides(self)
         self.runtime_calls = RuntimeCalls(self)
         self.derived_numbers = DerivedNumbers(self)
+        self.late_texts = LateTexts(self)
         self.writes = WrittenState(self)
         self.plain_calls = PlainCalls(self)
         self.replays = Replays(self)
