@@ -177,9 +177,11 @@ class Recorder(TorchFunctionMode):
         dims: dict[int, Dim] | None = None,
         strides: Iterable[int] = (),
         parts: dict[str, FakeTensor] | None = None,
+        sizes: tuple[Any, ...] | None = None,
     ) -> FakeTensor:
         """A real tensor becomes a placeholder; some sizes or strides may be symbols. `source`: what it is
-        called after; `parts`: what stands for the tensors that it wraps, if these are known."""
+        called after; `parts`: what stands for the tensors that it wraps, if these are known; `sizes`: those
+        of a plain tensor in rows, if some of them are symbols that are inputs themselves."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
@@ -189,7 +191,10 @@ class Recorder(TorchFunctionMode):
             self.mutations.refuse_overlap(coming=1)
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
-                fake = self.fake_input(tensor, node, dims, strides, parts)
+                if sizes is None:
+                    fake = self.fake_input(tensor, node, dims, strides, parts)
+                else:
+                    fake = self.fake_in_rows(tensor, node, sizes)
             except Exception as error:
                 node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
@@ -231,6 +236,10 @@ class Recorder(TorchFunctionMode):
         except Exception:
             symbols.forget_latest()
             raise
+
+    def fake_in_rows(self, tensor: torch.Tensor, node: torch.fx.Node, sizes: tuple[Any, ...]) -> FakeTensor:
+        symbols = self.builder.symbolise()
+        return symbols.fake_in_rows(self.fakes, symbols.in_rows(node, tensor, sizes))
 
     def ask_for(self, value: Any) -> None:
         """The program has found an input once more, by another name."""

@@ -87,11 +87,13 @@ class Inputs(Part):
         strides: Iterable[int] = (),
         text: str = "",
         parts: dict[str, Any] | None = None,
+        sizes: tuple[Any, ...] | None = None,
     ) -> Any:
         """A tensor from outside becomes an input of the graph, called after its source or after `text`.
-        `dims`: the dimensions that are symbols; `strides`: those whose strides are."""
+        `dims`: the dimensions that are symbols; `strides`: those whose strides are; `sizes`: see
+        `Recorder.add_input`."""
         recorder = self.world.recorder
-        fake = recorder.add_input(value, text or self.texts.of(source), dims, strides, parts)
+        fake = recorder.add_input(value, text or self.texts.of(source), dims, strides, parts, sizes)
         tape = recorder.builder.tape
         if tape.followed:
             tape.entries.append(OpenedInput(source, fake, recorder.inputs.entries[-1].node))
