@@ -10,12 +10,13 @@ import torch
 import torch.export
 import torch.export._trace
 from torch.fx import _lazy_graph_module
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift.core.errors import Unsupported, UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module, sizes_module
 from framelift.exporting.module_calls import ModuleCalls
-from framelift.exporting.shapes import declared, in_short, violation
+from framelift.exporting.shapes import DeclaredSizesError, declared, in_short, violation
 from framelift.exporting.signatures import Call, call_of
 
 TorchsUserError: type[Exception] = torch.export._trace.UserError
@@ -87,3 +88,7 @@ def lowered(
         if "onstraint" in str(error) or "dim hint" in str(error):
             raise violation(call, error, spec) from None
         raise UserError(f"{call.name}: {in_short(error)}") from error
+    except ConstraintViolationError as error:
+        raise DeclaredSizesError(f"{call.name}: {in_short(error)}") from None
+    except ValueError as error:  # of arguments, and of sizes that were declared to vary and can't
+        raise UserError(f"{call.name}: {in_short(error)}") from None
