@@ -3,7 +3,7 @@
     python -m bench.pictures [FOLDER]     draws into docs/pictures, or that folder
 
 They are made of the samples that `python -m bench` has written, so nothing is measured again. Drawing needs
-matplotlib (`pip install framelift[bench]`).
+matplotlib (`pip install framelift-torch[bench]`).
 """
 
 from __future__ import annotations

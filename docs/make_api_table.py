@@ -126,7 +126,6 @@ def missing_parameters(module: Any) -> dict[str, set[str]]:
 
 
 RENAMED = {
-    ("graph_break", "msg"): "reason",
     ("mark_dynamic", "t"): "tensor",
     ("maybe_mark_dynamic", "t"): "tensor",
     ("mark_static", "t"): "tensor",

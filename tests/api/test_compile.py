@@ -182,6 +182,9 @@ def test_wrong_options_are_errors() -> None:
         framelift.compile(double, mode="default", options={"max_autotune": True})
     with pytest.raises(framelift.exc.UserError, match="max_autotun,.* did you mean 'max_autotune'"):
         framelift.compile(double, options={"max_autotun": True})
+    wrong_type = "Unexpected type of attr max_autotune, got str should be bool"
+    with pytest.raises(framelift.exc.UserError, match=wrong_type):
+        framelift.compile(double, options={"max_autotune": "yes"})
     with pytest.raises(TypeError, match="backend must be a name or a callable"):
         framelift.compile(double, backend=3)  # type: ignore[arg-type]
 

@@ -125,6 +125,19 @@ def outer(x: torch.Tensor) -> torch.Tensor:
     return inner(x) * 2
 
 
+def test_what_was_compiled_is_disabled_as_what_it_was_made_of() -> None:
+    counter = CompileCounter()
+    compiled = framelift.compile(lambda x: x + 1, backend=counter)
+    module = framelift.compile(torch.nn.Linear(3, 3), backend=counter)
+    x = torch.ones(3)
+    for recursive in (True, False):
+        assert torch.equal(framelift.disable(compiled, recursive)(x), x + 1)
+        assert torch.equal(framelift.disable(module, recursive)(x), module._orig_mod(x))
+    assert counter.frame_count == 0
+    compiled(x), module(x)
+    assert counter.frame_count == 2
+
+
 def test_disabling_without_what_is_called_leaves_the_function_as_it_is() -> None:
     counter = CompileCounter()
     alone = framelift.disable(outer, recursive=False)

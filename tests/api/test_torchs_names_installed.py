@@ -68,6 +68,45 @@ def test_reset_forgets_what_framelift_compiled() -> None:
     assert not framelift.entries(compiled)
 
 
+def test_compilations_are_numbered_from_the_beginning_after_a_reset() -> None:
+    ids: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, examples: Any) -> Any:
+        ids.append(str(graph.meta["dynamo_compile_id"]))
+        return graph.forward
+
+    compiled = torch.compile(lambda x, n: x * n, backend=backend, dynamic=False)
+    for _ in range(2):
+        torch.compiler.reset()
+        compiled(X, 1), compiled(X, 2), torch.compile(lambda x: x + 1, backend=backend)(X)
+    assert ids == ["0/0", "0/1", "1/0"] * 2
+
+
+def test_a_break_that_was_asked_for_says_the_message() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch._dynamo.graph_break(msg="not before the data is here")
+        return y * 2
+
+    with pytest.raises(torchs_exc.Unsupported, match="not before the data is here"):
+        torch.compile(fn, backend="eager", fullgraph=True)(X)
+    counter = CompileCounter()
+    assert torch.equal(torch.compile(fn, backend=counter)(X), (X + 1) * 2) and counter.frame_count == 2
+
+
+def test_an_explanation_in_the_older_form() -> None:
+    with pytest.warns(FutureWarning, match="is deprecated, use explain"):
+        report = torch._dynamo.explain(lambda x, n: x * n, X, n=2)
+    assert report.graph_count == 1 and torch._dynamo.explain(lambda x: x + 1)(X).graph_count == 1
+
+
+def test_torch_is_told_what_is_disabled() -> None:
+    plain = lambda x: x + 1
+    asked = torch._dynamo.is_dynamo_disable_recursive
+    found = [asked(plain), asked(torch.compiler.disable(plain)), asked(torch.compiler.disable(plain, False))]
+    assert found == [None, True, False]
+
+
 def test_options_are_framelifts(caplog: pytest.LogCaptureFixture) -> None:
     limit = framelift.config.recompile_limit
     with torch._dynamo.config.patch(recompile_limit=3, capture_scalar_outputs=True):
@@ -260,5 +299,23 @@ def test_the_last_reason_is_told_when_a_limit_is_reached(caplog: pytest.LogCaptu
     compiled = torch.compile(lambda x, n: x * n, backend="eager", dynamic=False, recompile_limit=2)
     for n in range(4):
         compiled(X, n)
-    assert caplog.text.count("has reached recompile_limit") == 1
+    assert caplog.text.count("hit config.recompile_limit") == 1
     assert "last reason: n == 1, found 2" in caplog.text and 'TORCH_LOGS="recompiles"' in caplog.text
+
+
+def test_hooks_in_a_captured_graph_go_through_torchs_compiled_autograd() -> None:
+    from torch._dynamo import compiled_autograd
+
+    def fn(w: torch.Tensor) -> torch.Tensor:
+        out = w * 3
+        for hook in (doubled, doubled):
+            out.register_hook(hook)
+        return out
+
+    def doubled(grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+    w = torch.ones(3, requires_grad=True)
+    with compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
+        torch.compile(fn, backend=lambda graph, _: graph.forward, fullgraph=True)(w).sum().backward()
+    assert torch.equal(w.grad, torch.full((3,), 3.0 * 2 * 2))

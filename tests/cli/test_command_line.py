@@ -16,6 +16,7 @@ import torch
 
 import framelift
 from framelift.cli import doctor, main
+from framelift.core.versions import DISTRIBUTION
 
 MODULE = """
 import torch
@@ -95,7 +96,7 @@ def test_doctor_says_what_is_there_and_that_it_works(capsys: pytest.CaptureFixtu
     )
     assert main(["doctor", "--json", "--backend", "aot_eager"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["ok"] and len(data["checks"]) == 6 and all(each["ok"] for each in data["checks"])
+    assert data["ok"] and len(data["checks"]) == 7 and all(each["ok"] for each in data["checks"])
     assert data["versions"]["framelift"] == framelift.__version__
 
 
@@ -114,6 +115,41 @@ def test_doctor_knows_what_is_not_supported(monkeypatch: Any, capsys: Any) -> No
     monkeypatch.setattr(doctor, "version_of", lambda package: "1.13.1")
     assert main(["doctor"]) == 1
     assert "1.13.1 is not; supported are 2.11 to 2.13" in capsys.readouterr().out
+
+
+def test_doctor_sees_that_another_project_has_written_into_the_package(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    """As `pip install framelift` does, which gets that project."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = tmp_path / "framelift"
+    package.mkdir()
+    for name in ("__init__.py", "exc.py"):
+        (package / name).touch()
+    monkeypatch.setattr(framelift, "__file__", str(package / "__init__.py"))
+    for name, files in {"framelift": ["framelift/__init__.py"], DISTRIBUTION: ["framelift/exc.py"]}.items():
+        about = tmp_path / f"{name.replace('-', '_')}-0.7.1.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.7.1\n")
+        (about / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    assert main(["doctor"]) == 1
+    (failed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
+    assert "framelift 0.7.1 is another project" in failed and "pip uninstall framelift, then" in failed
+
+
+def test_nothing_says_to_install_what_the_package_index_has_under_the_name_of_the_module() -> None:
+    root = Path(__file__).parents[2]
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
+    texts = [
+        root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
+    ]
+    for folder, kinds in {"docs": "*.md", "src": "*.py", "bench": "*.py", "examples": "*.py"}.items():
+        texts += (root / folder).rglob(kinds)
+    said = [line for text in texts for line in re.findall(r"pip install .*", text.read_text())]
+    named = [
+        word for line in said for word in re.findall(r"(?<![\w./-])framelift[\w-]*", line.partition("#")[0])
+    ]
+    assert len(named) > 5 and set(named) == {DISTRIBUTION}, named
 
 
 def test_doctor_says_of_versions_what_the_package_does() -> None:

@@ -4,6 +4,8 @@ What a program does must not depend on who calls it. Where it breaks, and why, i
 which this file writes anew when it is run (look at the difference before it is committed):
 
     python tests/conformance/test_torchless_catalogue.py
+
+and which goes to `ruff format` then. Another Python has other libraries: `BREAKS_ON` has what differs there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "torchless")]
 
 from catalogue import CATALOGUE, Outcome, Program, observe  # noqa: E402
-from torchless_breaks import BREAKS  # noqa: E402
+from torchless_breaks import BREAKS, BREAKS_ON  # noqa: E402
 
 import framelift  # noqa: E402
 from check import reasons  # noqa: E402
@@ -31,6 +33,9 @@ Written by `test_torchless_catalogue.py`.
 """
 
 '''
+ABOUT_OTHERS = '''"""On the oldest Python that has the program."""
+
+BREAKS_ON: dict[str, dict[str, tuple[str, ...]]] = '''
 
 
 def calling(program: Program) -> Any:
@@ -90,9 +95,23 @@ KNOWN = {
 """Programs that behave differently, and how. The architecture's page names the first two differences."""
 
 
+VERSION = "{}.{}".format(*sys.version_info)
+OLDEST = "3.11"
+
+
+def expected_of(name: str) -> tuple[str, ...]:
+    return BREAKS_ON.get(VERSION, {}).get(name, BREAKS.get(name, ()))
+
+
+def is_first_here(name: str) -> bool:
+    """Whether this is the oldest Python that has the program."""
+    module = name.partition("::")[0]
+    return VERSION == (f"3.{module[len('python3') :]}" if module.startswith("python3") else OLDEST)
+
+
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in KNOWN])
 def test_within_a_compiled_function(name: str) -> None:
-    assert compiled_as_eagerly(CATALOGUE[name]) == set(BREAKS.get(name, ()))
+    assert compiled_as_eagerly(CATALOGUE[name]) == set(expected_of(name))
 
 
 def test_the_table_is_of_programs_that_are_there() -> None:
@@ -100,19 +119,26 @@ def test_the_table_is_of_programs_that_are_there() -> None:
 
 
 def write_table() -> None:
-    found, failed = dict(BREAKS), {}
+    first, failed = dict(BREAKS), {}
+    others: dict[str, tuple[str, ...]] = {}
     for name, program in CATALOGUE.items():
         if name in KNOWN:
             continue
         framelift.reset()
         try:
-            why = compiled_as_eagerly(program)
+            why = tuple(sorted(compiled_as_eagerly(program)))
         except Exception as error:
             failed[name] = error
             continue
-        found[name] = tuple(sorted(why))
-    rows = [f"    {name!r}: {why!r},\n" for name, why in sorted(found.items()) if why]
-    TABLE.write_text(f"{HEAD}BREAKS: dict[str, tuple[str, ...]] = {{\n{''.join(rows)}}}\n")
+        if is_first_here(name):
+            first[name] = why
+        elif why != first.get(name, ()):
+            others[name] = why
+    rows = [f"    {name!r}: {why!r},\n" for name, why in sorted(first.items()) if why]
+    on = dict(sorted((BREAKS_ON | ({VERSION: dict(sorted(others.items()))} if others else {})).items()))
+    TABLE.write_text(
+        f"{HEAD}BREAKS: dict[str, tuple[str, ...]] = {{\n{''.join(rows)}}}\n{ABOUT_OTHERS}{on!r}\n"
+    )
     for name, error in failed.items():
         print(f"{name}: {type(error).__name__}: {str(error)[:600]}")
 

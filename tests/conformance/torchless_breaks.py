@@ -119,6 +119,8 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "contextlib_and_collections::suppress_and_closing": ("run-time effect",),
     "copy_pickle_inspect::closure_variables": ("internals of an object",),
     "copy_pickle_inspect::generics_and_protocols": (
+        "internals of an object",
+        "opaque object",
         "run-time effect",
         "unknown native function",
         "value that can't be rebuilt",
@@ -223,6 +225,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "coroutines_and_async::where_a_coroutine_was_made": (
         "generator as the outermost frame",
+        "place that can't be left",
         "unknown native function",
         "value that can't be rebuilt",
     ),
@@ -545,9 +548,9 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "python312::type_aliases_in_class_scopes": ("run-time effect",),
     "python312::type_statements": ("run-time effect",),
     "python312::type_statements_are_lazy": ("opaque object", "run-time effect"),
-    "python313::an_unawaited_step_of_an_asynchronous_generator": (
-        "generator as the outermost frame",
-        "place that can't be left",
+    "python313::defaults_of_type_parameters_are_evaluated_lazily": (
+        "internals of an object",
+        "run-time effect",
     ),
     "python313::evaluated_code_has_a_snapshot_of_its_own": ("internals of an object",),
     "python313::evaluators_take_their_namespaces_by_name": ("internals of an object", "run-time effect"),
@@ -556,6 +559,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "place that can't be left",
         "unknown native function",
     ),
+    "python313::f_locals_of_another_frame": ("place that can't be left",),
     "python313::f_locals_writes_into_cells": ("place that can't be left",),
     "python313::f_locals_writes_through": ("opaque object", "place that can't be left"),
     "python313::the_frame_of_a_suspended_generator_is_not_cleared": (
@@ -706,4 +710,64 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "run-time effect",
         "value that can't be rebuilt",
     ),
+}
+"""On the oldest Python that has the program."""
+
+BREAKS_ON: dict[str, dict[str, tuple[str, ...]]] = {
+    "3.13": {
+        "copy_pickle_inspect::generics_and_protocols": (
+            "run-time effect",
+            "unknown native function",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::an_exception_in_a_coroutine_leaves_the_program": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::async_context_managers_from_generators": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::asyncio_gather_keeps_order": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::asyncio_locks_events_and_timeouts": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::asyncio_queue_between_producer_and_consumers": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::asyncio_run_returns_the_result": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::asyncio_task_group_with_failures": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "coroutines_and_async::asyncio_tasks_cancellation_and_exceptions": (
+            "generator as the outermost frame",
+            "value that can't be rebuilt",
+        ),
+        "frames_and_tracebacks::the_frame_of_a_call_that_has_returned": (
+            "place that can't be left",
+            "value that can't be rebuilt",
+        ),
+        "imports::a_missing_name_leaves_the_program": (
+            "exception from before",
+            "import of a new module",
+            "run-time effect",
+            "unknown native function",
+        ),
+        "imports::an_error_inside_an_imported_module": ("opaque object", "run-time effect"),
+        "metaclasses::a_metaclass_is_inherited": ("run-time effect", "value that can't be rebuilt"),
+        "python312::bounds_are_evaluated_lazily": ("internals of an object", "run-time effect"),
+        "python312::names_in_class_annotation_scopes_fall_back_to_globals": (
+            "internals of an object",
+            "run-time effect",
+        ),
+    }
 }

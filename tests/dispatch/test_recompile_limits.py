@@ -49,7 +49,7 @@ def test_past_the_limit_a_function_runs_as_plain_python_and_says_so_once(
         call(compiled, 20)
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.splitlines() == [
-        f"scaled ({__file__}:{scaled.__code__.co_firstlineno}) has reached recompile_limit (8 entries); "
+        f"scaled ({__file__}:{scaled.__code__.co_firstlineno}) hit config.recompile_limit (8 entries); "
         "it runs as plain Python where none of them fits",
         "  last reason: n == 7, found 8",
         "  guard failed: n == 6, found 7",

@@ -9,6 +9,7 @@ import linecache
 import pickle
 import re
 import sys
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -297,6 +298,13 @@ def test_placeholders_are_named_after_where_they_come_from():
         "g_global_": "G['GLOBAL']",
     }
     assert sources["l_x_"].name() == "L['x']"
+
+
+def test_operands_come_in_the_order_in_which_they_are_written():
+    held = types.SimpleNamespace(tensor=torch.ones(2))
+    name = lambda fn, *args: names_of(fn, *args, op="placeholder")
+    assert name(lambda x, held: x + held.tensor, torch.ones(2), held) == ["l_x_", "l_held_tensor"]
+    assert name(lambda *args: args[0] < args[1], torch.ones(2), torch.ones(2)) == ["l_args_0_", "l_args_1_"]
 
 
 def test_placeholders_of_alike_sources_have_names_of_their_own():

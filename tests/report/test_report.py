@@ -17,6 +17,7 @@ from torch import nn
 
 import framelift
 from framelift.cli import main
+from framelift.core.versions import DISTRIBUTION
 from framelift.report import highlights, page, picture, terminal
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -283,7 +284,7 @@ def test_a_picture_of_what_is_not_connected_and_of_too_much() -> None:
 
 def test_without_the_layout_library_there_is_a_sentence(report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fast_sugiyama", None)
-    assert "pip install framelift[report]" in Reader(report.to_html()).text
+    assert f"pip install {DISTRIBUTION}[report]" in Reader(report.to_html()).text
 
 
 def test_recompilations_stand_side_by_side() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -109,15 +110,21 @@ def same(expected: Any, found: Any) -> bool:
 def test_iterators_are_advanced_as_eagerly(use: Callable[..., Any]) -> None:
     x = torch.arange(3.0)
     for name, make in STARTS.items():
-        if name.startswith(("repeat", "count")) and use is stops_early:
+        endless = name.startswith(("repeat", "count"))
+        if endless and use is stops_early:
             continue  # which would not end
-        compiled = capture(use)
+        # those of itertools warn from Python 3.12 on when they are asked where they stand
+        tells = not endless or sys.version_info < (3, 12)
+        compiled = capture(use, fullgraph=tells)
         for _ in range(2):  # in the second call a new one stands where the first did
             plain, real = make(), make()
             expected = use(x, plain)
             assert same(expected, compiled(x, real)), name
             assert rest(real) == rest(plain), name
-        assert entries(compiled) <= 1, name  # none where nothing is computed
+        if tells:
+            assert entries(compiled) <= 1, name  # none where nothing is computed
+        else:
+            assert set(reasons(compiled)) == {breaks.OUTSIDE_ITERATOR.name}, name
 
 
 def test_the_items_may_be_tensors() -> None:

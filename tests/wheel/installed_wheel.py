@@ -11,6 +11,7 @@ import torch
 
 import framelift
 from framelift import _frame, _guards
+from framelift.core.versions import DISTRIBUTION
 
 
 class Layers(torch.nn.Module):
@@ -48,8 +49,8 @@ def test_a_module_is_captured_whole_and_does_what_it_does_eagerly() -> None:
 
 
 def test_versions_files_and_the_command_are_there() -> None:
-    assert metadata.version("framelift") == framelift.__version__
-    about = metadata.metadata("framelift")
+    assert metadata.version(DISTRIBUTION) == framelift.__version__
+    about = metadata.metadata(DISTRIBUTION)
     assert "Typing :: Typed" in about.get_all("Classifier") and "# Framelift" in str(about.get_payload())
     names = {file.name for file in resources.files("framelift").iterdir()}
     assert {"py.typed", "_frame.pyi", "_guards.pyi"} <= names

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _frame
 from framelift.api.disabled_modules import disabled_module
-from framelift.api.entrances import copied_function, not_captured
+from framelift.api.entrances import copied_function, not_captured, uncompiled
 from framelift.core import breaks, policy
 from framelift.core.breaks import ON_BREAK, Break
 from framelift.core.config import LISTENERS, config
@@ -264,8 +264,9 @@ LISTENERS["reorderable_logging_functions"] = controlling("reorderable_logging_fu
 # ---- while capturing
 
 
-def graph_break(reason: str = "") -> None:
-    """The capture ends here, and goes on after it; without a capture nothing happens."""
+def graph_break(msg: str = "") -> None:
+    """The capture ends here, and goes on after it; without a capture nothing happens. `explain` and the error
+    with `fullgraph=True` say the message."""
 
 
 def skip_frame(msg: str = "") -> None:
@@ -326,8 +327,8 @@ def serve_skip_frame(f: TraceFrame, /, msg: Any = "") -> None:
 
 
 @serve(graph_break)
-def serve_graph_break(f: TraceFrame, /, reason: Any = "") -> None:
-    raise Break(breaks.ASKED_FOR, str(opened(reason)))
+def serve_graph_break(f: TraceFrame, /, msg: Any = "") -> None:
+    raise Break(breaks.ASKED_FOR, str(opened(msg)))
 
 
 # ---- plain Python
@@ -341,7 +342,8 @@ def disable(
 
     Works as `disable(fn)`, `@disable` and `@disable(reason="...")`. What it gives is another function, and
     calls of `fn` itself are captured as before; with `wrapping=False` it is `fn` itself. A module gives a
-    module that shares the state of the one given. Of a class the calls of all instances are marked.
+    module that shares the state of the one given. Of a class the calls of all instances are marked. Of what
+    was compiled it is what it was made of that runs.
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
@@ -351,12 +353,18 @@ def disable(
         return decorate_class(
             fn, disable, lambda method: disable(method, recursive, reason=reason), "__init__"
         )
+    fn = uncompiled(fn)
     if isinstance(fn, torch.nn.Module):
         return disabled_module(fn, recursive, reason or "framelift.disable")
     if not wrapping:
         return marked_in_place(fn, recursive, reason)
-    if not recursive:
-        return skipping(fn, reason or "framelift.disable")
+    made: Any = untouched_by(fn, reason) if recursive else skipping(fn, reason or "framelift.disable")
+    made._torchdynamo_disable_recursive = recursive  # what torch's `is_dynamo_disable_recursive` looks at
+    return made
+
+
+def untouched_by(fn: Any, reason: str | None) -> Any:
+    """A function that runs this one as plain Python, with everything that it calls."""
 
     @functools.wraps(fn)
     def untouched(*args: Any, **kwargs: Any) -> Any:

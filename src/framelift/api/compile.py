@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import importlib
 import logging
 import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -162,7 +164,17 @@ def inductor_options(mode: str | None, options: dict[str, Any] | None) -> dict[s
             close = difflib.get_close_matches(option, known, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise UserError(f"Unexpected optimization option {option}, Inductor has no such option{hint}")
+        check_option(option, wanted[option])
     return wanted
+
+
+def check_option(option: str, value: Any) -> None:
+    inductors: Any = importlib.import_module("torch._inductor.config")
+
+    kind = inductors.get_type(option)
+    if typing.get_origin(kind) is None and not isinstance(value, kind):
+        known, given = type(inductors.shallow_copy_dict()[option]).__name__, type(value).__name__
+        raise UserError(f"Unexpected type of attr {option}, got {given} should be {known}")
 
 
 def check_limits(recompile_limit: int | None, isolate_recompiles: bool) -> None:

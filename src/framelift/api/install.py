@@ -49,7 +49,7 @@ REPLACED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "disable_nested_graph_breaks": (capture_control.as_it_is, (DYNAMO, DECORATORS)),
     "dont_skip_tracing": (capture_control.as_it_is, (DYNAMO, DECORATORS)),
     "error_on_graph_break": (capture_control.error_on_graph_break, (DYNAMO, DECORATORS)),
-    "explain": (explain.explain, (DYNAMO, EVAL_FRAME)),
+    "explain": (explain.explain_as_torch_calls_it, (DYNAMO, EVAL_FRAME)),
     "export": (torch_entrances.export_graph, (DYNAMO, EVAL_FRAME)),
     "forbid_in_graph": (capture_control.forbid_in_graph, (DYNAMO, DECORATORS)),
     "graph_break": (capture_control.graph_break, (DYNAMO, DECORATORS)),

@@ -11,11 +11,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+import framelift
 from framelift import __version__
 from framelift.core import torch_names
-from framelift.core.versions import SUPPORTED
+from framelift.core.versions import DISTRIBUTION, SUPPORTED
 
 HELP = "show versions, what is supported, and whether both extensions work"
 
@@ -49,6 +51,7 @@ def examined(backend: str) -> dict[str, Any]:
     checks = [
         check("Python is supported", lambda: within("python", versions["python"])),
         check("torch is supported", lambda: within("torch", versions["torch"])),
+        check("no other package has written into this one", nobody_else),
         check("the frame hook (_frame) works", frame_hook),
         check("torch has the private names that are used", lambda: all_there(names)),
         check("guards (_guards) work", lambda: guards("eager")),
@@ -142,6 +145,19 @@ def within(what: str, version: str | None) -> str:
     if not least <= found <= most:
         raise RuntimeError(f"{version} is not; supported are {span}")
     return span
+
+
+def nobody_else() -> None:
+    """Another project of the package index has a package called `framelift`: they would lie in one folder."""
+    here = Path(framelift.__file__).parent
+    for each in metadata.distributions():
+        name = each.metadata["Name"]
+        if name != DISTRIBUTION and any(
+            file.parts[0] == here.name and Path(str(each.locate_file(file))).is_relative_to(here)
+            for file in each.files or []
+        ):
+            mend = f"pip uninstall {name}, then pip install --force-reinstall --no-deps {DISTRIBUTION}"
+            raise RuntimeError(f"{name} {each.version} is another project with files in {here}: {mend}")
 
 
 def all_there(names: list[dict[str, Any]]) -> str:

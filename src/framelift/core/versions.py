@@ -1,9 +1,12 @@
-"""Which Pythons and versions of torch Framelift works with, and what is said to others; pyproject.toml says
-the same to pip."""
+"""What pip calls Framelift, with which Pythons and versions of torch it works, and what is said to others;
+pyproject.toml says the same to pip."""
 
 from __future__ import annotations
 
 import sys
+
+DISTRIBUTION = "framelift-torch"
+"""What pip calls it: `framelift`, the name that is imported, is another project on the package index."""
 
 PYTHON = ((3, 11), (3, 13))
 SUPPORTED = {"python": PYTHON, "torch": ((2, 11), (2, 13))}

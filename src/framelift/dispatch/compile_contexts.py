@@ -141,6 +141,12 @@ class Recompilation:
 _numbers = itertools.count()
 
 
+def number_from_the_beginning() -> None:
+    """When all is forgotten: as with torch.compile, the next compilation is 0/0."""
+    global _numbers
+    _numbers = itertools.count()
+
+
 class CodeState:
     """What is known of a code object in one context. Nothing in here leads back to the code."""
 

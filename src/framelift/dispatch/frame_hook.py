@@ -21,7 +21,13 @@ from framelift.core.errors import BackendCompilerFailed, ComptimeError
 from framelift.core.records import compile_records, counters
 from framelift.dispatch import recompiles
 from framelift.dispatch.compilation import Compilation, Replacement, skip
-from framelift.dispatch.compile_contexts import CodeState, Context, GuardFail, contexts
+from framelift.dispatch.compile_contexts import (
+    CodeState,
+    Context,
+    GuardFail,
+    contexts,
+    number_from_the_beginning,
+)
 from framelift.dispatch.extensions import extensions
 from framelift.dispatch.shared_contexts import forget_shared
 from framelift.dispatch.stand_ins import is_first_call
@@ -36,6 +42,7 @@ def reset() -> None:
         for context in contexts():
             context.forget()
         forget_shared()
+        number_from_the_beginning()
         counters.clear()
         compile_records.clear()
 

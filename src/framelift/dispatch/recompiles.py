@@ -78,12 +78,14 @@ def limit_reached(context: Context, state: CodeState) -> str | None:
     """Which limit stands against one more entry."""
     entries = len(state.cache)
     if entries and entries >= limit(context, state):
-        name = "recompile_limit" if state.resumed is None else f"{RESUME_FACTOR} * recompile_limit"
+        name = (
+            "config.recompile_limit" if state.resumed is None else f"{RESUME_FACTOR} * config.recompile_limit"
+        )
         return f"{name} ({limit(context, state)} entries)"
     if not context.isolate_recompiles:
         count = 0 if state.code is None else entries_everywhere(state.code)
         if count >= config.accumulated_recompile_limit:
-            return f"accumulated_recompile_limit ({count} entries in all compiled functions together)"
+            return f"config.accumulated_recompile_limit ({count} entries in all compiled functions together)"
     return None
 
 
@@ -96,7 +98,7 @@ def has_stopped(context: Context, state: CodeState) -> bool:
 
 def stop_recompiling(context: Context, state: CodeState, which: str, fn: Any, arguments: list[Any]) -> None:
     """The entries there are stay in use; what none of them fits runs as plain Python, or is an error."""
-    text = f"{state.what} has reached {which}"
+    text = f"{state.what} hit {which}"
     told = indented(reasons_so_far(state, explain_miss(state, fn, arguments)))
     if config.fail_on_recompile_limit_hit:
         raise FailOnRecompileLimitHit(f"Hard failure due to fail_on_recompile_limit_hit: {text}\n{told}")

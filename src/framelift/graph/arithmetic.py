@@ -18,7 +18,14 @@ from typing import Any
 import torch
 
 from framelift.core.blame import acts_for_program
-from framelift.graph.symbols import SYMBOLIC, data_dependence, is_of_artifact, settled, simplest
+from framelift.graph.symbols import (
+    PYTHON_TYPES,
+    SYMBOLIC,
+    data_dependence,
+    is_of_artifact,
+    settled,
+    simplest,
+)
 
 SymInt, SymFloat, SymBool = torch.SymInt, torch.SymFloat, torch.SymBool
 NUMBERS = SYMBOLIC | {int, float, bool}
@@ -318,3 +325,13 @@ def of_torch(fn: Any) -> Callable[[list[Any]], Any]:
         return simplest(fn(*args))
 
     return apply
+
+
+def chosen(args: list[Any]) -> Any:
+    """`torch.sym_ite`, which takes numbers of one type: that of a symbol is another one to it."""
+    kinds = {PYTHON_TYPES.get(type(arg), type(arg)) for arg in args[1:]}
+    if len(args) != 3 or not has_symbols(args) or len(kinds) > 1:
+        return NotImplemented
+    if type(args[1]) is type(args[2]):
+        return simplest(torch.sym_ite(*args))
+    return args[1] if settled(args[0]) else args[2]

@@ -288,9 +288,15 @@ FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
 """What calls a fake implementation that a user has registered."""
 
 
+NO_DATA = "its data is not allocated yet"
+"""What C says where it looks at the data of a fake."""
+
+
 def of_a_fake_kernel(error: BaseException) -> breaks.Reason | None:
     """Why a fake implementation of the user's own failed, if it did: that says nothing of what the operator
-    itself does. torch has one that says that there is none."""
+    itself does. torch has one that says that there is none. Operators of torch's may have none either."""
+    if type(error) is RuntimeError and NO_DATA in str(error):
+        return breaks.UNSUPPORTED_FAKE
     at, seen = error.__traceback__, False
     while at is not None:
         seen = seen or at.tb_frame.f_code is FAKE_KERNEL

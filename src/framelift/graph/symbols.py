@@ -171,10 +171,14 @@ class Symbols:
 
     # ---- inputs
 
-    def tensor(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> Input:
-        """Symbols for some dimensions of a tensor."""
+    def tensor(
+        self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim], varying: Iterable[int] = ()
+    ) -> Input:
+        """Symbols for some sizes of a tensor; `varying`: for which strides, where all sizes are fixed."""
+        kinds = symbolic_shapes.DimDynamic
         context: Any = symbolic_shapes.StatelessSymbolicContext(
             dynamic_sizes=[kind_of(dims.get(n)) for n in range(tensor.dim())],
+            dynamic_strides=[kinds.DUCK if n in varying else kinds.INFER_STRIDE for n in range(tensor.dim())],
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
         create = self.env.create_symbolic_sizes_strides_storage_offset

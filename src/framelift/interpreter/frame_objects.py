@@ -21,7 +21,6 @@ from framelift.interpreter.lookups import stands_for
 
 if TYPE_CHECKING:
     from framelift.interpreter.frame import Frame
-    from framelift.interpreter.machine import Machine
 
 E = TypeVar("E", bound=BaseException)
 
@@ -77,7 +76,7 @@ class FrameView:
         frame = self._frame
         if frame.back is not None:
             return frame.back.view()
-        return None if is_suspended(frame) else real_caller(frame.machine)
+        return None if is_suspended(frame) else frame.machine.called_from()
 
     def clear(self) -> None:
         frame = self._frame
@@ -125,19 +124,11 @@ def frame_at(f: Frame, depth: int) -> Frame | FrameType | None:
         depth -= 1
     if frame is not None:
         return frame
-    real = real_caller(f.machine)
+    real = f.machine.called_from()
     while real is not None and depth > 0:
         real = real.f_back
         depth -= 1
     return real
-
-
-def real_caller(machine: Machine) -> FrameType | None:
-    """The frame that called Framelift."""
-    frame = machine.caller
-    while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
-        frame = frame.f_back
-    return frame
 
 
 # ---- tracebacks

@@ -23,6 +23,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from framelift import _frame
 from framelift.bytecode import Decoded
 from framelift.bytecode.resume import last_instruction
+from framelift.core.policy import OWN_FILES
 from framelift.core.sentinels import MISSING, Sentinel
 from framelift.core.weakly import PerCode
 from framelift.interpreter.frame import AtReturn, Frame
@@ -125,6 +126,13 @@ class Machine(Generic[W]):
         finally:
             self.caller = outer
             _frame.set_interceptor(before)
+
+    def called_from(self) -> FrameType | None:
+        """The frame that called Framelift."""
+        frame = self.caller
+        while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+            frame = frame.f_back
+        return frame
 
     def enter(self, func: FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """A frame entered from C, its arguments bound by CPython."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from framelift.core.versions import DISTRIBUTION
 from framelift.report.highlights import Data, kind
 
 WIDTH, HEIGHT = 168, 44
@@ -19,7 +20,7 @@ LETTERS = 22
 """How many fit into a node."""
 MOST = 2000
 """A drawing of more nodes than these shows nobody anything."""
-NO_LAYOUT = "The picture needs the package fast-sugiyama: pip install framelift[report]."
+NO_LAYOUT = f"The picture needs the package fast-sugiyama: pip install {DISTRIBUTION}[report]."
 TOO_MANY = "A picture of {0} nodes would show nobody anything; the table has them all."
 
 

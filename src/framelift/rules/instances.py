@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import operator
+import sys
 import types
 import warnings
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from framelift.core import breaks
@@ -87,14 +90,29 @@ def rebuild_atom(r: Rebuilder, value: Any) -> str:
     return name
 
 
+@contextlib.contextmanager
+def without_deprecations() -> Iterator[None]:
+    """From Python 3.12 on itertools warn that they lose `__reduce__` and `__setstate__` in 3.14."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def set_state(iterator: Any, state: Any) -> None:
+    with without_deprecations():
+        iterator.__setstate__(state)
+
+
+WARNING = "itertools" if sys.version_info >= (3, 12) else None
+"""The module whose iterators do."""
+
 ASKED = ("__iter__", "__len__")
 """What an iterator asks those that it goes over as it is made."""
 
 
 def rebuild_reduced(r: Rebuilder, value: Any) -> str:
     """Through `__reduce__`: callable, arguments, state."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # itertools say they will lose it in 3.14
+    with without_deprecations():
         reduced = value.__reduce__()
     if not isinstance(reduced, tuple) or len(reduced) > 3:
         raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__}", culprit=value)
@@ -105,7 +123,9 @@ def rebuild_reduced(r: Rebuilder, value: Any) -> str:
             raise Break(breaks.UNREBUILDABLE, f"a {type(value).__qualname__} that asks {name}", culprit=value)
     name = r.variable(f"{r.constant(maker)}({r.listed(args)})", value)
     if state and state[0] is not None:
-        r.fill(value, lambda: r.say(f"{name}.__setstate__({r.expression(state[0])})"))
+        warns = type(value).__module__ == WARNING
+        setter = f"{r.constant(set_state)}({name}, " if warns else f"{name}.__setstate__("
+        r.fill(value, lambda: r.say(f"{setter}{r.expression(state[0])})"))
     return name
 
 

@@ -186,10 +186,17 @@ class DerivedNumbers:
         if fn in CHOOSING:
             if self.by_graph and all(type(arg) in (float, torch.SymFloat) for arg in args):
                 return functools.reduce(lambda a, b: self.number(fn, (a, b)), args)
-            return fn([self.as_symbol(arg) for arg in args], key=lambda arg: Comparable(self.world, arg))
+            return self.chosen(fn, tuple([self.as_symbol(arg) for arg in args]))
         if not self.is_derived(args[0]) and fn is not round:
             return MISSING
         return self.rounded(fn, args)
+
+    def chosen(self, fn: Any, numbers: tuple[Any, ...]) -> Any:
+        """The least or largest of numbers. Where some are integers it has to be known which one it is."""
+        if all(type(number) in (float, torch.SymFloat) for number in numbers):
+            places = ", ".join(f"{{{n}}}" for n in range(len(numbers)))
+            return self.number(fn, numbers, f"{fn.__name__}({places})")
+        return fn(numbers, key=lambda number: Comparable(self.world, number))
 
     def rounded(self, fn: Any, args: list[Any]) -> Any:
         """What gives an integer of a float, or a float with fewer digits."""

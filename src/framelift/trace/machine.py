@@ -7,6 +7,8 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.interpreter.calls import call, call_function
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.machine import Machine
@@ -42,6 +44,10 @@ class TracingMachine(Machine["TraceWorld"]):
     served = HANDLERS
     invokes = False
     """Whether the world is making a call on the program's behalf."""
+
+    def called_from(self) -> types.FrameType | None:
+        """What is captured may be called from anywhere."""
+        raise Break(breaks.INTERNALS, "the frame that calls what is captured")
 
     def enter(self, func: types.FunctionType, arguments: list[Any], namespace: Any) -> Any:
         """C called the function, so it may look into what it gets: nothing pending may be in there."""

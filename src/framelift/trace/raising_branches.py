@@ -170,11 +170,17 @@ COMPARABLE: dict[type, tuple[torch.dtype, ...]] = {
 """Type of a number -> dtypes of tensors of which each is compared with it as Python compares the numbers."""
 
 
+BELOW_ARGUMENTS = {"CALL": 2, "CALL_KW": 3}
+"""Instruction -> how far down the stack the function is, beside the arguments: from Python 3.13 on their
+names lie above them."""
+
+
 def calls(frame: Frame[Any], fn: Any) -> bool:
     """Whether a frame stands at a call of a function, and what that gives is what the frame gets."""
-    if frame.code.instructions[frame.ip].opname != "CALL":
+    below = BELOW_ARGUMENTS.get(frame.code.instructions[frame.ip].opname)
+    if below is None:
         return False
-    at = -frame.code.ops[frame.ip][1] - 2
+    at = -frame.code.ops[frame.ip][1] - below
     called = frame.stack[at] if frame.stack[at] is not NULL else frame.stack[at + 1]
     return opened(called) is fn
 

@@ -43,10 +43,13 @@ def is_hashed_oddly(meta: type) -> bool:
     return any(getattr(meta, name) is not getattr(type, name) for name in ("__hash__", "__eq__"))
 
 
+MODULES_OF_ITERATORS = ("builtins", "itertools", "collections", "_collections")
+
+
 def is_iterator(cls: type) -> bool:
     """Whether it is an iterator that C implements."""
     # a metaclass may have a `__getattr__`, which is the program's
-    return cls.__module__ in ("builtins", "itertools", "collections") and hasattr(cls, "__next__")
+    return cls.__module__ in MODULES_OF_ITERATORS and hasattr(cls, "__next__")
 
 
 def is_made_in_c(cls: type) -> bool:

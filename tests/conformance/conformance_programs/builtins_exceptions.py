@@ -15,6 +15,7 @@ ARGUMENTS = {
     "SyntaxError": "'bad', ('file', 1, 2, 'text', 1, 3)",
     "IndentationError": "'bad', ('file', 1, 2, 'text', 1, 3)",
     "TabError": "'bad', ('file', 1, 2, 'text', 1, 3)",
+    "_IncompleteInputError": "'bad', ('file', 1, 2, 'text', 1, 3)",
     "OSError": "2, 'no such', 'name'",
     "ImportError": "'no', name='n', path='p'",
     "ModuleNotFoundError": "'no', name='n', path='p'",
@@ -33,7 +34,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("UnicodeDecodeError", "UnicodeEncodeError"), "encoding object start end reason"),
     "UnicodeTranslateError": "object start end reason",
     **dict.fromkeys(
-        ("SyntaxError", "IndentationError", "TabError"),
+        ("SyntaxError", "IndentationError", "TabError", "_IncompleteInputError"),
         "msg filename lineno offset text end_lineno end_offset",
     ),
     "OSError": "errno strerror filename filename2",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 
 import torch
 
@@ -181,12 +182,16 @@ def singledispatch_of_a_module(x):
     return _area(x), _area(3), _area(1.5), _area("s")
 
 
-@program(given=lambda: (_Adjusted(torch.ones(3)),))
+# In 3.13 it keeps what it has made in a dictionary of weak references, with a function that is called at the end.
+KEPT = "unknown native function" if sys.version_info[:2] == (3, 13) else ()
+
+
+@program(given=lambda: (_Adjusted(torch.ones(3)),), breaks=KEPT)
 def singledispatchmethod_of_a_given(x, adjusted):
     return x + 1, adjusted.show(2), adjusted.show([1, "a"]), adjusted.show(None)
 
 
-@program
+@program(breaks=KEPT)
 def singledispatchmethod_inside(x):
     return _Adjusted(x).show(3), _Adjusted(x).show("a")
 

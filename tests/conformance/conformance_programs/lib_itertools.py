@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 
 import torch
 
@@ -40,6 +41,8 @@ CALLS = {
     "zip_longest": "list(itertools.zip_longest([x, x], 'abc', [1], fillvalue=x.sum()))",
     "nested": "list(itertools.islice(itertools.chain(itertools.repeat(x, 2), itertools.count()), 4))",
 }
+if sys.version_info >= (3, 12):
+    CALLS["batched"] = "list(itertools.batched([x, 1, x + 1], 2)), list(itertools.batched(x, 2))"
 GIVEN = {
     "accumulate": "list(itertools.accumulate(some, operator.mul))",
     "chain": "list(itertools.chain(some, some))",

@@ -7,6 +7,7 @@ import decimal
 import fractions
 import numbers
 import random
+import sys
 import time
 
 import torch
@@ -84,6 +85,12 @@ PURE = {
     },
 }
 _IMPORTS = "import " + ", ".join((*PURE, "math", "operator"))
+if sys.version_info >= (3, 13):
+    PURE["statistics"]["kde"] = (
+        "statistics.kde([1, 2, 4], h=0.5)(n), statistics.kde([1, 2], 1, 'cosine', cumulative=True)(1)"
+    )
+    PURE["statistics"]["kde_random"] = "error_of(statistics.kde_random, [], 1)"
+
 for _module, _cases in PURE.items():
     for _name, _use in _cases.items():
         _use = _use if "r = " in _use else f"r = ({_use})"

@@ -634,6 +634,14 @@ def copy_module_by_kind(x):
     return x + 1, copied, deep, deep[3][1] is values[3][1], copy.error is copy.Error
 
 
+if sys.version_info >= (3, 13):
+
+    @program
+    def copies_with_other_values(x):
+        held = types.SimpleNamespace(a=1, b=x)
+        return copy.replace(held, b=x + 1), copy.replace(inspect.Parameter("a", 1), name="b").name, held
+
+
 @program
 def python_itself(x):
     return (

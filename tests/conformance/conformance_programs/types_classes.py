@@ -134,7 +134,7 @@ add_type(
     "types_classes",
     property,
     PROPERTY,
-    {name: on("property(get, set_)") for name in ("fget", "fset", "fdel", "__doc__", "__isabstractmethod__", "__class__")},
+    {name: on("property(get, set_)") for name in ("fget", "fset", "fdel", "__doc__", "__isabstractmethod__", "__class__", "__name__")},
     without={**TEXT, **STATE},
 )  # fmt: skip
 
