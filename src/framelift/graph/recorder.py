@@ -603,11 +603,15 @@ class Recorder(TorchFunctionMode):
             return False  # without a call that may fail it fails for reasons of its own, wherever it is
         return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
 
+    def has_effect(self) -> bool:
+        """Whether anything was done already beside computing."""
+        return self.builder.failing.first_effect is not None or bool(self.mutations.first_written)
+
     def has_lasting_effect(self) -> bool:
         """Whether something was done already that can't be undone if the next call fails."""
         if self.builder.failing.first_effect is not None:
             return True
-        return bool(self.mutations.first_written) and not self.mutations.can_put_back(self.builder.calls + 1)
+        return bool(self.mutations.first_written) and not self.mutations.can_put_all_back()
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""

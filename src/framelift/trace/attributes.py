@@ -260,24 +260,28 @@ class Attributes(Part):
 
     def own(self, view: View, obj: Any, name: str) -> Any:
         """What the instance's own dictionary has; DELETED if nothing, which is guarded."""
-        tape = self.world.recorder.builder.tape
+        world = self.world
+        tape = world.recorder.builder.tape
         if tape.watched and view.source in tape.watched:
             tape.spoil(view.source)
-        value = view.get(name)
+        value = view.values.get(name, MISSING)
         if value is not MISSING:
             return value
+        if view.complete or name in view.written:
+            return DELETED
         own = own_dictionary(obj)
         if own is None:
             return DELETED
         if name not in own and type(obj) in NAMESPACES:
             native(hasattr, obj, name)
         if view.outside is own:  # of a module: its names are the globals of its functions
-            return self.world.scopes.lookup(view, own, name)
-        self.world.writes.refuse_changed_dictionary(view, own)
+            return world.scopes.lookup(view, own, name)
+        if id(own) in world.inputs.known:
+            world.writes.refuse_changed_dictionary(view, own)
         if name not in own:
-            self.world.guards.add(view.source, Check.NO_ATTR, name)
+            world.guards.add(view.source, Check.NO_ATTR, name)
             return DELETED
-        value = view.values[name] = self.world.guards.found(view.source.child(Access.ATTR, name), own[name])
+        value = view.values[name] = world.guards.found(view.source.child(Access.ATTR, name), own[name])
         return value
 
     def slot(self, view: View, obj: Any, member: Any, name: str) -> Any:
